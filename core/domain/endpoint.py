@@ -1,0 +1,44 @@
+"""Where a server is and how to log in: plain values that may travel to a Spark worker.
+
+The password is a reference (`SecretRef`), never the secret itself: each process resolves it on its own host.
+Next door: `core.config.secrets` resolves references; `core.drivers.pg` connects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` its path, name or command."""
+
+    how: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A PostgreSQL-compatible server: `name` is its name in the configuration, times are in milliseconds.
+
+    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit.
+    """
+
+    name: str
+    host: str
+    port: int
+    database: str
+    user: str
+    password: SecretRef = SecretRef()
+    sslmode: str = "prefer"
+    connect_timeout_ms: int = 10_000
+    socket_timeout_ms: int = 0
+
+    @property
+    def place(self) -> str:
+        """The endpoint in words, without anything secret.
+
+        >>> Endpoint("dws1", "h", 8000, "gaussdb", "etl").place
+        'dws1 (h:8000/gaussdb as etl)'
+        """
+        return f"{self.name} ({self.host}:{self.port}/{self.database} as {self.user})"

@@ -1,0 +1,61 @@
+"""The progress row of a lane, as values: the only memory of a position (design 4.1).
+
+Next door: `core.sinks.postgres.progress` stores it; `core.engine.progress` says when a position may move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from core.domain.position import Position
+
+
+class LaneState(Enum):
+    """How far a lane has come; stored in the progress row."""
+
+    CREATING = "creating"
+    COPYING = "copying"
+    CATCHING_UP = "catching up"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LaneKey:
+    """The key of a progress row: one source table's slot on one DN (`shard` is the DN's name)."""
+
+    source: str
+    source_table: str
+    slot: str
+    shard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What we last registered at the source for a lane: both points and the xmin handed back."""
+
+    live: int
+    durable: int
+    xmin: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
+
+    `noted_end` is the sync point that the lane must pass before CATCHING UP ends; `incarnation` names the server,
+    table and columns that the row was made for; `channel` is the hash of mapping, filter and key.
+    """
+
+    key: LaneKey
+    node_id: int
+    target: str
+    position: Position | None
+    epoch: int
+    changes: int
+    state: LaneState
+    noted_start: int | None
+    noted_end: int | None
+    channel: str
+    incarnation: str
+    registered: Registered | None

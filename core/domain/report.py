@@ -1,0 +1,55 @@
+"""What a running job tells the state store about itself, as values; screens and `--json` show nothing else.
+
+Unknown is None, never 0. Next door: `core.state` stores it, `core.engine` makes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """One lane (one DN) at one moment; points are sync points, times are seconds.
+
+    `activity` is one word of: idle, due, stint, registering, waiting, copying, paused; `retry` says
+    "retrying n, next in s" or "".
+    """
+
+    shard: str
+    node_id: int
+    state: str
+    activity: str
+    position: str | None
+    latest: int | None
+    registered_live: int | None
+    registered_durable: int | None
+    changes: int
+    last_commit_age: float | None
+    retry: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """A job's own account of itself, written every second or so while its driver lives.
+
+    `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
+    `safe` says what is safe to do about it.
+    """
+
+    job: str
+    run: str
+    state: str
+    reason: str = ""
+    trouble: str = ""
+    safe: str = ""
+    epoch: int | None = None
+    lanes: tuple[LaneReport, ...] = ()
+    chunks_done: int | None = None
+    chunks_total: int | None = None
+    snapshot_rows: int = 0
+    changes: int = 0
+    tasks_started: int = 0
+    registrations: int = 0
+    environment: str = ""

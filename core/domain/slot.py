@@ -1,0 +1,104 @@
+"""Slots, DNs and what one look at them shows: plain values of a dialect with per-DN sync points.
+
+Next door: `core.domain.start` decides from a look and a progress row; `core.sources.dws` takes looks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+"""What we accept as a slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
+
+
+def slot_name(text: str) -> str:
+    """The name itself where it is a valid slot name; raises ValueError with the rule otherwise.
+
+    >>> slot_name("orders_rt")
+    'orders_rt'
+    """
+    if not SLOT_NAME.fullmatch(text):
+        raise ValueError(f"slot name {text!r}: letters, digits, _ and $ only, at most 63, not starting with a digit")
+    return text
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shard:
+    """One data node of a table's cluster; `node_id` is a signed 32-bit number, often negative (DWS)."""
+
+    name: str
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPoints:
+    """What a slot holds on one DN: the last points registered with checkpoint false and true; None where no row is.
+
+    0 is a slot that exists and has never been registered (DWS: a never consumed slot answers 0).
+    """
+
+    live: int | None
+    durable: int | None
+
+    @property
+    def both(self) -> tuple[int | None, int | None]:
+        """(checkpoint false, checkpoint true)."""
+        return (self.live, self.durable)
+
+    @property
+    def missing(self) -> bool:
+        """Whether one of the two points is absent or was never registered."""
+        return not self.live or not self.durable
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One answer of the source about one DN, taken at one moment.
+
+    `latest` is the cluster's newest sync point as this DN tells it; `xmin` belongs to it and is handed back when
+    that very point is registered.
+    """
+
+    shard: Shard
+    points: SlotPoints
+    latest: int
+    xmin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its name and its type as the server spells it (`numeric(12,2)`)."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """Which table this is: changed `oid` or `columns` mean another table under the same name.
+
+    A changed storage file alone is no change of identity (VACUUM FULL makes one), so it is not part of this.
+    """
+
+    oid: int
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    server: str
+
+    @property
+    def text(self) -> str:
+        """The incarnation as stored in the progress row."""
+        spelled = "\x1f".join(f"{c.name}\x1e{c.type}" for c in self.columns) + "\x1d" + "\x1f".join(self.key)
+        return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
+
+
+class EventType(Enum):
+    """The documented event types of a DWS binlog row; note the lower case d."""
+
+    INSERT = "I"
+    DELETE = "d"
+    BEFORE = "B"
+    AFTER = "U"

@@ -1,0 +1,97 @@
+"""A job as the engine and the workers get it: small frozen values made by `core.config`, picklable, no secrets.
+
+Option names are the vendor's in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in
+milliseconds and sizes in rows or sync points, as documented there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.domain.endpoint import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogOptions:
+    """The source's documented parameters, with the documented defaults."""
+
+    binlog: bool = False
+    binlog_batch_read_size: int = 5_000
+    full_sync_binlog_batch_read_size: int = 50_000
+    binlog_sync_point_size: int = 5_000
+    binlog_sleep_time: int = 500
+    binlog_max_sleep_time: int = 10_000
+    binlog_max_retry_times: int = 1
+    binlog_retry_interval: int = 100
+    new_system_value: bool = True
+    binlog_read_timeout: int = 600_000
+    full_sync_binlog_read_timeout: int = 1_800_000
+    connection_socket_timeout: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The sink's documented parameters, with the connector's defaults."""
+
+    auto_flush_batch_size: int = 5_000
+    auto_flush_max_interval: int = 5_000
+    max_flush_retry_times: int = 3
+    ignore_update_before: bool = True
+    ignore_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """The second level of retry: milliseconds; `give_up_after` None means never for causes that pass by themselves."""
+
+    wait_initial: int = 1_000
+    wait_max: int = 30_000
+    wait_jitter: int = 1_000
+    give_up_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """How Spark is started: `settings` holds only allow-listed keys."""
+
+    master: str = "local[4]"
+    driver_memory: str = "512m"
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """One source table to one target table; names are `schema.table` as written in the configuration."""
+
+    source_table: str
+    target: str
+    create_target: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One configured pipeline; `start` is "initial" here, `on_existing` is "refuse", "replace" or "merge".
+
+    `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
+    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink.
+    """
+
+    name: str
+    source: Endpoint
+    sink: Endpoint
+    slot: str
+    channels: tuple[ChannelSpec, ...]
+    start: str = "initial"
+    on_existing: str = "refuse"
+    wait_ms: int = 600_000
+    progress_schema: str = "public"
+    environment: str = ""
+    binlog: BinlogOptions = field(default_factory=BinlogOptions)
+    sink_options: SinkOptions = field(default_factory=SinkOptions)
+    retry: RetryOptions = field(default_factory=RetryOptions)
+    spark: SparkOptions = field(default_factory=SparkOptions)
+
+    @property
+    def channel(self) -> ChannelSpec:
+        """The job's one channel (several channels per job are not built yet)."""
+        return self.channels[0]

@@ -1,0 +1,133 @@
+"""The only importer of psycopg2: connect with our session settings, and carry driver errors out as data.
+
+Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an error counts;
+`core.config.secrets` resolves the password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions
+import psycopg2.extras
+from psycopg2 import sql
+
+from core.domain.endpoint import Endpoint
+
+Connection = psycopg2.extensions.connection
+Cursor = psycopg2.extensions.cursor
+DriverError = psycopg2.Error
+"""What this driver raises for anything that a server or a line did wrong."""
+
+TEXT_SETTINGS: Mapping[str, str] = {
+    "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "client_encoding": "UTF8",
+}
+"""Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2)."""
+
+__all__ = ["TEXT_SETTINGS", "Connection", "Cursor", "DriverError", "connect", "failure", "sql", "transaction"]
+
+
+def connect(
+    endpoint: Endpoint,
+    password: str,
+    application_name: str,
+    settings: Mapping[str, str] | None = None,
+    autocommit: bool = False,
+) -> Connection:
+    """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
+
+    Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
+    a DWS speaks an older dialect than PostgreSQL. Raises psycopg2.Error.
+    """
+    connection = psycopg2.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=password,
+        sslmode=endpoint.sslmode,
+        application_name=application_name[:63],
+        connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
+        keepalives=1,
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+    )
+    try:
+        connection.autocommit = True
+        apply_settings(connection, {**TEXT_SETTINGS, **(settings or {})})
+        connection.autocommit = autocommit
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
+    """SET each of `settings` for the session; one statement where the server knows them all."""
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute("; ".join(f"SET {name} = %s" for name in settings), tuple(settings.values()))
+        except psycopg2.Error as error:
+            if error.pgcode is None:
+                raise
+            for name, value in settings.items():
+                _apply_one(cursor, name, value)
+
+
+def _apply_one(cursor: Cursor, name: str, value: str) -> None:
+    try:
+        cursor.execute(f"SET {name} = %s", (value,))
+    except psycopg2.Error as error:
+        if error.pgcode != "42704":  # undefined_object: a setting of a newer server
+            raise
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """(SQLSTATE or "", one-line text) of a driver error; a lost line has no SQLSTATE and counts as 08006.
+
+    >>> failure(psycopg2.InterfaceError("connection already closed"))
+    ('08003', 'connection already closed')
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    code = getattr(error, "pgcode", None)
+    if code:
+        return str(code), text
+    if isinstance(error, psycopg2.InterfaceError):
+        return "08003", text
+    if isinstance(error, psycopg2.OperationalError):
+        return "08006", text
+    return "", text
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[Cursor]:
+    """A cursor in one transaction: committed at the end of the block, rolled back on any exception."""
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+        connection.commit()
+    except BaseException:
+        if not connection.closed:
+            try:
+                connection.rollback()
+            except psycopg2.Error:
+                connection.close()
+        raise
+
+
+def fetch_dicts(connection: Connection, statement: str, parameters: Any = None) -> list[dict[str, Any]]:
+    """All rows of one statement as dictionaries by column name."""
+    with connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+        cursor.execute(statement, parameters)
+        return [dict(row) for row in cursor.fetchall()]

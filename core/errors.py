@@ -1,0 +1,166 @@
+"""What can go wrong, as classes: the kind decides (in `core.retry`) what is done about it.
+
+Raise an error with what failed, on what, why, and what to do next; do not log it and go on.
+Next door: `core.retry` turns a kind into a decision; each dialect's and sink's `faults.py` turns a
+driver's exception into one of these; `console.diagnostics` prints them.
+
+Every argument but the message is optional and `kind` is a class attribute, so that the errors survive
+pickling between processes; `__cause__` does not survive it, which is why its text is copied.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+
+class ErrorKind(Enum):
+    """How a failure counts; `core.retry.decide` has one row for each."""
+
+    TRANSIENT = "transient"
+    CONTENTION = "contention"
+    ACCESS = "access"
+    TOPOLOGY = "topology"
+    DATA = "data"
+    OVERSIZE = "oversize"
+    OPERATOR = "operator"
+    CONFIG = "config"
+    SUPERSEDED = "superseded"
+    UNKNOWN = "unknown"
+    DEFECT = "defect"
+
+
+class SlotkeeperError(Exception):
+    """Base of all errors that we raise on purpose.
+
+    `hint` is what to do next; `code` is the driver's own (an SQLSTATE, an errno) where there is one;
+    `where` names the side that failed: "source", "sink" or "" where it is neither.
+    """
+
+    kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
+
+    def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
+        super().__init__(message, hint, code, where, cause)
+        self.message = message
+        self.hint = hint
+        self.code = code
+        self.where = where
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ConfigError(SlotkeeperError):
+    """A configuration that cannot be used; the message names file and key."""
+
+    kind = ErrorKind.CONFIG
+
+
+class Unreachable(SlotkeeperError):
+    """Nobody answers, or the server is restarting or read-only for now; passes by itself."""
+
+    kind = ErrorKind.TRANSIENT
+
+
+class Busy(SlotkeeperError):
+    """A lock, a deadlock, a time limit or too many connections; passes by itself."""
+
+    kind = ErrorKind.CONTENTION
+
+
+class AccessRefused(SlotkeeperError):
+    """A login or a privilege was refused; tried twice at most, never to lock an account."""
+
+    kind = ErrorKind.ACCESS
+
+
+class TooLarge(SlotkeeperError):
+    """A step ran out of time, disk or memory: to be tried again at half its width."""
+
+    kind = ErrorKind.OVERSIZE
+
+
+class RowRefused(SlotkeeperError):
+    """The sink refuses a row's values; the message never carries the values."""
+
+    kind = ErrorKind.DATA
+
+
+class Refused(SlotkeeperError):
+    """A precondition does not hold: a person has to decide or change something first."""
+
+    kind = ErrorKind.OPERATOR
+
+
+class Superseded(SlotkeeperError):
+    """A later start of the same job has taken over (its epoch is higher): end quietly."""
+
+    kind = ErrorKind.SUPERSEDED
+
+
+class Unclassified(SlotkeeperError):
+    """A failure that no table of ours names; tried ten times, then FAILED."""
+
+    kind = ErrorKind.UNKNOWN
+
+
+class Defect(SlotkeeperError):
+    """A broken invariant of our own; never tried again."""
+
+    kind = ErrorKind.DEFECT
+
+
+class TroubleName(Enum):
+    """Names of trouble that only a person may resolve (design section 2)."""
+
+    SLOT_LOST = "SLOT LOST"
+    SLOT_MOVED = "SLOT MOVED"
+    PROGRESS_LOST = "PROGRESS LOST"
+    SOURCE_OLDER = "SOURCE OLDER"
+    SINK_OLDER = "SINK OLDER"
+    SCHEMA_CHANGED = "SCHEMA CHANGED"
+    TOPOLOGY_CHANGED = "TOPOLOGY CHANGED"
+
+
+class Trouble(SlotkeeperError):
+    """One of the named troubles; the job stops and says so, it never skips on its own."""
+
+    kind = ErrorKind.OPERATOR
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        code: str = "",
+        where: str = "source",
+        cause: str = "",
+        name: TroubleName = TroubleName.SLOT_LOST,
+    ) -> None:
+        super().__init__(message, hint, code, where, cause)
+        self.args = (message, hint, code, where, cause, name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.name.value}: {self.message}"
+
+
+class TopologyTrouble(Trouble):
+    """The set of DNs is not the one that the progress rows name."""
+
+    kind = ErrorKind.TOPOLOGY
+
+
+KINDS: dict[ErrorKind, type[SlotkeeperError]] = {
+    ErrorKind.TRANSIENT: Unreachable,
+    ErrorKind.CONTENTION: Busy,
+    ErrorKind.ACCESS: AccessRefused,
+    ErrorKind.OVERSIZE: TooLarge,
+    ErrorKind.DATA: RowRefused,
+    ErrorKind.OPERATOR: Refused,
+    ErrorKind.CONFIG: ConfigError,
+    ErrorKind.SUPERSEDED: Superseded,
+    ErrorKind.UNKNOWN: Unclassified,
+    ErrorKind.DEFECT: Defect,
+}
+"""The plain class of each kind, to rebuild an error that crossed a process as values."""

@@ -1,0 +1,129 @@
+"""Every bound of the model, every kind of server, and every rule that can be switched off.
+
+What is here: the sizes of the explored spaces (`Bounds`), what the server is allowed to be
+(`Server`), and the protocol's rules as named switches (`Rules`). What is left out: the steps
+themselves (`stint.py`, `registrar.py`, `creation.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a source may mean by its words; the documents leave both open."""
+
+    name: str
+    # `latest` names a point whose event may not be visible yet.
+    exclusive: bool
+    # Purging takes the registered point itself, not only what lies below it.
+    purges_own_point: bool = False
+
+
+INCLUSIVE = Server("inclusive", exclusive=False)
+EXCLUSIVE = Server("exclusive", exclusive=True)
+GREEDY = Server("inclusive, purges its own point", exclusive=False, purges_own_point=True)
+UNSUPPORTED = Server("exclusive, purges its own point", exclusive=True, purges_own_point=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One explored space of the stream model. Wipes are never bounded: any moment, any number."""
+
+    name: str
+    # Sync points after the base; each is one committed transaction of the source.
+    points: int
+    # Widest range of one step, in sync points.
+    width: int
+    # Highest epoch, so one less than this is the number of restarts.
+    epochs: int
+    # Sync points that belong to other tables: the point passes, this lane has no event there.
+    foreign: frozenset[int] = frozenset()
+    # A later transaction may become visible before an earlier one.
+    straggler: bool = True
+    # An overrun stint may live on while its lane is dealt anew (one such copy at a time).
+    copies: bool = False
+    # Answers to a registration may be lost or name too few nodes, and registrars may be killed.
+    answers_lost: bool = False
+    # Calls of registrations that may be on their way to the source with nobody waiting for them.
+    late: int = 0
+    # The sink may fall back, once, to what it was at the beginning.
+    sink_falls_back: bool = False
+    # Look, read, look, commit as one move: for spaces that are about registration.
+    whole_stints: bool = False
+
+
+# Stints step by step, one driver and one zombie of the epoch before.
+STREAM = Bounds("stream", points=2, width=2, epochs=2)
+# Wider and longer, one driver and no restart: ranges, stragglers, a point of another table.
+RANGES = Bounds("ranges", points=4, width=2, epochs=1, foreign=frozenset({3}))
+# Two copies of one task in one epoch.
+COPIES = Bounds("copies", points=3, width=2, epochs=1, copies=True)
+# Registration: lost answers, killed registrars, calls that land late, three epochs.
+REGISTER = Bounds(
+    "register", points=1, width=1, epochs=3, straggler=False,
+    answers_lost=True, late=2, whole_stints=True,
+)  # fmt: skip
+# The sink is replaced by an older copy of itself.
+FALLBACK = Bounds(
+    "fallback", points=2, width=2, epochs=2, straggler=False,
+    sink_falls_back=True,
+)  # fmt: skip
+
+ALL_BOUNDS = (STREAM, RANGES, COPIES, REGISTER, FALLBACK)
+
+
+@dataclass(frozen=True, slots=True)
+class CreationBounds:
+    """The explored space of the creation model."""
+
+    name: str
+    # Keys written by each transaction of the source, in order of writing.
+    programme: tuple[tuple[int, ...], ...]
+    keys: int
+    # How often the job may be killed and started again.
+    restarts: int
+
+
+CREATION = CreationBounds("creation", programme=((1, 3), (2,), (1, 2)), keys=3, restarts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The protocol's rules. Each switched off is one seeded fault."""
+
+    # The slot is registered only after the sink has committed.
+    commit_before_register: bool = True
+    # The position is a row of the sink, written with the rows it stands for.
+    progress_row: bool = True
+    # The points are looked at again between the read and the commit.
+    second_look: bool = True
+    # `true` must still have its old value after `false` was registered.
+    check_between: bool = True
+    # A registration holds the progress row and checks its epoch.
+    row_lock: bool = True
+    # No first look while a call of a registration may still be on its way.
+    wait_for_late_calls: bool = True
+    # The boundary point is read again by the next range.
+    reread_boundary: bool = True
+    # The commit compares the position as well as the epoch.
+    compare_position: bool = True
+    # Every look compares the points with the row: the slot must not lead it.
+    compare_row_with_points: bool = True
+    # A registrar whose lock fell sends nothing more to the source.
+    silent_without_lock: bool = True
+    # Creation: after registering, wait for the transactions that were open.
+    wait_after_registering: bool = True
+    # Creation: wait once more before the end point is noted.
+    wait_before_noting: bool = True
+    # Creation: chunks are planned after the first wait, not before.
+    plan_after_wait: bool = True
+    # Creation: the slot is registered before the copy, not after.
+    register_before_copy: bool = True
+
+    def without(self, rule: str) -> Rules:
+        return replace(self, **{rule: False})
+
+
+ALL_RULES = Rules()
