@@ -59,13 +59,14 @@ class Look:
     """One answer of the source about one DN, taken at one moment.
 
     `latest` is the cluster's newest sync point as this DN tells it; `xmin` belongs to it and is handed back when
-    that very point is registered.
+    that very point is registered. `incarnation` is `TableIdentity.text` of the table as it was at that moment.
     """
 
     shard: Shard
     points: SlotPoints
     latest: int
     xmin: int
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 S = TypeVar("S", bound=Hashable)
@@ -101,7 +102,7 @@ def trace(
     """
     way = space.way_to(number)
     lines = [f"  0. at the beginning  [{show(space.states[way[0]])}]"]
-    for count, (tail, head) in enumerate(zip(way, way[1:], strict=False), start=1):
+    for count, (tail, head) in enumerate(pairwise(way), start=1):
         goal = space.states[head]
         label = next(label for label, after in successors(space.states[tail]) if after == goal)
         lines.append(f"{count:3d}. {label}  [{show(goal)}]")

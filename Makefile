@@ -1,0 +1,68 @@
+# Slotkeeper. `make` lists the targets; each installs what it needs first, into .venv in this folder.
+# Standard output belongs to the program that a target runs; what make and the installers say goes to stderr.
+
+.DEFAULT_GOAL := help
+.SILENT:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
+STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
+ARGS ?=
+FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+.PHONY: help install demo test check bench chaos clean
+
+help: ## list the targets
+	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	echo 'Arguments: make demo ARGS="--headless --duration 60s --json"'
+
+install: $(STAMP) ## make .venv with everything that users and developers need
+
+demo: $(STAMP) ## the pipeline and its console against an embedded warehouse
+	exec $(VENV)/bin/slotkeeper demo $(ARGS)
+
+test: $(STAMP) ## all tests but the chaos runs
+	$(PY) -m pytest tests -m "not chaos" $(ARGS)
+
+check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
+	$(PY) -m ruff check core console tests $(wildcard bench)
+	$(PY) -m mypy
+	$(PY) -m pytest $(FAST) -q -m "not spark and not slow and not chaos" $(ARGS)
+
+bench: $(STAMP) ## the figures, each a ratio to something run beside it
+	exec $(PY) -m bench $(ARGS)
+
+chaos: $(STAMP) ## the tests that kill things at random for a while
+	$(PY) -m pytest tests -m chaos $(ARGS)
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	{ \
+	  python=''; \
+	  for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if "$$candidate" -c '$(IS_NEW_ENOUGH)' 2>/dev/null; then python=$$candidate; break; fi; \
+	  done; \
+	  if [ -z "$$python" ]; then \
+	    echo "make: Python 3.11 or later is needed and was not found; install it, or: make PYTHON=/path/to/python3"; exit 1; \
+	  fi; \
+	  echo "Installing into $(VENV), once; this takes a minute or two"; \
+	  "$(PY)" -c '$(IS_NEW_ENOUGH)' 2>/dev/null || rm -rf $(VENV); \
+	  if command -v uv >/dev/null 2>&1; then \
+	    [ -e $(PY) ] || UV_PYTHON_DOWNLOADS=never uv venv -q --python "$$python" $(VENV) || exit 1; \
+	    UV_PYTHON_DOWNLOADS=never uv pip install -q --python $(PY) -c constraints.txt -e '.[demo,dev]' || exit 1; \
+	  else \
+	    if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
+	      echo "make: $$python has no venv or ensurepip; install them (Debian, Ubuntu: apt install python3-venv) or uv"; exit 1; \
+	    fi; \
+	    $(PY) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); "$$python" -m venv $(VENV) || exit 1; }; \
+	    $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[demo,dev]' || exit 1; \
+	  fi; \
+	  rm -f $(VENV)/.installed-*; \
+	  touch $@; \
+	} >&2

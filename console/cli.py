@@ -1,0 +1,156 @@
+"""The command line's root: shared options, and groups that are imported only when they are used.
+
+To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
+SlotkeeperError, write through `console.output`, and end with another code by `raise typer.Exit(code)`.
+
+Next door: `console.__main__` runs this and turns errors into messages; `console.invocation` is what commands get.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from console import output
+from console.invocation import Invocation
+
+PACKAGE = "console.commands"
+SCREEN = "console.app"
+_VALUED = "--config"
+_FLAGS = ("--ascii",)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command in `console/commands/<module>.py`; `group` false where it is one command without verbs below it."""
+
+    module: str
+    help: str
+    group: bool = True
+
+
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry("demo", "try everything on this machine, without a warehouse", group=False),
+    "run": Entry("run", "run one job in the foreground", group=False),
+    "jobs": Entry("jobs", "list, start, pause and stop jobs"),
+    "slots": Entry("slots", "look at slots, create, reset and drop them"),
+    "verify": Entry("verify", "compare source and target of a job", group=False),
+    "status": Entry("status", "one answer for monitoring", group=False),
+    "doctor": Entry("doctor", "check what jobs need on this machine and at the servers", group=False),
+    "config": Entry("config", "check and show the configuration"),
+}
+
+if TYPE_CHECKING:
+    _Command = Any  # typer's commands are of a class in a private module
+else:
+    _Command = object
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """The root group: knows its commands by name and imports one when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands whose modules are there, in the order of the registry."""
+        return [name for name in COMMANDS if importlib.util.find_spec(f"{PACKAGE}.{COMMANDS[name].module}")]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> _Command:
+        """The command, imported; None where there is none of that name."""
+        return load_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in the help, from the registry, so that help imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name; a wrong name gets the nearest right one."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            near = get_close_matches(args[0], known, n=1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+def load_command(name: str) -> _Command:
+    """Import a command of the registry as what Typer can run."""
+    entry = COMMANDS[name]
+    app: typer.Typer = importlib.import_module(f"{PACKAGE}.{entry.module}").app
+    app.rich_markup_mode = None  # brackets in our texts and in data are no markup
+    command = typer.main.get_group(app) if entry.group else typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+def hoisted(args: Sequence[str]) -> list[str]:
+    """The arguments with the shared options moved to the front: they may be typed anywhere before a `--`.
+
+    >>> hoisted(["jobs", "list", "--config", "x.toml", "--json"])
+    ['--config', 'x.toml', 'jobs', 'list', '--json']
+    """
+    front: list[str] = []
+    rest: list[str] = []
+    remaining = list(args)
+    while remaining:
+        word = remaining.pop(0)
+        if word == "--":
+            rest += [word, *remaining]
+            break
+        if word == _VALUED and not remaining:
+            return [word]  # its value is missing: the parser says so
+        if word == _VALUED:
+            front += [word, remaining.pop(0)]
+        elif word in _FLAGS or word.startswith(f"{_VALUED}="):
+            front.append(word)
+        else:
+            rest.append(word)
+    return front + rest
+
+
+def installed_version() -> str:
+    """The version of the installed distribution."""
+    try:
+        return version("slotkeeper")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return "unknown"
+
+
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        output.line(f"slotkeeper {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    config: Annotated[Path | None, typer.Option("--config", help="configuration file", metavar="FILE")] = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="plain ASCII only")] = False,
+    asked: Annotated[
+        bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Steer pipelines from warehouse binlogs into tables; without a command: open the console."""
+    ctx.obj = Invocation(config, ascii_only)
+    if ctx.invoked_subcommand is None:
+        if importlib.util.find_spec(SCREEN) is None:
+            output.block(ctx.get_help())
+            return
+        raise typer.Exit(importlib.import_module(SCREEN).open_console(ctx.obj))
+
+
+def main_command() -> _Command:
+    """The root as what Typer can run."""
+    return typer.main.get_group(app)

@@ -1,0 +1,61 @@
+"""`slotkeeper config check` and `slotkeeper config show`.
+
+Next door: `core.config` does the work.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console import diagnostics, invocation, output
+
+app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+) -> None:
+    """Read the configuration and say whether it can be used; connects to nothing."""
+    loaded = invocation.of(ctx).load()
+    if as_json:
+        output.as_json(
+            {
+                "ok": True,
+                "path": loaded.path,
+                "sources": list(loaded.sources),
+                "sinks": list(loaded.sinks),
+                "jobs": list(loaded.jobs),
+                "warnings": loaded.warnings,
+            }
+        )
+        return
+    for warning in loaded.warnings:
+        diagnostics.warn(warning)
+    counts = f"{len(loaded.sources)} sources, {len(loaded.sinks)} sinks, {len(loaded.jobs)} jobs"
+    output.line(f"{loaded.path}: fine ({counts})", invocation.of(ctx).ascii_only)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    origin: Annotated[bool, typer.Option("--origin", help="also show where each value came from")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object, keys with values and origins")] = False,
+) -> None:
+    """Show every effective value; secrets appear as references only."""
+    shared = invocation.of(ctx)
+    loaded = shared.load()
+    if as_json:
+        settings = {
+            setting.key: {"value": setting.value, "origin": setting.origin.layer, "place": setting.origin.place}
+            for setting in loaded.settings
+        }
+        output.as_json({"path": loaded.path, "settings": settings})
+        return
+    for setting in loaded.settings:
+        came = f"  # {setting.origin.text}" if origin else ""
+        value = "(not set)" if setting.value is None else output.json_text(setting.value)
+        output.line(f"{setting.key} = {value}{came}", shared.ascii_only)

@@ -1,0 +1,283 @@
+"""`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are.
+
+Next door: `core.launch.control` does it and waits for the effect; `core.launch.view` is what is shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console import diagnostics, invocation, output
+from core.config import values
+from core.config.load import default_state_dir
+from core.config.model import Loaded, NoConfig
+from core.domain.identity import Identity
+from core.domain.job import JobState
+from core.errors import ConfigError
+from core.launch import control
+from core.launch.control import Patience
+from core.launch.log import last_lines
+from core.launch.view import JobView, observe, observe_all
+from core.state.sqlite import Store
+
+app = typer.Typer(help="List, start, pause and stop jobs.", no_args_is_help=True)
+
+_DAY_MS = 86_400_000
+_SHOWN_EVENTS = 10
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(str(values.duration(0, _DAY_MS)(text))) / 1000
+    except values.BadValue as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Name = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
+StateDir = Annotated[
+    Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
+]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait", parser=_seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
+    ),
+]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="end sessions of an earlier start, also of one on another machine")
+]
+_WAIT = "30s"
+
+
+@app.command("list")
+def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """All jobs: those of the configuration and those that were started here."""
+    loaded, folder = _place(ctx, state_dir)
+    with Store.open(folder) as store:
+        views = observe_all(store)
+    known = {view.name for view in views}
+    idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
+    if as_json:
+        output.as_json([*map(_brief, views), *map(_never_started, idle)])
+        return
+    rows: list[list[object]] = [[view.name, view.state, _alive(view), _why(view)] for view in views]
+    rows += [[name, None, "no", "never started"] for name in idle]
+    output.table(["job", "state", "alive", "reason"], sorted(rows, key=lambda row: str(row[0])), _ascii(ctx))
+
+
+@app.command()
+def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """One job: its state, its processes, its lanes, its errors and what happened last."""
+    with Store.open(_place(ctx, state_dir)[1]) as store:
+        view = observe(store, job)
+        errors, events = store.errors(job), store.events(job, _SHOWN_EVENTS)
+    if as_json:
+        output.as_json({**_brief(view), "report": view.report, "errors": errors, "events": events})
+        return
+    _show_head(ctx, view)
+    if view.report is not None and view.report.lanes:
+        lanes = [[lane.shard, lane.state, lane.activity, lane.position, lane.retry] for lane in view.report.lanes]
+        output.table(["dn", "state", "activity", "position", "retry"], lanes, _ascii(ctx))
+    if errors:
+        rows = [[error.count, error.side, error.code, error.message] for error in errors]
+        output.table(["count", "side", "code", "error"], rows, _ascii(ctx))
+    output.table(["at", "event", "text"], [[_second(e.at), e.event, e.text] for e in reversed(events)], _ascii(ctx))
+
+
+@app.command()
+def start(
+    ctx: typer.Context,
+    job: Name,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    take_over: TakeOver = False,
+    as_json: Json = False,
+) -> None:
+    """Start a job as a detached process; a dropped line changes nothing."""
+    loaded = _configured(ctx, job)
+    with Store.open(loaded.state_dir) as store:
+        view = control.start(store, job, str(loaded.path.resolve()), take_over=take_over, patience=_patience(wait))
+    _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
+
+
+@app.command()
+def restart(ctx: typer.Context, job: Name, wait: Wait = _WAIT, as_json: Json = False) -> None:  # type: ignore[assignment]
+    """Stop a job where it runs, and start it with the configuration as it is now."""
+    loaded = _configured(ctx, job)
+    with Store.open(loaded.state_dir) as store:
+        store.register_job(job, str(loaded.path.resolve()))
+        view = control.restart(store, job, str(loaded.path.resolve()), patience=_patience(wait))
+    _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
+
+
+@app.command()
+def stop(
+    ctx: typer.Context,
+    job: Name,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Stop a job and its processes; started again it goes on where it was, as long as the slot's TTL lasts."""
+    _steer(ctx, job, control.stop, wait, as_json, state_dir, lambda view: view.state is JobState.STOPPED)
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    job: Name,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Let a job's process live but apply nothing."""
+    _steer(ctx, job, control.pause, wait, as_json, state_dir, lambda view: view.state is JobState.PAUSED)
+
+
+@app.command()
+def resume(
+    ctx: typer.Context,
+    job: Name,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Let a paused job go on."""
+    _steer(ctx, job, control.resume, wait, as_json, state_dir, lambda view: view.state.has_process)
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    job: Name,
+    lines: Annotated[int, typer.Option("--lines", min=1, max=10_000, help="how many of the last lines")] = 100,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """The last lines of a job's driver and supervisor."""
+    with Store.open(_place(ctx, state_dir)[1]) as store:
+        observe(store, job)
+        file = store.folder.log(job)
+    found = last_lines(file, lines)
+    if as_json:
+        output.as_json({"job": job, "file": file, "lines": found})
+        return
+    for each in found:
+        output.line(each, _ascii(ctx))
+
+
+def _steer(
+    ctx: typer.Context,
+    job: str,
+    verb: Callable[[Store, str, Patience | None], JobView],
+    wait: float,
+    as_json: bool,
+    state_dir: Path | None,
+    reached: Callable[[JobView], bool],
+) -> None:
+    with Store.open(_place(ctx, state_dir)[1]) as store:
+        view = verb(store, job, _patience(wait))
+    _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
+
+
+def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
+    """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
+    if state_dir is not None:
+        return None, state_dir
+    shared = invocation.of(ctx)
+    try:
+        loaded = shared.load()
+    except NoConfig:
+        return None, default_state_dir(shared.env)
+    except ConfigError as error:
+        hint = f"{error.hint}; " if error.hint else ""
+        raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
+    return loaded, loaded.state_dir
+
+
+def _configured(ctx: typer.Context, job: str) -> Loaded:
+    loaded = invocation.of(ctx).load()
+    if job not in loaded.jobs:
+        near = get_close_matches(job, loaded.jobs, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
+        raise ConfigError(f"{loaded.path}: there is no job {job!r}", hint)
+    return loaded
+
+
+def _patience(wait: float) -> Patience:
+    def progress(view: JobView) -> None:
+        diagnostics.note(f"{view.name}: {view.state.value}{_bracketed(view.reason)}")
+
+    return Patience(wait, progress)
+
+
+def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
+    if as_json:
+        output.as_json(_brief(view))
+    else:
+        output.line(f"{view.name}: {view.state.value}{_bracketed(_why(view))}", _ascii(ctx))
+    if not fine:
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _show_head(ctx: typer.Context, view: JobView) -> None:
+    rows: list[tuple[str, object]] = [
+        ("job", view.name),
+        ("state", view.state),
+        ("wish", view.wish),
+        ("reason", _why(view)),
+        ("safe to do", view.safe),
+        ("started", _second(view.started_at)),
+        ("ended", _second(view.ended_at)),
+        ("driver", _who(view.driver, view.driver_alive)),
+        ("supervisor", _who(view.supervisor, view.supervisor_alive)),
+        ("reported", _second(view.reported_at)),
+        ("config", view.config),
+    ]
+    for label, value in rows:
+        if value not in (None, ""):
+            output.line(f"{label:<10}  {value.value if isinstance(value, JobState) else value}", _ascii(ctx))
+
+
+def _brief(view: JobView) -> dict[str, object]:
+    """A look as JSON, without its report."""
+    found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+    del found["report"], found["reported"]
+    return {"job": found.pop("name"), **found}
+
+
+def _never_started(name: str) -> dict[str, object]:
+    names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
+    return {"job": name, **dict.fromkeys(names), "reason": "never started"}
+
+
+def _who(identity: Identity | None, alive: bool) -> str | None:
+    return None if identity is None else f"pid {identity.pid} on {identity.host}, {'lives' if alive else 'gone'}"
+
+
+def _alive(view: JobView) -> str:
+    return (
+        "unknown" if view.elsewhere else "yes" if view.driver_alive else "starting" if view.supervisor_alive else "no"
+    )
+
+
+def _why(view: JobView) -> str:
+    return ": ".join(part for part in (view.trouble, view.reason) if part)
+
+
+def _bracketed(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def _second(moment: object) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _ascii(ctx: typer.Context) -> bool:
+    return invocation.of(ctx).ascii_only

@@ -1,0 +1,106 @@
+"""The only writer of stderr: one line for what went wrong, one for what to do next; and the exit code of each kind.
+
+An error that we raise on purpose is shown in its own words. Anything else is a defect: one line, and the traceback in
+a log file that only its owner can read. Secrets are taken out of both.
+
+Next door: `console.output` is the only writer of stdout; `core.errors` has the kinds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from enum import IntEnum
+from pathlib import Path
+
+from core.config import secrets
+from core.domain.text import safe
+from core.errors import ErrorKind, SlotkeeperError
+
+_LIMIT = 2_000
+
+
+class ExitCode(IntEnum):
+    """What the command says to a script (design section 9); DIFFERENT is a result, no error."""
+
+    FINE = 0
+    FAILED = 1
+    USAGE = 2
+    REFUSED = 3
+    DIFFERENT = 4
+    UNREACHABLE = 5
+
+
+EXIT_CODES: Mapping[ErrorKind, ExitCode] = {
+    ErrorKind.TRANSIENT: ExitCode.UNREACHABLE,
+    ErrorKind.CONTENTION: ExitCode.FAILED,
+    ErrorKind.ACCESS: ExitCode.FAILED,
+    ErrorKind.TOPOLOGY: ExitCode.REFUSED,
+    ErrorKind.DATA: ExitCode.FAILED,
+    ErrorKind.OVERSIZE: ExitCode.FAILED,
+    ErrorKind.OPERATOR: ExitCode.REFUSED,
+    ErrorKind.CONFIG: ExitCode.USAGE,
+    ErrorKind.SUPERSEDED: ExitCode.FAILED,
+    ErrorKind.UNKNOWN: ExitCode.FAILED,
+    ErrorKind.DEFECT: ExitCode.FAILED,
+}
+
+
+def report(error: BaseException, log: Path) -> ExitCode:
+    """Say on stderr what went wrong and return the exit code; a defect's traceback goes to `log`."""
+    if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
+        _say(str(error), error.hint)
+        return EXIT_CODES[error.kind]
+    name = type(error).__name__
+    what = str(error) if isinstance(error, SlotkeeperError) else f"unexpected {name}"
+    _say(f"{what}; this is a defect", _logged(error, log))
+    return ExitCode.FAILED
+
+
+def usage(message: str, hint: str = "") -> ExitCode:
+    """Say on stderr what is wrong with the command line."""
+    _say(message, hint)
+    return ExitCode.USAGE
+
+
+def warn(message: str) -> None:
+    """One line about what works and should not stay so."""
+    _say(f"warning: {message}")
+
+
+def note(message: str) -> None:
+    """One line of progress for a person who waits; never needed by a script."""
+    _say(message)
+
+
+def _say(message: str, hint: str = "") -> None:
+    text = f"slotkeeper: {_clean(message)}\n"
+    if hint:
+        text += f"  {_clean(hint)}\n"
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:  # nobody reads stderr; the exit code still tells
+        pass
+
+
+def _clean(text: str) -> str:
+    return safe(secrets.redact(text), _LIMIT)
+
+
+def _logged(error: BaseException, log: Path) -> str:
+    """Append the traceback to the log; says where it is, or why it is nowhere."""
+    lines = secrets.redact("".join(traceback.format_exception(error)))
+    stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # O_NOFOLLOW: the log must not be led elsewhere by whoever can write to the folder
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(log, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(f"{stamp} defect\n" + "".join(safe(each, 10_000) + "\n" for each in lines.splitlines()))
+    except OSError as failed:
+        return f"no log could be written to {log}: {failed.strerror or type(failed).__name__}"
+    return f"details: {log}"

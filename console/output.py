@@ -1,0 +1,161 @@
+"""The only writer of stdout: lines, tables that fit a terminal, JSON and JSON lines.
+
+Every cell passes `safe()`; JSON is ASCII and holds no control byte. Unknown is None: "-" in a table, null in JSON.
+Next door: `console.diagnostics` is the only writer of stderr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from enum import Enum
+from pathlib import PurePath
+
+from core.domain.text import safe
+
+WIDTH = 80
+_NARROWEST = 6
+_GAP = "  "
+
+
+def line(text: object = "", ascii_only: bool = False) -> None:
+    """One line of text, made visible."""
+    _write(_cell(text, ascii_only, limit=10_000) + "\n")
+
+
+def block(text: str) -> None:
+    """Several lines that are ours (help texts); each made visible, their line ends kept."""
+    _write("".join(safe(each, 10_000) + "\n" for each in text.splitlines()))
+
+
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool = False, width: int | None = None
+) -> None:
+    """Rows under headers, fitted to `width` columns (default: the terminal's, 80 where there is none)."""
+    for each in table_lines(headers, rows, ascii_only, width or _terminal_width()):
+        _write(each + "\n")
+
+
+def as_json(value: object) -> None:
+    """One JSON value on one line."""
+    _write(json_text(value) + "\n")
+
+
+def as_jsonl(values: Iterable[object]) -> None:
+    """One JSON value a line, each flushed as it comes."""
+    for value in values:
+        as_json(value)
+        sys.stdout.flush()
+
+
+def json_text(value: object) -> str:
+    """JSON in ASCII without control bytes; times as RFC 3339 in UTC, not-a-number as null."""
+    text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")  # the one control character that json leaves raw
+
+
+def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool, width: int) -> list[str]:
+    """The lines of a table; columns that are too wide for `width` are cut, the widest first.
+
+    >>> table_lines(["job", "lag"], [["orders", 12], ["x", None]], True, 80)
+    ['job     lag', '------  ---', 'orders   12', 'x         -']
+    """
+    given = [list(row) for row in rows]
+    cells = [[_cell(value, ascii_only) for value in row] for row in given]
+    numeric = [_numeric([row[i] for row in given]) for i in range(len(headers))]
+    widths = _fit([[_cell(h, ascii_only) for h in headers], *cells], width)
+    shown = [list(headers), ["-" * each for each in widths], *cells]
+    return [_GAP.join(_pad(cell, widths[i], numeric[i]) for i, cell in enumerate(row)).rstrip() for row in shown]
+
+
+def _terminal_width() -> int:
+    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _cell(value: object, ascii_only: bool, limit: int = 500) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = safe(_plain(value) if isinstance(value, datetime | date | Enum) else value, limit)
+    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+
+
+def _numeric(values: list[object]) -> bool:
+    numbers = [value for value in values if value is not None]
+    return bool(numbers) and all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+
+
+def _fit(rows: list[list[str]], width: int) -> list[int]:
+    """Column widths whose sum fits; columns go down to a few characters and no further."""
+    widths = [max(_columns(row[i]) for row in rows) for i in range(len(rows[0]))]
+    room = width - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
+    return widths
+
+
+def _columns(text: str) -> int:
+    """How many terminal columns a text takes: wide characters two, combining ones none."""
+    return sum(map(_advance, text))
+
+
+def _advance(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    if _columns(text) > width:
+        text = _cut(text, width)
+    fill = " " * (width - _columns(text))
+    return fill + text if right else text + fill
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a text and two dots, in `width` columns."""
+    kept, taken = "", 0
+    for character in text:
+        taken += _advance(character)
+        if taken > width - 2:
+            break
+        kept += character
+    return kept + ".."
+
+
+def _plain(value: object) -> object:
+    """A value as what JSON knows."""
+    if value is None or isinstance(value, bool | int | str):
+        return _plain(value.value) if isinstance(value, Enum) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, datetime):
+        utc = value.astimezone(timezone.utc) if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        return utc.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | PurePath):
+        return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        return safe(value, len(value) * 4 + 4)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Iterable):
+        return [_plain(each) for each in value]
+    return str(value)

@@ -1,0 +1,271 @@
+"""From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
+
+Next door: `check` reads one table; `load` finds and parses the file; `keys*` hold what may stand in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from core.config import keys
+from core.config.check import Reading, Table, as_table, dotted, read_section, unknown_key
+from core.config.keys_binlog import BINLOG
+from core.config.keys_sink import SINK_OPTIONS
+from core.config.lines import Path
+from core.config.model import SinkEntry, SourceEntry
+from core.config.overlay import JOB_TABLES, NAMED, PLAIN
+from core.config.values import BadValue, section_name, show_duration, slot, spark_setting
+from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
+
+_Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
+_SERVER_KEYS = ("host", "port", "database", "user", "sslmode")
+
+
+def check_top(reading: Reading) -> None:
+    """Refuse tables that nobody reads."""
+    for name in reading.tree:
+        if name == "alerts":
+            raise reading.error((name,), "[alerts] is known but not supported yet", "remove the table")
+        if name not in NAMED and name not in PLAIN:
+            raise unknown_key(reading, (), name, (*NAMED, *PLAIN))
+
+
+def read_sources(reading: Reading) -> dict[str, SourceEntry]:
+    """All `[sources.X]`."""
+    found = {}
+    for name, path, raw in _entries(reading, "sources"):
+        given = read_section(reading, path, raw, keys.SOURCE)
+        found[name] = SourceEntry(
+            name, str(given["dialect"]), _endpoint(reading, name, path, given), str(given["environment"] or "")
+        )
+    return found
+
+
+def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
+    """All `[sinks.X]`."""
+    found = {}
+    for name, path, raw in _entries(reading, "sinks"):
+        given = read_section(reading, path, raw, keys.SINK)
+        found[name] = SinkEntry(
+            name, str(given["kind"]), _endpoint(reading, name, path, given), str(given["progress_schema"])
+        )
+    return found
+
+
+def read_jobs(
+    reading: Reading, sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry]
+) -> dict[str, JobSpec]:
+    """All `[jobs.X]`, none in another's way."""
+    jobs: dict[str, JobSpec] = {}
+    for name, path, raw in _entries(reading, "jobs"):
+        job = _job(reading, name, path, as_table(reading, path, raw), sources, sinks)
+        for other in jobs.values():
+            _apart(reading, path, job, other)
+        jobs[name] = job
+    return jobs
+
+
+def _entries(reading: Reading, kind: str) -> list[tuple[str, Path, object]]:
+    found: list[tuple[str, Path, object]] = []
+    for name, raw in as_table(reading, (kind,), reading.tree.get(kind, {})).items():
+        path: Path = (kind, name)
+        try:
+            section_name(name)
+        except BadValue as error:
+            raise reading.error(path, f"the name of [{dotted(path)}] {error}") from None
+        found.append((name, path, raw))
+    return found
+
+
+def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> Endpoint:
+    return Endpoint(
+        name=name,
+        password=_secret(reading, path, given),
+        connect_timeout_ms=given["connect_timeout"],
+        **{key: given[key] for key in _SERVER_KEYS},
+    )
+
+
+def _secret(reading: Reading, path: Path, given: Mapping[str, Any]) -> SecretRef:
+    used = [how for how in ("file", "env", "command") if given[f"password_{how}"]]
+    if len(used) > 1:
+        names = " and ".join(f"password_{how}" for how in used)
+        raise reading.error((*path, f"password_{used[1]}"), f"[{dotted(path)}] sets {names}", "set one of them")
+    if not used:
+        return SecretRef()
+    ref = str(given[f"password_{used[0]}"])
+    return SecretRef(used[0], str(beside(reading.file, ref)) if used[0] == "file" else ref)
+
+
+def beside(file: FilePath, written: str) -> FilePath:
+    """A path of the configuration: `~` is the home, anything relative is relative to the file's folder."""
+    path = FilePath(written)
+    try:
+        path = path.expanduser()
+    except RuntimeError:  # no such user: the path stays as written and fails where it is opened
+        pass
+    return FilePath(file.absolute().parent, path)
+
+
+def _job(
+    reading: Reading,
+    name: str,
+    path: Path,
+    raw: Table,
+    sources: Mapping[str, SourceEntry],
+    sinks: Mapping[str, SinkEntry],
+) -> JobSpec:
+    _misplaced(reading, path, raw)
+    given: Mapping[str, Any] = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
+    for kind, known in (("source", sources), ("sink", sinks)):
+        if given[kind] not in known:
+            names = ", ".join(known) or "none"
+            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
+    binlog = _binlog(reading, path, raw)
+    source, sink = sources[given["source"]], sinks[given["sink"]]
+    channel = _channel(reading, path, raw)
+    if _server(source.endpoint) == _server(sink.endpoint) and channel.source_table == channel.target:
+        raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
+    return JobSpec(
+        name=name,
+        source=replace(source.endpoint, socket_timeout_ms=binlog.connection_socket_timeout),
+        sink=sink.endpoint,
+        slot=_slot(reading, name, path, given),
+        channels=(channel,),
+        start=given["start"],
+        on_existing=given["on_existing"],
+        wait_ms=given["wait"],
+        progress_schema=sink.progress_schema,
+        environment=source.environment,
+        binlog=binlog,
+        sink_options=_options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions),
+        retry=_retry(reading, path, raw),
+        spark=_spark(reading, path, raw),
+    )
+
+
+def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
+    """What is written with two keys, or in the wrong table, is named before the plain unknown key."""
+    binlog = raw.get("binlog")
+    below = binlog if isinstance(binlog, dict) else {}
+    for one, two in (("slot", "binlog_slot_name"), ("start", "binlog_start_time")):
+        if one in raw and two in below:
+            what = f"[{dotted(path)}] sets {one} and binlog.{two}, two keys for one thing"
+            raise reading.error((*path, "binlog", two), what, f"keep {one}")
+    if "binlog_slot_name" in below:
+        raw["slot"] = below.pop("binlog_slot_name")
+        reading.overrides[(*path, "slot")] = reading.origin((*path, "binlog", "binlog_slot_name"))
+    if isinstance(raw.get("sink"), dict):
+        what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
+        raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
+    homes = {"binlog": BINLOG, "sink_options": SINK_OPTIONS, "retry": keys.RETRY, "spark": keys.SPARK}
+    for name in raw:
+        if name in keys.JOB or name in homes or name == "channels":
+            continue
+        for table, section in homes.items():
+            if name in section:
+                raise reading.error(
+                    (*path, name), f"unknown key {name} in [{dotted(path)}]; it stands in [{dotted(path)}.{table}]"
+                )
+
+
+def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> str:
+    if given["slot"]:
+        return str(given["slot"])
+    try:
+        return slot(name)
+    except BadValue:
+        what = f"[{dotted(path)}] has no slot, and its own name is no slot name"
+        raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
+
+
+def _channel(reading: Reading, path: Path, raw: Table) -> ChannelSpec:
+    here: Path = (*path, "channels")
+    channels = raw.get("channels")
+    if channels is None or channels == []:
+        raise reading.error(path, f"[{dotted(path)}] has no channel", f"add [[{dotted(here)}]] with from and into")
+    if not isinstance(channels, list):
+        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
+    if len(channels) > 1:
+        what = f"[{dotted(path)}] has {len(channels)} channels; more than one is not supported yet"
+        raise reading.error((*here, 1), what, "make one job of each")
+    given: Mapping[str, Any] = read_section(reading, (*here, 0), channels[0], keys.CHANNEL)
+    return ChannelSpec(given["from"], given["into"], given["create_target"])
+
+
+def _options(
+    reading: Reading, path: Path, raw: Table, name: str, section: keys.Section, made: type[_Options]
+) -> _Options:
+    """A table of options as its dataclass, whose fields are named like the keys."""
+    given: Mapping[str, Any] = read_section(reading, (*path, name), raw.get(name, {}), section)
+    return made(**{field.name: given[field.name] for field in fields(made)})
+
+
+def _binlog(reading: Reading, path: Path, raw: Table) -> BinlogOptions:
+    options = _options(reading, path, raw, "binlog", BINLOG, BinlogOptions)
+    if options.binlog_max_sleep_time < options.binlog_sleep_time:
+        what = f"{dotted(path)}.binlog.binlog_max_sleep_time is below binlog_sleep_time"
+        raise reading.error(_set_one(raw, path, "binlog", "binlog_max_sleep_time", "binlog_sleep_time"), what)
+    return options
+
+
+def _retry(reading: Reading, path: Path, raw: Table) -> RetryOptions:
+    options = _options(reading, path, raw, "retry", keys.RETRY, RetryOptions)
+    if options.wait_max < options.wait_initial:
+        what = f"{dotted(path)}.retry.wait_max is below wait_initial ({show_duration(options.wait_initial)})"
+        raise reading.error(_set_one(raw, path, "retry", "wait_max", "wait_initial"), what)
+    return options
+
+
+def _set_one(raw: Table, path: Path, table: str, first: str, second: str) -> Path:
+    """The path of the key that was set, to point at, where the other one is a default."""
+    below = raw.get(table)
+    return (*path, table, first if isinstance(below, dict) and first in below else second)
+
+
+def _spark(reading: Reading, path: Path, raw: Table) -> SparkOptions:
+    here: Path = (*path, "spark")
+    given: Mapping[str, Any] = read_section(reading, here, raw.get("spark", {}), keys.SPARK)
+    chosen: list[tuple[str, str]] = []
+    for name, value in _flat(reading, (*here, "settings"), given["settings"] or {}):
+        place: Path = (*here, "settings", name)
+        if name not in keys.SPARK_SETTINGS:
+            error = unknown_key(reading, (*here, "settings"), name, sorted(keys.SPARK_SETTINGS))
+            error.hint = error.hint or "only settings of place and size are allowed; see docs/parameters.md"
+            raise error
+        try:
+            chosen.append((name, spark_setting(value)))
+        except BadValue as error:
+            raise reading.error(place, f"{dotted(place)} {error}") from None
+        reading.note(place, chosen[-1][1], reading.origin(place))
+    return SparkOptions(given["master"], given["driver_memory"], tuple(chosen))
+
+
+def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[tuple[str, object]]:
+    """Settings by their whole name, also where they were written with dots outside quotes."""
+    found: list[tuple[str, object]] = []
+    for name, value in as_table(reading, path, raw).items():
+        if isinstance(value, dict):
+            found += _flat(reading, path, value, f"{prefix}{name}.")
+        else:
+            found.append((prefix + name, value))
+    return found
+
+
+def _server(endpoint: Endpoint) -> tuple[str, int, str]:
+    return endpoint.host.lower(), endpoint.port, endpoint.database
+
+
+def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
+    """Two jobs never share a slot of one table, nor a target: each would undo the other's work."""
+    mine, theirs = job.channel, other.channel
+    same_source = _server(job.source) == _server(other.source) and mine.source_table == theirs.source_table
+    if same_source and job.slot == other.slot:
+        what = f"[{dotted(path)}] uses slot {job.slot} of {mine.source_table}, which job {other.name} uses"
+        raise reading.error(path, what, "give each job a slot of its own")
+    if _server(job.sink) == _server(other.sink) and mine.target == theirs.target:
+        raise reading.error(path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} writes to")

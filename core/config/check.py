@@ -1,0 +1,156 @@
+"""One table of a file against its keys: values read, defaults filled in, everything else refused in one sentence.
+
+Messages say where, which key and which rule; they never hold the value, because a secret may stand in any wrong place.
+Next door: `keys` is the model; `build` calls this for each table and checks across tables.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+from core.config.keys import REQUIRED, Key, Section, snake
+from core.config.lines import Path, nearest_line
+from core.config.model import Layer, Origin, Setting
+from core.config.values import BadValue, show_duration
+from core.domain.text import safe
+from core.errors import ConfigError
+
+_LITERAL_SECRETS = frozenset({"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token"})
+MASK = "***"
+Table = dict[str, object]
+
+
+@dataclass(slots=True)
+class Reading:
+    """A configuration while it is being read: the raw tree, where its parts stand, and what was read so far."""
+
+    file: FilePath
+    tree: Table
+    lines: dict[Path, int]
+    overrides: dict[Path, Origin] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+
+    def origin(self, path: Path) -> Origin:
+        """Where a given value came from."""
+        if path in self.overrides:
+            return self.overrides[path]
+        line = nearest_line(self.lines, path)
+        return Origin(Layer.FILE, f"{safe(self.file)}:{line}" if line else safe(self.file))
+
+    def error(self, path: Path, what: str, hint: str = "") -> ConfigError:
+        """An error about the thing at `path`, which starts with its place."""
+        origin = self.origin(path)
+        place = origin.place if origin.layer is Layer.FILE else f"{origin.layer.value} {origin.place}"
+        return ConfigError(f"{place}: {what}", hint)
+
+    def note(self, path: Path, value: object, origin: Origin, private: bool = False) -> None:
+        """Remember an effective value for `config show`."""
+        shown = MASK if private and value is not None else value
+        if not isinstance(shown, str | int | bool | None):
+            shown = str(shown)
+        self.settings.append(Setting(dotted(path), shown, origin))
+
+
+def dotted(path: Path) -> str:
+    """A path in words.
+
+    >>> dotted(("jobs", "x", "channels", 0, "from"))
+    'jobs.x.channels[0].from'
+    """
+    words = ""
+    for part in path:
+        words += f"[{part}]" if isinstance(part, int) else f".{safe(part, 80)}"
+    return words.removeprefix(".")
+
+
+def as_table(reading: Reading, path: Path, raw: object) -> Table:
+    """The thing at `path`, which must be a table."""
+    if not isinstance(raw, dict):
+        raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on a line of its own")
+    return raw
+
+
+def read_section(
+    reading: Reading, path: Path, raw: object, section: Section, tables: Iterable[str] = ()
+) -> dict[str, object]:
+    """The values of all keys of a table, defaults filled in; `tables` are the names of tables below it."""
+    given = as_table(reading, path, raw)
+    for name in given:
+        if name not in section and name not in tables:
+            raise unknown_key(reading, path, name, section, tables)
+    missing = [key.name for key in section.values() if key.default is REQUIRED and key.name not in given]
+    if missing:
+        raise reading.error(path, f"[{dotted(path)}] lacks {', '.join(missing)}")
+    return {
+        key.name: _read_key(reading, (*path, key.name), key, given)
+        for key in section.values()
+        if key.name in given or not key.later
+    }
+
+
+def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
+    if key.name not in given:
+        value = key.read(key.default) if key.read and key.default is not None else key.default
+        reading.note(path, _spelled(key, value), Origin(Layer.DEFAULT))
+        return value
+    if key.later:
+        raise reading.error(path, f"{dotted(path)} is known but not supported yet", "remove the key")
+    if key.read is None:
+        return given[key.name]
+    origin = reading.origin(path)
+    try:
+        value = _read(key, given[key.name], origin)
+    except BadValue as error:
+        raise reading.error(path, f"{dotted(path)} {error}") from None
+    reading.note(path, _spelled(key, value), origin, key.private)
+    return value
+
+
+def _read(key: Key, raw: object, origin: Origin) -> object:
+    """Read a value; what comes from outside the file is text and may have to become a number or a truth value."""
+    assert key.read is not None
+    if origin.layer is Layer.FILE or not isinstance(raw, str):
+        return key.read(raw)
+    try:
+        return key.read(raw)
+    except BadValue:
+        return key.read(_typed(raw))
+
+
+def _typed(raw: str) -> object:
+    word = raw.strip()
+    if word in ("true", "false"):
+        return word == "true"
+    if word.removeprefix("-").isascii() and word.removeprefix("-").isdigit() and len(word) < 20:
+        return int(word)
+    return raw
+
+
+def _spelled(key: Key, value: object) -> object:
+    return show_duration(value) if key.unit == "ms" and isinstance(value, int) else value
+
+
+def unknown_key(
+    reading: Reading, path: Path, name: str, section: Iterable[str], tables: Iterable[str] = ()
+) -> ConfigError:
+    """The error for a key that the table does not know, with the one that was probably meant."""
+    here = (*path, name)
+    place = f"[{dotted(path)}]" if path else "the file"
+    shown = safe(name, 80)
+    known = [*section, *tables]
+    spelled = snake(name)
+    if spelled in _LITERAL_SECRETS:
+        return reading.error(
+            here,
+            f"{shown} in {place} is refused: secrets only by reference",
+            "use password_file, password_env or password_command",
+        )
+    if spelled != name and spelled in known:
+        return reading.error(here, f"unknown key {shown} in {place}; it is spelled {spelled} here")
+    near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)
+    if near:
+        return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")
+    return reading.error(here, f"unknown key {shown} in {place}", f"known here: {', '.join(known) or 'nothing yet'}")

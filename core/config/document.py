@@ -1,0 +1,82 @@
+"""`docs/parameters.md` from the model, so that the page cannot say anything else than the program does.
+
+Next door: `keys*` hold the model; a test compares the page with `page()`. To renew it:
+`python -c "from core.config.document import page; print(page(), end='')" > docs/parameters.md`
+"""
+
+from __future__ import annotations
+
+from core.config import keys
+from core.config.keys import REQUIRED, Key, Section
+from core.config.keys_binlog import BINLOG
+from core.config.keys_sink import SINK_OPTIONS
+from core.config.values import show_duration
+
+TABLES: tuple[tuple[str, Section], ...] = (
+    ("[sources.X]", keys.SOURCE),
+    ("[sinks.X]", keys.SINK),
+    ("[jobs.X]", keys.JOB),
+    ("[[jobs.X.channels]]", keys.CHANNEL),
+    ("[jobs.X.binlog]", BINLOG),
+    ("[jobs.X.sink_options]", SINK_OPTIONS),
+    ("[jobs.X.retry]", keys.RETRY),
+    ("[jobs.X.spark]", keys.SPARK),
+    ("[logging]", keys.LOGGING),
+    ("[state]", keys.STATE),
+    ("[console]", keys.CONSOLE),
+)
+"""Every table of a configuration, in the order of the page and of `config.example.toml`."""
+
+_INTRODUCTION = """\
+# Parameters
+
+Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) and compared with it by a test.
+
+- Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
+- Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
+- *Documented name* is the vendor's; write the key as given here. The camelCase name gets an error that says so.
+- *Test* is where the reading of the key and its limits are tested; what the engine makes of it is tested there.
+- *Not yet*: known and refused by name, also with its default value.
+- Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
+  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_LOGGING__LEVEL`), above those typed options;
+  `slotkeeper config show --origin` tells where each value came from.
+- The sink's parameters stand in `[jobs.X.sink_options]`, because `sink` in `[jobs.X]` is the name of a sink.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for title, section in TABLES:
+        parts.append(f"## `{title}`\n")
+        parts.append(_table(section) if section else "Nothing can be set here yet.\n")
+    parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
+    parts.append("".join(f"- `{name}`\n" for name in sorted(keys.SPARK_SETTINGS)))
+    return "\n".join(parts)
+
+
+def _table(section: Section) -> str:
+    lines = ["| key | documented name | default | unit | meaning | test |", "| --- | --- | --- | --- | --- | --- |"]
+    lines += [_row(key) for key in section.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(key: Key) -> str:
+    documented = f"`{key.documented}`" if key.documented else ""
+    test = "not yet" if key.later else f"`{key.tested}`"
+    return f"| `{key.name}` | {documented} | {spelled_default(key)} | {key.unit} | {key.meaning} | {test} |"
+
+
+def spelled_default(key: Key) -> str:
+    """The default as one would write it in the file."""
+    if key.default is REQUIRED:
+        return "required"
+    if key.default is None:
+        return "not set"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    if isinstance(key.default, int) and key.unit == "ms":
+        return f"`{key.default}` ({show_duration(key.default)})" if key.default else "`0`"
+    if isinstance(key.default, str):
+        return f'`"{key.default}"`'
+    return f"`{key.default}`"

@@ -1,0 +1,221 @@
+"""Every key that a configuration may hold: name, reader, default, meaning and the vendor's own name.
+
+This table is the model: the checker, `config show`, `docs/parameters.md` and the test of `config.example.toml` all
+read it, so that a key cannot exist in one of them only. Parameters that are documented by the vendor and not built
+are here too, marked `later`: they are refused by name, never accepted in silence.
+
+Next door: `keys_binlog` and `keys_sink` hold the vendor's tables; `values` the readers; `check` walks a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.config import values
+from core.config.values import Reader
+
+
+class _Required:
+    """Marks a key without a default."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
+
+    `documented` is the vendor's name and `tested` where its effect is tested; `later` refuses the key as not built
+    yet, `private` keeps its value out of every message.
+    """
+
+    name: str
+    meaning: str
+    read: Reader | None = None
+    default: object = None
+    unit: str = ""
+    documented: str = ""
+    tested: str = ""
+    later: bool = False
+    private: bool = False
+
+
+Section = Mapping[str, Key]
+
+
+def section(*keys: Key) -> Section:
+    """Keys by name, in the order in which they are documented."""
+    return {key.name: key for key in keys}
+
+
+def later(documented: str, default: object, unit: str, meaning: str) -> Key:
+    """A parameter of the vendor that is known and not built yet."""
+    return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, later=True)
+
+
+def snake(name: str) -> str:
+    """The snake_case spelling of a camelCase name.
+
+    >>> snake("binlogBatchReadSize"), snake("sink.parallelism")
+    ('binlog_batch_read_size', 'sink_parallelism')
+    """
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).replace(".", "_").lower()
+
+
+_MODEL = "tests/unit/config"
+
+_SERVER = (
+    Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED, tested=_MODEL),
+    Key("port", "TCP port (a DWS listens on 8000)", values.whole(1, 65_535), REQUIRED, tested=_MODEL),
+    Key("database", "database to connect to", values.text(63), REQUIRED, tested=_MODEL),
+    Key("user", "role to log in as", values.text(63), REQUIRED, tested=_MODEL),
+    Key(
+        "password_file",
+        "file that holds the password; relative to this file's folder; one newline at its end is dropped",
+        values.text(4096),
+        tested=_MODEL,
+    ),
+    Key("password_env", "environment variable that holds the password", values.env_name, tested=_MODEL),
+    Key(
+        "password_command",
+        "command that prints the password; run without a shell, at most 10 s",
+        values.text(4096),
+        private=True,
+        tested=_MODEL,
+    ),
+    Key(
+        "sslmode",
+        "how far TLS is insisted on",
+        values.choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+        "prefer",
+        tested=_MODEL,
+    ),
+    Key("connect_timeout", "limit of one try to connect", values.duration(2_000, 300_000), "10s", "ms", tested=_MODEL),
+)
+
+SOURCE = section(
+    Key("dialect", "what kind of source", values.choice("dws", later=("hologres", "mysql")), REQUIRED, tested=_MODEL),
+    *_SERVER,
+    Key("environment", "a label that screens show, such as PROD", values.text(16), tested=_MODEL),
+)
+
+SINK = section(
+    Key("kind", "what kind of sink", values.choice("postgres", later=("dws", "doris")), REQUIRED, tested=_MODEL),
+    *_SERVER,
+    Key(
+        "progress_schema",
+        "schema of slotkeeper_progress and slotkeeper_chunks",
+        values.identifier,
+        "public",
+        tested=_MODEL,
+    ),
+)
+
+JOB = section(
+    Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
+    Key("sink", "name of a [sinks.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
+    Key("slot", "slot of the source table; default: the job's name", values.slot, tested=_MODEL),
+    Key("start", "where a new job starts", values.start, "initial", tested=_MODEL),
+    Key(
+        "on_existing",
+        "what a copy does with a target that is not empty",
+        values.choice("refuse", "replace", "merge"),
+        "refuse",
+        tested=_MODEL,
+    ),
+    Key(
+        "wait",
+        "limit of the wait for transactions that were open when the slot was created",
+        values.duration(0, values.DAY),
+        "10m",
+        "ms",
+        tested=_MODEL,
+    ),
+)
+
+CHANNEL = section(
+    Key("from", "source table, schema.table", values.table, REQUIRED, tested=_MODEL),
+    Key("into", "target table, schema.table", values.table, REQUIRED, tested=_MODEL),
+    Key("create_target", "make the target table if it is absent", values.boolean, False, tested=_MODEL),
+    Key("columns", "explicit column mapping", later=True),
+    Key("where", "row filter", later=True),
+    Key("keys_never_change", "promise that no primary key is ever updated", default=False, later=True),
+)
+
+RETRY = section(
+    Key(
+        "wait_initial", "first long wait", values.duration(1, values.DAY), "1s", "ms", tested="tests/unit/test_retry.py"
+    ),
+    Key("wait_max", "longest wait", values.duration(1, values.DAY), "30s", "ms", tested="tests/unit/test_retry.py"),
+    Key(
+        "wait_jitter",
+        "random part added to each long wait",
+        values.duration(0, values.DAY),
+        "1s",
+        "ms",
+        tested="tests/unit/test_retry.py",
+    ),
+    Key(
+        "give_up_after",
+        "FAILED after this long without a success; not set: never, for causes that pass by themselves",
+        values.duration(1_000, 52 * values.WEEK),
+        unit="ms",
+        tested="tests/unit/test_retry.py",
+    ),
+)
+
+SPARK = section(
+    Key("master", "Spark master", values.text(), "local[4]", tested=_MODEL),
+    Key("driver_memory", "memory of the Spark driver", values.memory(512, 1_048_576), "512m", "MiB", tested=_MODEL),
+    Key("settings", "further Spark settings, only of the allowed names", default=None, tested=_MODEL),
+)
+
+SPARK_SETTINGS = frozenset(
+    {
+        "spark.cores.max",
+        "spark.driver.bindAddress",
+        "spark.driver.blockManager.port",
+        "spark.driver.host",
+        "spark.driver.port",
+        "spark.executor.cores",
+        "spark.executor.heartbeatInterval",
+        "spark.executor.instances",
+        "spark.executor.memory",
+        "spark.executor.memoryOverhead",
+        "spark.kubernetes.authenticate.driver.serviceAccountName",
+        "spark.kubernetes.container.image",
+        "spark.kubernetes.namespace",
+        "spark.network.timeout",
+        "spark.rpc.askTimeout",
+        "spark.yarn.queue",
+    }
+)
+"""What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run."""
+
+LOGGING = section(
+    Key(
+        "level",
+        "least severe level that is logged",
+        values.choice("DEBUG", "INFO", "WARNING", "ERROR"),
+        "INFO",
+        tested=_MODEL,
+    ),
+)
+
+STATE = section(
+    Key(
+        "dir",
+        "folder of the state store and logs; default: the platform's state folder",
+        values.text(4096),
+        tested=_MODEL,
+    ),
+)
+
+CONSOLE: Section = section()
+"""Nothing can be set here yet; the table may stand in the file."""

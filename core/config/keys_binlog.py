@@ -1,0 +1,108 @@
+"""The keys of `[jobs.X.binlog]`: the vendor's binlog parameters under their own names in snake_case.
+
+Defaults, units and meanings are those of "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and of
+the connector's further pool options. Next door: `keys` for all other tables.
+"""
+
+from __future__ import annotations
+
+from core.config import values
+from core.config.keys import Key, Section, later, section
+
+_MODEL = "tests/unit/config"
+_RETRY = "tests/unit/test_retry.py"
+_ROWS = values.whole(1, 10_000_000)
+_WAIT = values.duration(1, values.DAY)
+_LIMIT = values.duration(1, values.WEEK)
+
+BINLOG: Section = section(
+    Key("binlog", "read the binlog; false is one full copy", values.boolean, False, "", "binlog", _MODEL),
+    Key(
+        "binlog_slot_name",
+        "slot of the source table; the same as the job's slot, set one of them",
+        values.slot,
+        documented="binlogSlotName",
+        tested=_MODEL,
+    ),
+    Key("binlog_batch_read_size", "binlog rows read in a batch", _ROWS, 5_000, "rows", "binlogBatchReadSize", _MODEL),
+    Key(
+        "full_sync_binlog_batch_read_size",
+        "rows of a chunk of the full copy",
+        _ROWS,
+        50_000,
+        "rows",
+        "fullSyncBinlogBatchReadSize",
+        _MODEL,
+    ),
+    Key("binlog_read_timeout", "limit of one incremental read", _LIMIT, 600_000, "ms", "binlogReadTimeout", _MODEL),
+    Key(
+        "full_sync_binlog_read_timeout",
+        "limit of one read of the full copy",
+        _LIMIT,
+        1_800_000,
+        "ms",
+        "fullSyncBinlogReadTimeout",
+        _MODEL,
+    ),
+    Key("binlog_sleep_time", "sleep after an empty read, x empty reads", _WAIT, 500, "ms", "binlogSleepTime", _MODEL),
+    Key("binlog_max_sleep_time", "longest such sleep", _WAIT, 10_000, "ms", "binlogMaxSleepTime", _MODEL),
+    Key(
+        "binlog_max_retry_times",
+        "quick retries after an error at the source",
+        values.whole(0, 1_000),
+        1,
+        "",
+        "binlogMaxRetryTimes",
+        _RETRY,
+    ),
+    Key(
+        "binlog_retry_interval",
+        "quick retry n waits this x n + Random(100) ms",
+        values.duration(0, 3_600_000),
+        100,
+        "ms",
+        "binlogRetryInterval",
+        _RETRY,
+    ),
+    Key(
+        "new_system_value",
+        "use the new names of the system columns; false for older kernels",
+        values.boolean,
+        True,
+        "",
+        "newSystemValue",
+        _MODEL,
+    ),
+    Key(
+        "connection_socket_timeout",
+        "client limit of a connection's answers; 0: none",
+        values.duration(0, values.WEEK),
+        0,
+        "ms",
+        "connectionSocketTimeout",
+        _MODEL,
+    ),
+    Key(
+        "binlog_sync_point_size",
+        "sync points of one incremental range (DWS 9.1.0.200 and later)",
+        values.whole(1, 1_000_000_000),
+        5_000,
+        "sync points",
+        "binlogSyncPointSize",
+        _MODEL,
+    ),
+    later("binlogParallelNum", 3, "", "threads that read the binlog"),
+    later("connectionPoolSize", 5, "", "connections in the pool"),
+    later("needRedistribution", True, "", "stay compatible with redistribution when the cluster grows"),
+    later("checkNodeChangeInterval", 10_000, "ms", "interval of looking for changed nodes"),
+    later("binlogIgnoreUpdateBefore", False, "", "drop B rows and old images at the server (DWS 9.1.0.200 and later)"),
+    later("binlogStartTime", None, "", "time from which to read (DWS 9.1.0.200 and later)"),
+    later("binlogQueueSize", 0, "rows", "limit of the reader's queue; 0: none"),
+    later("connectionSize", 1, "", "threads of the read pool"),
+    later("connectionPoolName", None, "", "name of the connection pool"),
+    later("connectionPoolTimeout", None, "ms", "limit of the wait for a pooled connection"),
+    later("connectionMaxUseCount", None, "", "uses of a pooled connection before it is closed"),
+    later("needConnectionPoolMonitor", None, "", "monitor the pool"),
+    later("connectionPoolMonitorPeriod", None, "ms", "interval of that monitor"),
+    later("connectionTimeOut", None, "ms", "limit of one try to connect (here: the source's connect_timeout)"),
+)

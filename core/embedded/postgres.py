@@ -1,0 +1,343 @@
+"""Real PostgreSQL servers for the demo and the tests: start, stop, restart, attach; loopback TCP and scram only.
+
+A server lives in one folder: `server.json` (how it was made), `superuser.password` (0600), `data`, `server.log`.
+Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them;
+`attach` finds them again by the server's own pid file, and `stop` waits until the server is gone.
+Next door: `core.embedded.binaries` finds the programs, `core.embedded.unprivileged` drops the rights of root,
+`core.embedded.placement` decides where data and binaries lie, `core.embedded.warehouse` installs the DWS stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from core.domain.endpoint import Endpoint, SecretRef
+from core.drivers import pg
+from core.embedded import placement
+from core.embedded.binaries import Binaries, find_binaries, major_version
+from core.embedded.unprivileged import Mode, choose_mode, nobody, wrapped
+from core.errors import ConfigError, Unreachable
+
+HOST = "127.0.0.1"
+SUPERUSER = "postgres"
+START_LIMIT_S = 120
+STOP_LIMIT_S = 60.0
+PORT_TRIES = 5
+
+SETTINGS: Mapping[str, str] = {
+    "fsync": "on",
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    "max_wal_size": "2GB",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %q%u@%d %a ",
+    "autovacuum_naptime": "15s",
+}
+"""What servers run with unless `start` is told otherwise."""
+
+StopMode = Literal["fast", "immediate", "smart"]
+_SIGNALS: Mapping[str, str] = {"smart": "SIGTERM", "fast": "SIGINT", "immediate": "SIGQUIT"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """What `server.json` holds: enough to start the same server again."""
+
+    name: str
+    mode: str
+    place: str
+    port: int
+    bin: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server in `folder`; the fields stay true over restarts, `pid` is read from the server's own pid file."""
+
+    name: str
+    host: str
+    port: int
+    superuser: str
+    password_file: Path
+    data_dir: Path
+    folder: Path
+
+    @property
+    def pid(self) -> int:
+        """The server's process id, 0 when it does not run."""
+        return _running_pid(self.data_dir)
+
+    @property
+    def log_file(self) -> Path:
+        """Where the server writes its log."""
+        return self.data_dir.parent / "server.log"
+
+    def running(self) -> bool:
+        """Whether the server's process is alive."""
+        return self.pid != 0
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Stop the server and wait until its process is gone; harder after a minute. Nothing to do if it is not running.
+
+        `fast` ends sessions, `smart` waits for them, `immediate` is a crash: the next start recovers.
+        Raises Unreachable when the process does not go.
+        """
+        _stop(self.data_dir, mode)
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stop and start again on the same port. Raises ConfigError when it does not come back."""
+        self.stop(mode)
+        _launch(_read_card(self.folder), self.port)
+
+    def endpoint(self, database: str, user: str | None = None, password_file: Path | None = None) -> Endpoint:
+        """Where to connect; as the superuser unless `user` and its password file are named."""
+        secret = SecretRef("file", str(password_file or self.password_file))
+        return Endpoint(self.name, self.host, self.port, database, user or self.superuser, secret, sslmode="disable")
+
+    def connect(self, database: str, autocommit: bool = True) -> pg.Connection:
+        """A superuser session. Raises core.drivers.pg.DriverError."""
+        password = self.password_file.read_text(encoding="utf-8").strip()
+        return pg.connect(self.endpoint(database), password, "slotkeeper/embedded", autocommit=autocommit)
+
+
+def start(folder: Path, name: str, settings: Mapping[str, str] | None = None, mode: Mode | None = None) -> Server:
+    """Start the server of `folder`, making it first when the folder is new; one that runs already is returned.
+
+    `settings` go on top of `SETTINGS`; `mode` is chosen by itself unless a test wants another.
+    Raises ConfigError with a hint when there are no binaries or the server does not start.
+    """
+    attached = attach(folder)
+    if attached:
+        return attached
+    if (folder / "server.json").exists():
+        card = _read_card(folder)
+        port = card.port if _is_free(card.port) else free_port()
+    else:
+        card = _create(folder, name, mode or choose_mode())
+        port = free_port()
+    for _ in range(PORT_TRIES):
+        _write_settings(card, port, {**SETTINGS, **(settings or {})})
+        try:
+            _launch(card, port)
+        except _PortTaken:
+            port = free_port()
+            continue
+        _write_card(folder, _Card(**{**asdict(card), "port": port}))
+        return _server(folder, card, port)
+    raise ConfigError(f"no free port for server {name} after {PORT_TRIES} tries", hint="try again")
+
+
+def attach(folder: Path) -> Server | None:
+    """The running server of `folder`, started by whichever process; None when there is none."""
+    if not (folder / "server.json").exists():
+        return None
+    card = _read_card(folder)
+    data_dir = Path(card.place) / "data"
+    if not _running_pid(data_dir):
+        return None
+    lines = (data_dir / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    return _server(folder, card, int(lines[3]))
+
+
+def discard(folder: Path) -> None:
+    """Stop the server of `folder` hard and delete everything that it wrote, also outside of `folder`."""
+    server = attach(folder)
+    if server:
+        server.stop("immediate")
+    if (folder / "server.json").exists():
+        placement.remove(Path(_read_card(folder).place))
+    placement.remove(folder)
+
+
+class _PortTaken(Exception):
+    """Someone else got the port between choosing and binding."""
+
+
+def _server(folder: Path, card: _Card, port: int) -> Server:
+    return Server(
+        name=card.name,
+        host=HOST,
+        port=port,
+        superuser=SUPERUSER,
+        password_file=folder / "superuser.password",
+        data_dir=Path(card.place) / "data",
+        folder=folder,
+    )
+
+
+def _create(folder: Path, name: str, mode: Mode) -> _Card:
+    binaries = find_binaries()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    password = write_password(folder / "superuser.password")
+    if mode is Mode.SETUID:
+        binaries = placement.reachable_binaries(binaries)
+        place = placement.reachable_folder(folder)
+    else:
+        place = folder
+    card = _Card(name, mode.value, str(place), 0, str(binaries.folder), binaries.version)
+    try:
+        _initdb(binaries, mode, place, password)
+    except BaseException:
+        placement.remove(place if place != folder else place / "data")
+        raise
+    with (place / "data" / "postgresql.conf").open("a", encoding="utf-8") as conf:
+        conf.write("include_if_exists = 'slotkeeper.conf'\n")
+    _write_card(folder, card)
+    return card
+
+
+def write_password(file: Path) -> str:
+    """Write a new random password to `file` (0600) and return it."""
+    password = secrets.token_urlsafe(24)
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(password + "\n")
+    return password
+
+
+def _initdb(binaries: Binaries, mode: Mode, place: Path, password: str) -> None:
+    password_file = place / "initdb.password"
+    password_file.write_text(password + "\n", encoding="utf-8")
+    if mode is Mode.SETUID:
+        os.chown(password_file, *nobody())
+    password_file.chmod(0o600)
+    data_dir = place / "data"
+    base = [binaries.program("initdb"), "--pgdata", str(data_dir), "--username", SUPERUSER, "--encoding=UTF8"]
+    base += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "--no-instructions"]
+    failures: list[str] = []
+    try:
+        for locale in _locales(binaries.version):
+            answer = _run(mode, [*base, *locale], cwd=place)
+            if answer.returncode == 0:
+                return
+            failures.append(" ".join(answer.stderr.split())[-400:])
+            placement.remove(data_dir)
+    finally:
+        password_file.unlink()
+    raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=f"binaries: {binaries.folder}, mode {mode.value}")
+
+
+def _locales(version: int) -> list[list[str]]:
+    if version >= 17:
+        return [["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]]
+    return [["--locale=C.UTF-8"], ["--locale=C"]]
+
+
+def _run(mode: Mode, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
+    environment["LC_ALL"] = "C"
+    return subprocess.run(
+        wrapped(mode, command),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=START_LIMIT_S * 2,
+        env=environment,
+        cwd=cwd,
+    )
+
+
+def _write_settings(card: _Card, port: int, settings: Mapping[str, str]) -> None:
+    fixed = {"listen_addresses": HOST, "port": str(port), "unix_socket_directories": "", "logging_collector": "off"}
+    lines = [f"{key} = '{_quoted(value)}'\n" for key, value in {**settings, **fixed}.items()]
+    file = Path(card.place) / "data" / "slotkeeper.conf"
+    file.write_text("".join(lines), encoding="utf-8")
+    if Mode(card.mode) is Mode.SETUID:
+        os.chown(file, *nobody())
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "''")
+
+
+def _launch(card: _Card, port: int) -> None:
+    place = Path(card.place)
+    log = place / "server.log"
+    seen = log.stat().st_size if log.exists() else 0
+    command = [str(Path(card.bin) / "pg_ctl"), "start", "-w", "-t", str(START_LIMIT_S)]
+    answer = _run(Mode(card.mode), [*command, "-D", str(place / "data"), "-l", str(log)], cwd=place)
+    if answer.returncode == 0:
+        return
+    text = log.read_bytes()[seen:].decode("utf-8", "replace") if log.exists() else ""
+    if "could not bind" in text or "Address already in use" in text:
+        raise _PortTaken(str(port))
+    reason = " ".join((text[-600:] or answer.stderr).split())
+    raise ConfigError(f"server {card.name} did not start: {reason}", hint=f"see {log}")
+
+
+def _stop(data_dir: Path, mode: StopMode) -> None:
+    pid = _running_pid(data_dir)
+    if not pid:
+        return
+    for name in (_SIGNALS[mode], "SIGQUIT", "SIGKILL"):
+        try:
+            os.kill(pid, getattr(signal, name))
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + STOP_LIMIT_S
+        while time.monotonic() < deadline:
+            if _running_pid(data_dir) != pid:
+                return
+            time.sleep(0.01)
+    raise Unreachable(f"the server in {data_dir} (pid {pid}) does not stop", hint="end the process by hand")
+
+
+def _running_pid(data_dir: Path) -> int:
+    """The pid in postmaster.pid if that process is alive and works in `data_dir`, else 0 (a zombie is not alive)."""
+    try:
+        pid = int((data_dir / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0])
+    except (OSError, ValueError):
+        return 0
+    return pid if placement.works_in(pid, data_dir) else 0
+
+
+def free_port() -> int:
+    """A loopback TCP port that nobody uses right now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _read_card(folder: Path) -> _Card:
+    file = folder / "server.json"
+    try:
+        return _Card(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}", hint="delete the folder and start again") from error
+
+
+def _write_card(folder: Path, card: _Card) -> None:
+    fresh = folder / "server.json.new"
+    fresh.write_text(json.dumps(asdict(card)), encoding="utf-8")
+    fresh.replace(folder / "server.json")
+
+
+def version_of(server: Server) -> int:
+    """The major version that `server` runs."""
+    return major_version(f"(PostgreSQL) {_read_card(server.folder).version}")

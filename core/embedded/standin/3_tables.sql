@@ -1,0 +1,180 @@
+-- STAND-IN for the binlog surface of a DWS. Here: the objects of one binlog table, generated with its real columns.
+-- Next door: 2_capture.sql (what the triggers do), 6_ddl.sql (when they are built anew).
+--
+-- dws.b_<oid>           the records, partitioned by DN, columns c<attnum> so that renaming a column changes nothing
+-- dws.t_<oid>_{i,u,d}   trigger functions; sequence = 2, 3, ... within the transaction, kept in a transaction-local
+--                       setting that falls back with savepoints
+-- dws_rel_<oid>.pgxc_get_binlog_changes   the reader: a SQL function that PostgreSQL inlines, so it streams
+
+CREATE FUNCTION dws.columns_of(oid, OUT attnum smallint, OUT name text, OUT type text, OUT in_key boolean)
+RETURNS SETOF record LANGUAGE sql STABLE AS $$
+SELECT a.attnum, a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(a.attnum = ANY (i.indkey), false)
+FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum $$;
+
+-- The DN of a row `r` as an expression: the hash functions chain through their seed, so any key works.
+CREATE FUNCTION dws.dn_expression(rel oid, r text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    hash text := '0';
+    part text;
+    item record;
+BEGIN
+    FOR item IN SELECT d.name, c.type FROM dws.tab t, unnest(t.distribute_by) WITH ORDINALITY d(name, pos)
+                JOIN dws.columns_of($1) c ON c.name = d.name WHERE t.rel = $1 ORDER BY d.pos LOOP
+        part := format('%s.%I', r, item.name);
+        hash := CASE
+            WHEN item.type IN ('smallint', 'integer', 'bigint') THEN format('hashint8extended(%s::bigint, %s)', part, hash)
+            WHEN item.type ~ '^(text|character)' THEN format('hashtextextended(%s::text, %s)', part, hash)
+            ELSE format('hash_record_extended(ROW(%s), %s)', part, hash) END;
+    END LOOP;
+    RETURN format('((%s & 9223372036854775807) %% %s)::smallint', hash, (SELECT count(*) FROM dws.node));
+END $$;
+
+CREATE FUNCTION dws.build_store(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    n record;
+BEGIN
+    EXECUTE format('DROP TABLE IF EXISTS dws.b_%s', $1);
+    EXECUTE format('CREATE TABLE dws.b_%s (dn smallint NOT NULL, xid xid8 NOT NULL, seq bigint NOT NULL, '
+        'typ "char" NOT NULL, ts_us bigint, %s) PARTITION BY LIST (dn)', $1,
+        (SELECT string_agg(format('c%s %s', c.attnum, c.type), ', ' ORDER BY c.attnum) FROM dws.columns_of($1) c));
+    FOR n IN SELECT ord FROM dws.node LOOP
+        EXECUTE format('CREATE TABLE dws.b_%s_%s PARTITION OF dws.b_%1$s FOR VALUES IN (%2$s)', $1, n.ord);
+    END LOOP;
+    EXECUTE format('CREATE INDEX ON dws.b_%s (xid, seq)', $1);
+    EXECUTE format('GRANT SELECT ON dws.b_%s TO dws_readers', $1);
+    UPDATE dws.tab t SET (names, types) =
+        (SELECT array_agg(c.name), array_agg(c.attnum || ' ' || c.type) FROM dws.columns_of($1) c) WHERE t.rel = $1;
+END $$;
+
+-- One INSERT of records out of a transition table; `number` is the sequence of the nth row.
+CREATE FUNCTION dws.record_sql(rel oid, rows text, typ text, number text, key_only boolean)
+RETURNS text LANGUAGE sql STABLE AS $$
+SELECT format('INSERT INTO dws.b_%s (dn, xid, seq, typ, ts_us, %s) SELECT %s, pg_current_xact_id(), %s, %L, %s, %s FROM %s r',
+    $1, string_agg('c' || c.attnum, ', ' ORDER BY c.attnum), dws.dn_expression($1, 'r'), number, typ,
+    CASE WHEN (SELECT t.with_time FROM dws.tab t WHERE t.rel = $1)
+         THEN '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint' ELSE 'NULL' END,
+    string_agg(CASE WHEN key_only AND NOT c.in_key THEN 'NULL' ELSE format('r.%I', c.name) END, ', ' ORDER BY c.attnum),
+    rows) FROM dws.columns_of($1) c $$;
+
+CREATE FUNCTION dws.build_capture_function(rel oid, suffix text, step integer, VARIADIC statements text[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format($f$CREATE OR REPLACE FUNCTION dws.t_%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $b$
+        DECLARE
+            base bigint := coalesce(nullif(current_setting('dws.q%1$s', true), ''), '1');
+            n bigint;
+        BEGIN
+            %3$s;
+            GET DIAGNOSTICS n = ROW_COUNT;
+            IF n > 0 THEN
+                PERFORM set_config('dws.q%1$s', (base + %4$s * n)::text, true);
+                IF current_setting('dws.marked', true) IS DISTINCT FROM '1' THEN
+                    PERFORM set_config('dws.marked', '1', true);
+                    INSERT INTO dws.mark VALUES (pg_current_xact_id());
+                END IF;
+            END IF;
+            RETURN NULL;
+        END $b$ $f$, $1, suffix, array_to_string(statements, ';'), step);
+END $$;
+
+-- Transition tables keep the order in which rows were changed; B and U of a row get neighbouring numbers.
+CREATE FUNCTION dws.build_capture(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    key_only boolean := NOT dws.is_on('full_old_images');
+    nth text := 'base + row_number() OVER ()';
+BEGIN
+    PERFORM dws.build_capture_function($1, 'i', 1, dws.record_sql($1, 'new_rows', 'I', nth, false));
+    PERFORM dws.build_capture_function($1, 'd', 1, dws.record_sql($1, 'old_rows', 'd', nth, key_only));
+    PERFORM dws.build_capture_function($1, 'u', 2,
+        dws.record_sql($1, 'old_rows', 'B', 'base + 2 * row_number() OVER () - 1', key_only),
+        dws.record_sql($1, 'new_rows', 'U', 'base + 2 * row_number() OVER ()', false));
+END $$;
+
+CREATE FUNCTION dws.build_triggers(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    keys text;
+    changed text;
+BEGIN
+    SELECT string_agg(format('%I', k), ', '), string_agg(format('OLD.%I IS DISTINCT FROM NEW.%1$I', k), ' OR ')
+    INTO keys, changed FROM dws.tab t, unnest(t.distribute_by) k WHERE t.rel = $1;
+    EXECUTE format('CREATE TRIGGER zz_dws_key BEFORE UPDATE OF %s ON %s FOR EACH ROW WHEN (%s) '
+                   'EXECUTE FUNCTION dws.refuse_redistribution()', keys, $1::regclass, changed);
+    EXECUTE format('CREATE TRIGGER zz_dws_i AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_i()', $1::regclass, $1);
+    EXECUTE format('CREATE TRIGGER zz_dws_u AFTER UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_u()', $1::regclass, $1);
+    EXECUTE format('CREATE TRIGGER zz_dws_d AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_d()', $1::regclass, $1);
+    EXECUTE format('CREATE TRIGGER zz_dws_t AFTER TRUNCATE ON %s FOR EACH STATEMENT '
+        'EXECUTE FUNCTION dws.after_truncate()', $1::regclass);
+END $$;
+
+-- The reader. Bounds and names are written into it; the CASEs fold to constants or to one check per call.
+-- While a DN is down or hangs it is generated as PL/pgSQL that meets the gate first: the only time it is not inlined.
+CREATE FUNCTION dws.build_reader(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    new_names boolean := dws.is_on('new_system_names');
+    gated boolean := EXISTS (SELECT FROM dws.control WHERE kind IN ('down', 'hang'));
+    nodes text := (SELECT string_agg(format('WHEN %s THEN %s::smallint', node_id, ord), ' ') FROM dws.node);
+    shape text := (SELECT string_agg(format('%I %s', c.name, c.type), ', ' ORDER BY c.attnum) FROM dws.columns_of($1) c);
+    picked text := (SELECT string_agg('b.c' || c.attnum, ', ' ORDER BY c.attnum) FROM dws.columns_of($1) c);
+    query text;
+    header text;
+BEGIN
+    shape := CASE WHEN new_names THEN 'gs_binlog_sync_point bigint, gs_binlog_event_sequence bigint, '
+        'gs_binlog_event_type "char", gs_binlog_timestamp_us bigint, '
+        ELSE 'sync_point bigint, event_sequence bigint, type "char", ' END || shape;
+    query := format('SELECT x.csn, b.seq, b.typ, %s%s FROM dws.binlog_tx x JOIN dws.b_%s b ON b.xid = x.xid '
+        'WHERE x.csn %s $3 AND x.csn %s $4 AND ($2 = 0 OR b.dn = CASE $2 %s ELSE dws.no_node($2) END) '
+        'AND CASE WHEN to_regclass($1) = %s AND has_table_privilege(%s, ''SELECT'') THEN true '
+        'ELSE dws.not_this_table($1) END', CASE WHEN new_names THEN 'b.ts_us, ' ELSE '' END, picked, $1,
+        CASE WHEN dws.is_on('start_inclusive') THEN '>=' ELSE '>' END,
+        CASE WHEN dws.is_on('end_inclusive') THEN '<=' ELSE '<' END, nodes, $1::text || '::oid', $1);
+    header := format('dws_rel_%s.pgxc_get_binlog_changes(text, integer, bigint, bigint)', $1);
+    query := format('CREATE OR REPLACE FUNCTION %s RETURNS TABLE (%s) ', header, shape) || CASE WHEN gated
+        THEN format('LANGUAGE plpgsql VOLATILE AS $q$ #variable_conflict use_column
+                     BEGIN PERFORM dws.gate($2); RETURN QUERY %s; END $q$', query)
+        ELSE format('LANGUAGE sql STABLE ROWS 10000 AS $q$ %s $q$', query) END;
+    EXECUTE format('CREATE SCHEMA IF NOT EXISTS dws_rel_%s', $1);
+    EXECUTE format('GRANT USAGE ON SCHEMA dws_rel_%s TO PUBLIC', $1);
+    BEGIN
+        EXECUTE query;
+    EXCEPTION WHEN invalid_function_definition THEN  -- other columns than before
+        EXECUTE 'DROP FUNCTION ' || header;
+        EXECUTE query;
+    END;
+END $$;
+
+-- xc_node_id as an attribute: `t.xc_node_id` calls this function, `SELECT *` does not show it. A bare `xc_node_id`
+-- without the table's name or alias is not understood, as it would be on a DWS.
+CREATE FUNCTION dws.build_xc_node_id(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('DROP FUNCTION IF EXISTS pg_catalog.xc_node_id(%s)', $1::regclass);
+    IF dws.is_on('xc_node_id') THEN
+        EXECUTE format('CREATE FUNCTION pg_catalog.xc_node_id(%s) RETURNS integer LANGUAGE sql STABLE AS '
+            '$q$ SELECT (ARRAY[%s])[%s + 1] $q$', $1::regclass,
+            (SELECT string_agg(node_id::text, ', ' ORDER BY ord) FROM dws.node), dws.dn_expression($1, '$1'));
+    END IF;
+END $$;
+
+-- What ALTER TABLE t SET (enable_binlog = on, binlog_ttl = ...) and DISTRIBUTE BY HASH do on a DWS.
+CREATE FUNCTION dws.enable_binlog(
+    rel_name text, ttl integer DEFAULT 86400, "timestamp" boolean DEFAULT false, distribute_by text[] DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    rel oid := rel_name::regclass;
+    keys text[] := (SELECT array_agg(a.attname::text ORDER BY p.n) FROM pg_index i, unnest(i.indkey) WITH ORDINALITY p(k, n)
+                    JOIN pg_attribute a ON a.attnum = p.k
+                    WHERE i.indrelid = rel_name::regclass AND i.indisprimary AND a.attrelid = i.indrelid);
+BEGIN
+    IF keys IS NULL OR NOT coalesce(distribute_by, keys[1:1]) <@ keys THEN
+        RAISE EXCEPTION 'stand-in: a binlog table needs a primary key that contains its distribution columns'
+            USING ERRCODE = '42P16';
+    END IF;
+    INSERT INTO dws.tab (rel, ttl_s, with_time, distribute_by)
+    VALUES (rel, ttl, "timestamp", coalesce(distribute_by, keys[1:1]));
+    INSERT INTO dws.shard (rel, dn) SELECT rel, ord FROM dws.node;
+    PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.build_reader(rel),
+        dws.build_xc_node_id(rel);
+END $$;

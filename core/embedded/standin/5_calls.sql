@@ -1,0 +1,206 @@
+-- STAND-IN for the binlog surface of a DWS. Here: the documented calls, under their documented names, arguments and
+-- columns. Words between @ signs are replaced by core/embedded/switches.py, once per configuration: no switch is asked
+-- for at run time. Arguments are used by position, because many share a name with a column.
+-- Next door: 3_tables.sql generates pgxc_get_binlog_changes per table; 1_store.sql has enter() and first_unsafe().
+
+-- `latest` as the clients see it. A look may be one point behind an earlier one, never behind a registered point.
+CREATE OR REPLACE FUNCTION dws.latest() RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
+$$ BEGIN RETURN dws.first_unsafe() @latest_offset@; END $$;
+
+-- The xmin that DN number $2 reports: the oldest open transaction, a little lower on each further DN.
+CREATE OR REPLACE FUNCTION dws.xmin_of(rel oid, dn smallint, floor_xid bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS
+$$ BEGIN RETURN greatest(3, least($3 - $2 @slots_xmin@)); END $$;
+
+-- Asking creates the points of (slot, checkpoint) that are missing where auto-creation is on, and makes this the
+-- table that pgxc_get_binlog_changes reads in this session. It burns a transaction id, so that xmin moves on.
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
+    rel_name text, slot_name text, checkpoint boolean, node_id integer)
+RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, $4);
+    latest bigint := dws.latest();
+    floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+BEGIN
+    IF current_setting('search_path') NOT LIKE format('dws\_rel\_%s, %%', t) THEN
+        PERFORM set_config('search_path', dws.reader_path(t), false);
+    END IF;
+    PERFORM pg_current_xact_id();
+    @auto_create@
+    RETURN QUERY SELECT n.node_name, n.node_id, s.sync_point,
+        CASE WHEN s.sync_point <= (SELECT c.last_value FROM dws.csn c) THEN greatest(latest, s.sync_point) ELSE latest END,
+        dws.xmin_of(t, n.ord, floor_xid)
+    FROM dws.node n JOIN dws.slot s ON s.dn = n.ord
+    WHERE s.rel = t AND s.slot_name = $2 AND s.checkpoint = $3 AND $4 IN (0, n.node_id) ORDER BY random();
+END $$;
+
+CREATE OR REPLACE FUNCTION dws.create_points(oid, text, boolean, integer) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+BEGIN
+    IF EXISTS (SELECT FROM dws.node n WHERE $4 IN (0, n.node_id) AND NOT EXISTS (SELECT FROM dws.slot s
+               WHERE s.rel = $1 AND s.slot_name = $2 AND s.checkpoint = $3 AND s.dn = n.ord)) THEN
+        INSERT INTO dws.slot SELECT $1, $2, n.ord, $3, 0, clock_timestamp(), 0
+        FROM dws.node n WHERE $4 IN (0, n.node_id) ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION dws.register_one(rel oid, slot text, dn smallint, point bigint, cp boolean, xmin bigint)
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    old dws.slot;
+BEGIN
+    SELECT * INTO old FROM dws.slot s
+    WHERE s.rel = $1 AND s.slot_name = $2 AND s.dn = $3 AND s.checkpoint = $5 FOR UPDATE;
+    @refuse_backward@
+    INSERT INTO dws.slot AS s VALUES ($1, $2, $3, $5, $4, clock_timestamp(), $6)
+    ON CONFLICT ON CONSTRAINT slot_pkey DO UPDATE SET sync_point = $4, oldest_xmin = $6,
+        sync_timestamp = @refreshed@;
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_register_binlog_sync_point(
+    rel_name text, slot_name text, node_id integer, end_csn bigint, checkpoint boolean, xmin bigint)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, $3);
+    registered integer := 0;
+    n dws.node;
+BEGIN
+    FOR n IN SELECT * FROM dws.node WHERE $3 IN (0, node_id) ORDER BY ord LOOP
+        CONTINUE WHEN dws.ignored(n.node_id);
+        PERFORM dws.register_one(t, $2, n.ord, $4, $5, $6);
+        registered := registered + 1;
+        @purge@
+    END LOOP;
+    @move_point@
+    RETURN registered;
+END $$;
+
+-- Its result is not documented; here the number of DNs where both points were set to the latest one.
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_register_full_sync_point(rel_name text, slot_name text)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    t oid := dws.enter($1, 0);
+    latest bigint := dws.latest();
+    floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    registered integer := 0;
+    n dws.node;
+BEGIN
+    FOR n IN SELECT * FROM dws.node ORDER BY ord LOOP
+        CONTINUE WHEN dws.ignored(n.node_id);
+        PERFORM dws.register_one(t, $2, n.ord, latest, cp, dws.xmin_of(t, n.ord, floor_xid))
+        FROM unnest(ARRAY[false, true]) cp;
+        registered := registered + 1;
+        @purge@
+    END LOOP;
+    @move_point@
+    RETURN registered;
+END $$;
+
+-- Per DN the newest committed record at or below a bound: its point and time, or nulls.
+CREATE OR REPLACE FUNCTION dws.newest(rel oid, dn smallint, bound bigint, OUT csn bigint, OUT ts_us bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+BEGIN
+    EXECUTE format('SELECT x.csn, b.ts_us FROM dws.binlog_tx x JOIN dws.b_%s b ON b.xid = x.xid WHERE b.dn = $1 '
+                   'AND x.csn <= $2 ORDER BY x.csn DESC, b.seq DESC LIMIT 1', $1) INTO csn, ts_us USING $2, $3;
+END $$;
+
+-- 1 when every point of every slot is past the newest record.
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_consumed_binlog_records(rel_name text, node_id integer)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, $2);
+BEGIN
+    RETURN (SELECT CASE WHEN count(*) = 0 THEN 1 ELSE 0 END FROM dws.node n JOIN dws.slot s ON s.rel = t AND s.dn = n.ord
+            WHERE $2 IN (0, n.node_id) AND (dws.newest(t, n.ord, 9223372036854775807)).csn > s.sync_point @consumed@);
+END $$;
+
+CREATE OR REPLACE FUNCTION dws.time_of(us bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
+$$ SELECT timestamptz 'epoch' + us * interval '1 microsecond' $$;
+
+CREATE OR REPLACE FUNCTION dws.unconsumed(rel oid, dn smallint, consumed bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+DECLARE
+    found bigint;
+BEGIN
+    EXECUTE format('SELECT count(*) FROM dws.binlog_tx x JOIN dws.b_%s b ON b.xid = x.xid '
+                   'WHERE b.dn = $1 AND x.csn > $2', $1) INTO found USING $2, $3;
+    RETURN found;
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_consume_progress(rel_name text, node_id integer)
+RETURNS SETOF dws.progress_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, $2);
+BEGIN
+    RETURN QUERY SELECT n.node_name, n.node_id, s.slot_name, s.checkpoint, dws.time_of(done.ts_us),
+        dws.time_of(newest.ts_us), coalesce(done.csn, s.sync_point), newest.csn,
+        dws.unconsumed(t, n.ord, s.sync_point @consumed@)
+    FROM dws.node n JOIN dws.slot s ON s.rel = t AND s.dn = n.ord
+        CROSS JOIN LATERAL dws.newest(t, n.ord, s.sync_point @consumed@) done
+        CROSS JOIN LATERAL dws.newest(t, n.ord, 9223372036854775807) newest
+    WHERE $2 IN (0, n.node_id) ORDER BY random();
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_slots(rel_name text, node_id integer)
+RETURNS SETOF dws.slot_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, $2);
+BEGIN
+    RETURN QUERY SELECT n.node_name, s.slot_name, s.sync_point, s.sync_timestamp, s.oldest_xmin, s.checkpoint
+    FROM dws.node n JOIN dws.slot s ON s.rel = t AND s.dn = n.ord
+    WHERE $2 IN (0, n.node_id) ORDER BY random();
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_binlog_clear_target_slot(rel_name text, slot_name text)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    t oid := dws.enter($1, 0);
+    cleared integer;
+BEGIN
+    DELETE FROM dws.slot WHERE rel = t AND slot_name = $2;
+    GET DIAGNOSTICS cleared = ROW_COUNT;
+    RETURN cleared;
+END $$;
+
+-- The first safe record of a DN at or after a point and a time; one row per DN, empty where there is none.
+CREATE OR REPLACE FUNCTION dws.cursor_at(rel oid, point bigint, us bigint, node integer)
+RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    first_unsafe bigint := dws.first_unsafe();
+    n dws.node;
+    answer dws.cursor_row;
+BEGIN
+    FOR n IN SELECT * FROM dws.node WHERE $4 IN (0, node_id) ORDER BY random() LOOP
+        EXECUTE format('SELECT $1, $2, NULL, x.csn, b.ts_us, dws.xmin_of(%s::oid, $3, x.floor_xid) '
+            'FROM dws.binlog_tx x JOIN dws.b_%1$s b ON b.xid = x.xid WHERE b.dn = $3 AND x.csn >= $4 AND x.csn < $5 '
+            'AND ($6 IS NULL OR b.ts_us >= $6) ORDER BY x.csn, b.seq LIMIT 1', $1)
+            INTO answer USING n.node_name, n.node_id, n.ord, $2, first_unsafe, $3;
+        answer.node_name := n.node_name;
+        answer.node_id := n.node_id;
+        answer.latest_sync_point := first_unsafe @latest_offset@;
+        RETURN NEXT answer;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_syncpoint(rel_name text, csn bigint, node_id integer)
+RETURNS SETOF dws.cursor_row LANGUAGE sql VOLATILE SECURITY DEFINER AS
+$$ SELECT * FROM dws.cursor_at(dws.enter($1, $3), $2, NULL, $3) $$;
+
+-- For tables with time only. "timestamp" is the documented argument's name.
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_timestamp(
+    rel_name text, "timestamp" timestamptz, node_id integer)
+RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    t oid := dws.enter($1, $3);
+BEGIN
+    IF NOT (SELECT with_time FROM dws.tab WHERE rel = t) THEN
+        RAISE EXCEPTION 'stand-in: enable_binlog_timestamp is off for "%"', $1 USING ERRCODE = '0A000';
+    END IF;
+    RETURN QUERY SELECT * FROM dws.cursor_at(t, 0, (extract(epoch FROM $2) * 1000000)::bigint, $3);
+END $$;

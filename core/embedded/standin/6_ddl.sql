@@ -1,0 +1,72 @@
+-- STAND-IN for the binlog surface of a DWS. Here: TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and TRUNCATE
+-- wipe records and points, in the transaction that runs them; VACUUM FULL and RENAME wipe nothing.
+-- Next door: 3_tables.sql builds what is built anew here.
+
+-- DELETE, not TRUNCATE: readers with an older snapshot go on, and nobody waits for a reader.
+CREATE FUNCTION dws.wipe(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    DELETE FROM dws.slot WHERE rel = $1;
+    EXECUTE format('DELETE FROM dws.b_%s', $1);
+END $$;
+
+CREATE FUNCTION dws.after_truncate() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM dws.wipe(TG_RELID);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION dws.after_alter(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    old dws.tab;
+    new_names text[] := (SELECT array_agg(c.name) FROM dws.columns_of($1) c);
+    new_types text[] := (SELECT array_agg(c.attnum || ' ' || c.type) FROM dws.columns_of($1) c);
+BEGIN
+    SELECT * INTO old FROM dws.tab WHERE rel = $1;
+    IF old.types <> new_types THEN
+        PERFORM dws.wipe($1), dws.build_store($1);
+    ELSIF old.names = new_names THEN
+        RETURN;
+    END IF;
+    UPDATE dws.tab t SET names = new_names, distribute_by = (
+        SELECT array_agg(new_names[array_position(old.names, d.name)] ORDER BY d.pos)
+        FROM unnest(old.distribute_by) WITH ORDINALITY d(name, pos))
+    WHERE t.rel = $1 AND old.types = new_types;
+    PERFORM dws.build_capture($1), dws.build_reader($1), dws.build_xc_node_id($1);
+END $$;
+
+CREATE FUNCTION dws.ddl_end() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM dws.after_alter(t.rel) FROM dws.tab t WHERE t.rel IN (
+        SELECT c.objid FROM pg_event_trigger_ddl_commands() c WHERE c.classid = 'pg_class'::regclass);
+END $$;
+
+-- The function behind `t.xc_node_id` depends on the table's row type and would make DROP TABLE fail.
+CREATE FUNCTION dws.drop_start() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT oid FROM pg_proc WHERE proname = 'xc_node_id' AND pronamespace = 'pg_catalog'::regnamespace LOOP
+        EXECUTE format('DROP FUNCTION %s', f);
+    END LOOP;
+END $$;
+
+CREATE FUNCTION dws.drop_end() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    gone oid;
+BEGIN
+    FOR gone IN SELECT t.rel FROM dws.tab t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.rel) LOOP
+        DELETE FROM dws.slot WHERE rel = gone;
+        DELETE FROM dws.shard WHERE rel = gone;
+        DELETE FROM dws.tab WHERE rel = gone;
+        EXECUTE format('DROP TABLE dws.b_%s', gone);
+        EXECUTE format('DROP SCHEMA dws_rel_%s CASCADE', gone);
+        EXECUTE format('DROP FUNCTION dws.t_%s_i(), dws.t_%1$s_u(), dws.t_%1$s_d()', gone);
+    END LOOP;
+    PERFORM dws.build_xc_node_id(t.rel) FROM dws.tab t;
+END $$;
+
+CREATE EVENT TRIGGER dws_ddl_end ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION dws.ddl_end();
+CREATE EVENT TRIGGER dws_drop_start ON ddl_command_start WHEN TAG IN ('DROP TABLE', 'DROP SCHEMA', 'DROP OWNED')
+    EXECUTE FUNCTION dws.drop_start();
+CREATE EVENT TRIGGER dws_drop_end ON ddl_command_end WHEN TAG IN ('DROP TABLE', 'DROP SCHEMA', 'DROP OWNED')
+    EXECUTE FUNCTION dws.drop_end();

@@ -1,0 +1,270 @@
+"""The stand-in for a DWS in one database of an embedded server: install, make tables, switch, disturb.
+
+Not a DWS: `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in `standin/`,
+numbered in the order of installing. Next door: `core.embedded.switches` (what is not documented),
+`core.embedded.postgres` (servers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.embedded.postgres import Server, write_password
+from core.embedded.switches import Switches, fragments
+from core.errors import ConfigError
+
+LABEL = "stand-in for the DWS binlog surface, not a DWS"
+READERS = "dws_readers"
+USER = "etl"
+PURGE_BATCH = 20_000
+"""Transactions whose records one purge transaction deletes."""
+
+_FOLDER = Path(__file__).with_name("standin")
+_CALLS = "5_calls.sql"
+_DOCUMENTED_IDS = (-1300059100, -1051926843, 888802358, -905831925)
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """An installed stand-in; holds no connection, every call opens its own superuser session."""
+
+    server: Server
+    database: str
+
+    @classmethod
+    def install(
+        cls, server: Server, dns: int = 4, switches: Switches | None = None, database: str = "warehouse"
+    ) -> Warehouse:
+        """Make `database` if it is not there and install the stand-in with `dns` data nodes (1 to 64) into it.
+
+        Raises ConfigError when a stand-in is installed there already, core.drivers.pg.DriverError for the rest.
+        """
+        if not 1 <= dns <= 64:
+            raise ConfigError(f"a warehouse has 1 to 64 DNs, not {dns}")
+        with _session(server, "postgres") as cursor:
+            _make_roles(server, cursor)
+            cursor.execute("SELECT FROM pg_database WHERE datname = %s", (database,))
+            if not cursor.rowcount:
+                cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(database)))
+        warehouse = cls(server, database)
+        with warehouse._control() as cursor:
+            cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
+            if cursor.rowcount:
+                raise ConfigError(f"{warehouse.place} holds a stand-in already", hint="use Warehouse.attach")
+            for file in sorted(_FOLDER.glob("*.sql")):
+                if file.name == _CALLS:
+                    _configure(cursor, switches or Switches())
+                else:
+                    cursor.execute(file.read_text(encoding="utf-8"))
+            cursor.executemany("INSERT INTO dws.node VALUES (%s, %s, %s)", _node_rows(dns))
+        return warehouse
+
+    @classmethod
+    def attach(cls, server: Server, database: str = "warehouse") -> Warehouse:
+        """The stand-in that is in `database`. Raises ConfigError when there is none."""
+        warehouse = cls(server, database)
+        with warehouse._control() as cursor:
+            cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
+            if not cursor.rowcount:
+                raise ConfigError(f"{warehouse.place} holds no stand-in", hint="use Warehouse.install")
+        return warehouse
+
+    @property
+    def place(self) -> str:
+        """Where the stand-in is, in words."""
+        return f"database {self.database} of server {self.server.name} (port {self.server.port})"
+
+    @property
+    def etl_password_file(self) -> Path:
+        """The 0600 file with the password of the ordinary role `etl`."""
+        return self.server.folder / f"{USER}.password"
+
+    def endpoint(self, user: str = USER) -> Endpoint:
+        """Where a client connects: as `etl`, or as the superuser when that is named."""
+        if user == self.server.superuser:
+            return self.server.endpoint(self.database)
+        return self.server.endpoint(self.database, user, self.server.folder / f"{user}.password")
+
+    def connect(self, autocommit: bool = True) -> pg.Connection:
+        """A superuser session, for writers and for looking behind the surface."""
+        return self.server.connect(self.database, autocommit)
+
+    def connect_etl(self, autocommit: bool = True) -> pg.Connection:
+        """A session of the ordinary role `etl`."""
+        password = self.etl_password_file.read_text(encoding="utf-8").strip()
+        return pg.connect(self.endpoint(), password, "slotkeeper/embedded", autocommit=autocommit)
+
+    def nodes(self) -> list[tuple[str, int]]:
+        """(name, id) of every data node, in the stand-in's own order."""
+        return [(str(name), int(node)) for name, node in self._rows("SELECT node_name, node_id FROM dws.node ORDER BY ord")]
+
+    def create_table(
+        self,
+        sql_name: str,
+        ddl_columns: str,
+        primary_key: Sequence[str],
+        distribute_by: Sequence[str] | None = None,
+        ttl_s: int = 86_400,
+        timestamp: bool = False,
+        binlog: bool = True,
+    ) -> None:
+        """Create a table (and its schema) that `etl` may read, and record its changes.
+
+        `sql_name` is SQL text ("ods.orders"), `ddl_columns` what stands between the brackets of CREATE TABLE,
+        without the key. `distribute_by` are columns of the key, by default its first.
+        """
+        key = pg.sql.SQL(", ").join(map(pg.sql.Identifier, primary_key))
+        name, columns = pg.sql.SQL(sql_name), pg.sql.SQL(ddl_columns)
+        with self._control() as cursor:
+            schema, dot, _ = sql_name.rpartition(".")
+            if dot:
+                cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                cursor.execute(f"GRANT USAGE ON SCHEMA {schema} TO {USER}")
+            cursor.execute(pg.sql.SQL("CREATE TABLE {} ({}, PRIMARY KEY ({}))").format(name, columns, key))
+            cursor.execute(pg.sql.SQL("GRANT SELECT ON {} TO {}").format(name, pg.sql.Identifier(USER)))
+            if binlog:
+                _enable(cursor, sql_name, distribute_by, ttl_s, timestamp)
+
+    def enable_binlog(
+        self, sql_name: str, distribute_by: Sequence[str] | None = None, ttl_s: int = 86_400, timestamp: bool = False
+    ) -> None:
+        """Record the changes of a table that exists; what DWS does with ALTER TABLE ... SET (enable_binlog = on)."""
+        with self._control() as cursor:
+            _enable(cursor, sql_name, distribute_by, ttl_s, timestamp)
+
+    def configure(self, switches: Switches) -> None:
+        """Write `switches` into the bodies of all calls, for the next call of every session."""
+        with self._control() as cursor:
+            _configure(cursor, switches)
+
+    def switches(self) -> Switches:
+        """The switches as configured."""
+        return Switches.of((str(name), bool(value)) for name, value in self._rows("SELECT name, is_on FROM dws.switch"))
+
+    def dn_down(self, name: str | None) -> None:
+        """Let reads, looks and registrations of this DN, and all-DN calls, fail as DWS does; None: all DNs are up."""
+        self._set_control("down", name)
+
+    def dn_hanging(self, name: str | None) -> None:
+        """Let calls that touch this DN wait until released (None) or until their statement_timeout; writers go on."""
+        self._set_control("hang", name)
+
+    def partial_registration(self, name: str, times: int = 1) -> None:
+        """Let the next `times` registrations of this DN do nothing: they return one DN less."""
+        self._set_control("partial", name, times)
+
+    def purge(self) -> None:
+        """What a DWS does late: clear lapsed points, delete the records that no slot needs, in batches."""
+        with _session(self.server, self.database) as cursor:
+            cursor.execute("SELECT dws.lapse(rel) FROM dws.tab")
+            cursor.execute("SELECT rel, dn FROM dws.shard")
+            for rel, dn in cursor.fetchall():
+                more = True
+                while more:
+                    cursor.execute("SELECT dws.purge_some(%s::oid, %s::smallint, %s)", (rel, dn, PURGE_BATCH))
+                    more = bool(cursor.fetchall()[0][0])
+            cursor.execute("SELECT dws.purge_transactions()")
+
+    def expire(self, table: str, slot: str) -> None:
+        """Let the TTL of a slot of `table` run out now: the next call of any kind clears its points."""
+        with self._control() as cursor:
+            cursor.execute(
+                "UPDATE dws.slot s SET sync_timestamp = clock_timestamp() - (t.ttl_s + 1) * interval '1 second' "
+                "FROM dws.tab t WHERE t.rel = %s::regclass AND s.rel = t.rel AND s.slot_name = %s",
+                (table, slot),
+            )
+
+    def seed_order_fault(self, naive: bool) -> None:
+        """SEEDED FAULT for tests of the tests: sync points in the order of writing, which loses rows."""
+        with self._control() as cursor:
+            cursor.execute("SELECT dws.order_points(%s)", (naive,))
+
+    def _set_control(self, kind: str, name: str | None, times: int = 0) -> None:
+        with self._control() as cursor:
+            cursor.execute("DELETE FROM dws.control WHERE kind = %s", (kind,))
+            if name is not None:
+                cursor.execute(
+                    "INSERT INTO dws.control SELECT %s, node_id, %s FROM dws.node WHERE node_name = %s",
+                    (kind, times, name),
+                )
+                if not cursor.rowcount:
+                    raise ConfigError(f"no data node is called {name}")
+            cursor.execute("SELECT dws.build_reader(rel) FROM dws.tab")
+
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with _session(self.server, self.database) as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    @contextmanager
+    def _control(self) -> Iterator[pg.Cursor]:
+        """One superuser transaction; only one at a time changes the stand-in."""
+        connection = self.connect(autocommit=False)
+        try:
+            with pg.transaction(connection) as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
+                yield cursor
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _session(server: Server, database: str) -> Iterator[pg.Cursor]:
+    connection = server.connect(database)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def _make_roles(server: Server, cursor: pg.Cursor) -> None:
+    cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (READERS,))
+    if not cursor.rowcount:
+        cursor.execute(f"CREATE ROLE {READERS} NOLOGIN")
+    cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (USER,))
+    if not cursor.rowcount:
+        password = write_password(server.folder / f"{USER}.password")
+        cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s IN ROLE {READERS}", (password,))
+
+
+def _enable(cursor: pg.Cursor, table: str, distribute_by: Sequence[str] | None, ttl_s: int, timestamp: bool) -> None:
+    keys = list(distribute_by) if distribute_by else None
+    cursor.execute("SELECT dws.enable_binlog(%s, %s, %s, %s::text[])", (table, ttl_s, timestamp, keys))
+
+
+def _configure(cursor: pg.Cursor, switches: Switches) -> None:
+    cursor.execute("DELETE FROM dws.switch")
+    cursor.executemany("INSERT INTO dws.switch VALUES (%s, %s)", switches.pairs())
+    cursor.execute(_rendered((_FOLDER / _CALLS).read_text(encoding="utf-8"), fragments(switches)))
+    cursor.execute(
+        "SELECT dws.build_capture(rel), dws.build_reader(rel), dws.build_xc_node_id(rel) FROM dws.tab ORDER BY rel"
+    )
+
+
+def _rendered(text: str, words: Mapping[str, str]) -> str:
+    """`text` with every @word@ replaced.
+
+    >>> _rendered("RETURN 7 @offset@;", {"offset": "- 1"})
+    'RETURN 7 - 1;'
+    """
+    return re.sub(r"@(\w+)@", lambda found: words[found.group(1)], text)
+
+
+def _node_rows(dns: int) -> list[tuple[int, str, int]]:
+    """(number, name, id) of each DN; the documented ids first, then signed 32-bit numbers out of the name."""
+    rows = []
+    for number in range(dns):
+        name = f"dn_{number + 1}"
+        digest = hashlib.sha256(name.encode()).digest()
+        own = int.from_bytes(digest[:4], "big", signed=True)
+        rows.append((number, name, _DOCUMENTED_IDS[number] if number < len(_DOCUMENTED_IDS) else own))
+    return rows

@@ -1,0 +1,157 @@
+"""A seeded workload over `ods.orders`: several writers at one rate, and bulk changes for benchmarks.
+
+Next door: `orders` (table, load, statements), `plans` (what a writer does), `writers` (the threads), `ledger` (the
+account of what was changed), `markers` (latency). Order of use: `create`, `load`, create the slot, start `Workload`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from core.drivers import pg
+from core.embedded import ledger
+from core.embedded.ledger import Events, Tally, ledger_totals
+from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements, load
+from core.embedded.plans import Mix
+from core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
+
+__all__ = [
+    "TABLE",
+    "Events",
+    "Mix",
+    "Tally",
+    "Workload",
+    "bulk",
+    "create",
+    "ledger_totals",
+    "load",
+    "one_huge_transaction",
+]
+
+BULK_FIRST = 500_000_000_000
+"""Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""
+
+HUGE_FIRST = 700_000_000_000
+"""Where one huge transaction numbers its orders from."""
+
+
+class Tables(Protocol):
+    """What makes tables: `core.embedded.warehouse.Warehouse`."""
+
+    def create_table(
+        self,
+        sql_name: str,
+        ddl_columns: str,
+        primary_key: Sequence[str],
+        distribute_by: Sequence[str] | None = None,
+        ttl_s: int = 86_400,
+    ) -> None:
+        """Create a binlog table."""
+
+    def connect(self) -> pg.Connection:
+        """A session that may create tables."""
+
+
+def create(warehouse: Tables, ttl_s: int = 86_400) -> None:
+    """Make the orders table (with binlog) and the ledger (without)."""
+    warehouse.create_table(TABLE, DDL_COLUMNS, KEY, DISTRIBUTE_BY, ttl_s)
+    connection = warehouse.connect()
+    try:
+        ledger.create(connection)
+    finally:
+        connection.close()
+
+
+class Workload:
+    """Writers that share one rate (`rate` changes a second in all, 0 is no limit) and one seed."""
+
+    def __init__(self, connect: Connect, writers: int, rate: float, seed: int, mix: Mix | None = None) -> None:
+        bucket = TokenBucket(rate)
+        self.writers = [Writer(connect, seed, number, mix, bucket) for number in range(writers)]
+
+    def start(self) -> None:
+        """Start every writer; once."""
+        for writer in self.writers:
+            writer.start()
+
+    def stop(self, seconds: float = 30.0) -> list[WriterStats]:
+        """Ask all to end, wait for them, and say what each did; raises what ended one before its time."""
+        for writer in self.writers:
+            writer.stop()
+        return [writer.finish(seconds) for writer in self.writers]
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended a writer before it was asked to, if anything did."""
+        return next((writer.error for writer in self.writers if writer.error is not None), None)
+
+    @property
+    def changes(self) -> int:
+        """Rows changed and committed so far, by all writers."""
+        return sum(writer.stats.changes for writer in self.writers)
+
+
+def bulk(
+    connection: pg.Connection,
+    verb: str,
+    rows: int,
+    first: int = BULK_FIRST,
+    per_statement: int = 5_000,
+    per_transaction: int | None = None,
+    seed: int = 0,
+    going_on: Callable[[], bool] = lambda: True,
+) -> Tally:
+    """Change orders `first` to `first + rows - 1` by large statements: `verb` is "insert", "update" or "delete".
+
+    Commits every `per_transaction` rows (default: every statement); stops early once `going_on` says no.
+    """
+    statements, total = Statements.of(connection), Tally()
+    writer = f"bulk {verb}"
+    size = per_transaction or per_statement
+    for start in range(first, first + rows, size):
+        if not going_on():
+            break
+        tally: Tally = {}
+        end = min(start + size, first + rows)
+        with _in_transaction(connection) as cursor:
+            for at in range(start, end, per_statement):
+                ledger.add(tally, _bulk_one(statements, cursor, verb, at, min(per_statement, end - at), seed))
+            _book(cursor, writer, tally)
+        ledger.add(total, tally)
+    return total
+
+
+def one_huge_transaction(connection: pg.Connection, rows: int, first: int = HUGE_FIRST, seed: int = 0) -> Tally:
+    """Insert `rows` orders in one transaction, by one statement."""
+    return bulk(connection, "insert", rows, first, per_statement=rows, seed=seed)
+
+
+def _bulk_one(statements: Statements, cursor: pg.Cursor, verb: str, first: int, rows: int, seed: int) -> Tally:
+    if verb == "insert":
+        return statements.bulk_insert(cursor, first, rows, seed)
+    if verb == "update":
+        return statements.bulk_update(cursor, first, rows, seed)
+    if verb == "delete":
+        return statements.bulk_delete(cursor, first, rows)
+    raise ValueError(f"verb {verb!r}: insert, update or delete")
+
+
+def _book(cursor: pg.Cursor, writer: str, tally: Tally) -> None:
+    """Book under the transaction's own number: bulk changes keep no count between calls."""
+    cursor.execute("SELECT txid_current()")
+    ledger.write(cursor, writer, int(cursor.fetchall()[0][0]), tally)
+
+
+@contextmanager
+def _in_transaction(connection: pg.Connection) -> Iterator[pg.Cursor]:
+    """One transaction, also on a session that commits each statement by itself."""
+    before = connection.autocommit
+    connection.autocommit = False
+    try:
+        with pg.transaction(connection) as cursor:
+            yield cursor
+    finally:
+        if not connection.closed:
+            connection.autocommit = before

@@ -1,0 +1,244 @@
+"""The driver's care for lanes that no stint has: looking, settling, registering, and what follows a failure.
+
+Next door: `loop.py` adds the stints and the run itself; `watch.py` is the I/O, `core.retry` the decision.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from core import retry
+from core.clock import Clock
+from core.domain.spec import JobSpec
+from core.domain.watch import judge, trouble
+from core.engine import watch
+from core.engine.lanes import Activity, Lane, due, look_pause
+from core.engine.register import exactly, widened
+from core.engine.step import Probe
+from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
+from core.retry import Failure, RetryRules
+
+SETTLE_EVERY = 3.0
+"""An idle lane moves over empty ranges, and registers, no more often than this."""
+PER_DN_FOR = 30.0
+"""After a look at all DNs failed, each is looked at by itself for this long."""
+LOST_ANSWER_WAIT = 15.0
+"""Longer than a registration's limit at the server: after this no call of ours is still on its way."""
+OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again."""
+
+    job: JobSpec
+    epoch: int
+    keepalive: float
+    until_caught_up: bool = False
+    stint_seconds: float = 3.0
+
+
+class Attendant:
+    """Holds the lanes and their events; only the thread that runs the loop replaces a lane."""
+
+    def __init__(
+        self,
+        plan: LoopPlan,
+        lanes: dict[str, Lane],
+        sessions: watch.Sessions,
+        clock: Clock,
+        probe: Probe,
+    ) -> None:
+        self.plan = plan
+        self.lanes = lanes
+        self.paused = False
+        self.registrations = 0
+        self._sessions = sessions
+        self._clock = clock
+        self._probe = probe
+        self._rules = RetryRules.of(plan.job)
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(len(lanes) * 2 + 2, "slotkeeper-driver")
+        self._empty_rounds = 0
+        self._next_look = 0.0
+        self._looking = 0
+        self._per_dn_until = 0.0
+        self._older: dict[str, tuple[int, float]] = {}
+        self._failure: SlotkeeperError | None = None
+
+    def _post(self, handle: Callable[..., None], *arguments: object) -> None:
+        self._events.put(lambda: handle(*arguments))
+
+    def _lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
+        now = self._clock.monotonic()
+        since = lane.failing_since if lane.history.failures else now
+        failure = Failure.of(error, lane.width)
+        history = replace(lane.history, elapsed=now - since)
+        decision = retry.decide(failure, history, self._rules, self._clock.random())
+        lane = replace(lane, stint=0, alone=True, failing_since=since, error=error.message)
+        lane = replace(lane, history=retry.after(history, failure, self._rules))
+        match decision:
+            case retry.RetryAfter(seconds, _):
+                lane = replace(lane, activity=Activity.WAITING, ready_at=now + seconds)
+            case retry.Halve(width):
+                lane = replace(due(lane, now), width=width)
+            case retry.EndQuietly():
+                self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
+            case retry.Stop(reason):
+                named = isinstance(error, Trouble)
+                error.hint = error.hint or reason
+                self._failure = error if named else _because(error, reason)
+        self.lanes[lane.key.shard] = lane
+
+    def _look_around(self, now: float) -> None:
+        idle = [lane for lane in self.lanes.values() if lane.activity is Activity.IDLE]
+        if not idle or self._looking or now < self._next_look:
+            return
+        if now < self._per_dn_until:
+            self._looking = len(idle)
+            for lane in idle:
+                self._submit(partial(self._see_one, lane))
+        else:
+            self._looking = 1
+            self._submit(lambda: self._see_all(idle))
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._pool.submit(work)
+
+    def _see_one(self, lane: Lane) -> None:
+        seen = watch.see_one(self._sessions.source(f"watch/{lane.key.shard}"), lane)
+        self._post(self._looked, [(lane, seen)], None)
+
+    def _see_all(self, idle: list[Lane]) -> None:
+        try:
+            seen, shards = watch.see_all(self._sessions.source("watch"), idle)
+        except SlotkeeperError as error:
+            self._post(self._look_failed, error)
+            return
+        by_shard = {one.shard: one for one in seen}
+        self._post(self._looked, [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard], shards)
+
+    def _look_failed(self, error: SlotkeeperError) -> None:
+        self._looking = 0
+        if isinstance(error, Trouble):
+            self._failure = error
+            return
+        self._per_dn_until = self._clock.monotonic() + PER_DN_FOR
+        self._next_look = 0.0
+
+    def _looked(self, pairs: list[tuple[Lane, watch.Seen]], shards: set[Any] | None) -> None:
+        now = self._clock.monotonic()
+        self._looking -= 1
+        ours = {lane.shard for lane in self.lanes.values()}
+        if shards is not None and shards != ours:
+            names = ", ".join(sorted(shard.name for shard in shards ^ ours))
+            self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, f"the DN set changed: {names}")
+            return
+        for asked, seen in pairs:
+            if self.lanes[asked.key.shard] is asked:
+                self._consider(asked, seen, now)
+        if self._looking == 0:
+            waiting = any(lane.activity is Activity.DUE for lane in self.lanes.values())
+            self._empty_rounds = 0 if waiting else self._empty_rounds + 1
+            options = self.plan.job.binlog
+            pause = look_pause(self._empty_rounds, options.binlog_sleep_time, options.binlog_max_sleep_time)
+            self._next_look = now + pause
+
+    def _consider(self, lane: Lane, seen: watch.Seen, now: float) -> None:
+        if seen.error is not None:
+            self._lane_failed(lane, seen.error)
+            return
+        look = seen.look
+        assert look is not None
+        found = judge(look, lane.expected)
+        if found:
+            self._failure = found
+            return
+        if look.latest < lane.position.point:
+            self._older_look(lane, look.latest, now)
+            return
+        self._older.pop(lane.key.shard, None)
+        lane = replace(lane, latest=look.latest, history=retry.NO_HISTORY, error="", alone=False)
+        self.lanes[lane.key.shard] = lane
+        if seen.waiting and not self.paused:
+            self.lanes[lane.key.shard] = due(lane, now)
+            return
+        lane = replace(lane, checked=look.latest)
+        self.lanes[lane.key.shard] = lane
+        self._settle_if_due(lane, now)
+
+    def _settle_if_due(self, lane: Lane, now: float) -> None:
+        age = now - lane.kept_at
+        behind = lane.latest is not None and lane.latest > lane.position.point
+        unregistered = lane.position.point > lane.registered.live
+        move = behind and not self.paused
+        if age >= self.plan.keepalive or (age >= SETTLE_EVERY and (move or unregistered)):
+            self._start_registration(
+                lane, lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._probe)
+            )
+
+    def _older_look(self, lane: Lane, latest: int, now: float) -> None:
+        count, since = self._older.get(lane.key.shard, (0, now))
+        self._older[lane.key.shard] = (count + 1, since)
+        if count + 1 >= OLDER_LOOKS and now - since >= OLDER_SECONDS:
+            sentence = f"{lane.shard.name}: the source's newest point {latest} is below our {lane.position.point}"
+            self._failure = trouble(TroubleName.SOURCE_OLDER, sentence)
+
+    def _registrar(self, lane: Lane) -> tuple[Any, Any]:
+        name = f"r/{lane.shard.node_id}"
+        return self._sessions.admin(name), self._sessions.rows(name)
+
+    def _start_registration(self, lane: Lane, work: Callable[[], watch.Settled]) -> None:
+        self.lanes[lane.key.shard] = replace(lane, activity=Activity.REGISTERING)
+        shard = lane.key.shard
+
+        def run() -> None:
+            try:
+                settled = work()
+            except SlotkeeperError as error:
+                settled = watch.Settled(lane.position, error=error)
+            except Exception as error:
+                settled = watch.Settled(lane.position, error=Unclassified(f"{type(error).__name__}: {error}"))
+            self._post(self._registered, shard, settled)
+
+        self._submit(run)
+
+    def _registered(self, shard: str, settled: watch.Settled) -> None:
+        now = self._clock.monotonic()
+        lane = replace(self.lanes[shard], position=max(self.lanes[shard].position, settled.position))
+        if settled.error is not None:
+            self._registration_failed(lane, settled)
+            return
+        if settled.registered is not None:
+            expected = exactly(settled.registered, lane.expected.incarnation)
+            lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
+        lane = replace(lane, history=retry.NO_HISTORY, error="")
+        again = settled.waiting or (lane.latest or 0) > lane.position.point
+        self.lanes[shard] = due(lane, now) if settled.waiting else replace(lane, activity=Activity.IDLE)
+        if again:
+            self._next_look = min(self._next_look, now + SETTLE_EVERY / 10)
+
+    def _registration_failed(self, lane: Lane, settled: watch.Settled) -> None:
+        assert settled.error is not None
+        sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
+        if sent:
+            lane = replace(lane, expected=widened(lane.expected, settled.wanted))
+        self.lanes[lane.key.shard] = lane
+        self._lane_failed(lane, settled.error)
+        if sent and self._failure is None:
+            self._wait_out(self.lanes[lane.key.shard])
+
+    def _wait_out(self, lane: Lane) -> None:
+        """No look until no registration of ours can still be on its way (design 4.2)."""
+        ready = self._clock.monotonic() + LOST_ANSWER_WAIT
+        self.lanes[lane.key.shard] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
+
+
+def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:
+    error.hint = error.hint or reason
+    return error

@@ -1,0 +1,47 @@
+"""Copies chunks of a table on a worker, one sink transaction each, fenced by the chunk's own row.
+
+Never raises: the failure is in the outcome. Next door: `snapshot.py` plans and deals chunks on the driver.
+"""
+
+from __future__ import annotations
+
+from core.clock import Clock
+from core.domain.progress import LaneKey
+from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
+from core.engine.pump import pump
+from core.engine.step import Probe
+from core.engine.stint import nothing, peak_kib
+from core.ports import Chunk, Source, StepSink
+
+
+def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
+    """Copy the chunks in order until the deadline; at least one is tried."""
+    deadline = clock.monotonic() + spec.seconds
+    key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
+    done: list[int] = []
+    rows = 0
+    try:
+        for chunk in spec.chunks:
+            copied = _copy(spec, key, chunk, source, sink, probe)
+            if copied is None:
+                return CopyOutcome(tuple(done), rows, refused=True, peak_kib=peak_kib())
+            done.append(chunk.number)
+            rows += copied
+            if clock.monotonic() >= deadline:
+                break
+    except Exception as error:  # a task never raises; see stint.py
+        sink.abandon()
+        return CopyOutcome(tuple(done), rows, error=ErrorValues.of(error), peak_kib=peak_kib())
+    return CopyOutcome(tuple(done), rows, peak_kib=peak_kib())
+
+
+def _copy(spec: CopySpec, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
+    copied = pump(
+        lambda out: source.copy_chunk(chunk, out),
+        lambda reader: sink.copy_chunk(key, spec.epoch, chunk.number, reader),
+    )
+    if copied is not None:
+        probe("before_chunk_commit")
+        sink.finish_chunk()
+        probe("after_chunk_commit")
+    return copied

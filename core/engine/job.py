@@ -1,0 +1,184 @@
+"""A job from its start to its end, phase by phase; where a failure between the phases is retried.
+
+Next door: `start.py`, `snapshot.py` and `loop.py` are the phases; `core.spark.job` and tests call `run`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from core import retry
+from core.domain.job import JobEvent, Wish
+from core.domain.progress import LaneState, ProgressRow
+from core.domain.slot import Shard
+from core.domain.start import compare, compare_sets
+from core.domain.watch import Expected
+from core.engine.attend import LoopPlan
+from core.engine.lanes import Lane
+from core.engine.loop import End, Loop
+from core.engine.ports import Surroundings
+from core.engine.quiet import Interrupted
+from core.engine.register import exactly
+from core.engine.snapshot import Snapshot, plan
+from core.engine.start import Begun, begin, refuse
+from core.errors import SlotkeeperError
+from core.retry import Failure, RetryRules
+
+
+class JobEnd(Enum):
+    """How a job ended without trouble."""
+
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    CAUGHT_UP = "caught up"
+
+
+def run(all_: Surroundings) -> JobEnd:
+    """Run the job until a wish, its own end, or an error of `core.errors` that a person has to see."""
+    while True:
+        try:
+            ended = _once(all_)
+        except Interrupted:
+            ended = None
+        if ended is not None:
+            return ended
+        if all_.wish() is Wish.STOP:
+            return JobEnd.STOPPED
+        _wait_out_pause(all_)
+        if all_.wish() is Wish.STOP:
+            return JobEnd.STOPPED
+
+
+def _once(all_: Surroundings) -> JobEnd | None:
+    """Start, copy where that is due, stream; None where the job is to be started again (after a pause)."""
+    all_.narrator.event(JobEvent.BEGAN)
+    begun = _begun(all_)
+    if not all_.job.binlog.binlog:
+        return JobEnd.FINISHED
+    ended = _stream(all_, begun)
+    if ended is End.STOPPED:
+        return JobEnd.STOPPED
+    return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
+
+
+def _begun(all_: Surroundings) -> Begun:
+    """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
+    history, since, rules = retry.NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
+    while True:
+        try:
+            return _start_and_copy(all_)
+        except SlotkeeperError as error:
+            if error.where == "spark":
+                raise
+            failure = Failure.of(error)
+            history = replace(history, elapsed=all_.clock.monotonic() - since)
+            decision = retry.decide(failure, history, rules, all_.clock.random())
+            history = retry.after(history, failure, rules)
+            if not isinstance(decision, retry.RetryAfter):
+                raise
+            text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
+            all_.narrator.retrying(text)
+            all_.pause(decision.seconds)
+            if all_.wish() is not Wish.RUN:
+                raise Interrupted from error
+
+
+def _start_and_copy(all_: Surroundings) -> Begun:
+    begun = begin(all_)
+    all_.narrator.retrying("")
+    if begun.state in (LaneState.CREATING, LaneState.COPYING):
+        all_.narrator.event(JobEvent.COPY_BEGAN)
+        if begun.state is LaneState.CREATING:
+            begun = plan(all_, begun)
+        state = Snapshot(all_, begun).run()
+        all_.narrator.event(JobEvent.COPY_DONE if state is LaneState.CATCHING_UP else JobEvent.FINISHED)
+        begun = replace(begun, state=state, rows=tuple(all_.sessions.store().rows()))
+    elif begun.state is LaneState.CATCHING_UP:
+        all_.narrator.event(JobEvent.COPY_DONE)
+    return begun
+
+
+def lane_of(row: ProgressRow, width: int, now: float) -> Lane:
+    """The lane that a progress row stands for, at a start."""
+    assert row.position is not None
+    known = row.registered
+    assert known is not None
+    return Lane(
+        row.key,
+        Shard(row.key.shard, row.node_id),
+        row.position,
+        known,
+        exactly(known, row.incarnation),
+        width,
+        changes=row.changes,
+        kept_at=now,
+    )
+
+
+def _stream(all_: Surroundings, begun: Begun) -> End:
+    return Streaming(all_, begun).run()
+
+
+class Streaming:
+    """The loop of one start, and the turn from CATCHING UP to RUNNING."""
+
+    def __init__(self, all_: Surroundings, begun: Begun) -> None:
+        self._all = all_
+        self._begun = begun
+        self._state = begun.state
+        self._noted = {row.key.shard: row.noted_end or 0 for row in begun.rows}
+        self._told = 0.0
+
+    def run(self) -> End:
+        """Stream until a wish; raises what needs a person."""
+        all_, begun = self._all, self._begun
+        now = all_.clock.monotonic()
+        width = all_.job.binlog.binlog_sync_point_size
+        lanes = {row.key.shard: lane_of(row, width, now) for row in begun.rows}
+        looks = {look.shard.name: look for look in all_.sessions.admin("start").look(None)}
+        for row in begun.rows:
+            look = looks.get(row.key.shard)
+            refuse(compare(row, look) if look else compare_sets(begun.rows, [one.shard for one in looks.values()]))
+            assert look is not None
+            lanes[row.key.shard] = _as_found(lanes[row.key.shard], look.points.both)
+        loop_plan = LoopPlan(all_.job, begun.epoch, all_.keepalive, all_.until_caught_up)
+        loop = Loop(loop_plan, lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
+        if self._state is LaneState.RUNNING:
+            all_.narrator.event(JobEvent.CAUGHT_UP)
+        return loop.run()
+
+    def _tick(self, loop: Loop) -> None:
+        if loop.paused and self._state is not None:
+            self._tell_pause()
+        caught_up = all(lane.position.point >= self._noted[shard] for shard, lane in loop.lanes.items())
+        if self._state is LaneState.CATCHING_UP and caught_up:
+            self._all.sessions.store().set_state(self._begun.epoch, LaneState.RUNNING)
+            self._state = LaneState.RUNNING
+            self._all.narrator.event(JobEvent.CAUGHT_UP)
+        self._all.narrator.lanes(loop.lanes, self._state, self._begun.epoch, loop.registrations)
+
+    def _tell_pause(self) -> None:
+        if not self._told:
+            self._told = self._all.clock.monotonic()
+            self._all.narrator.event(JobEvent.PAUSED)
+
+
+def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
+    """The start comparison has passed, so what the slot holds now is what looks must show from here on."""
+    live, durable = both
+    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.incarnation)
+    known = replace(lane.registered, live=live or 0, durable=durable or 0)
+    return replace(lane, expected=expected, registered=known)
+
+
+def _wait_out_pause(all_: Surroundings) -> None:
+    """A pause before any lane streamed: nothing to keep alive but the wish."""
+    told = False
+    while all_.wish() is Wish.PAUSE:
+        if not told:
+            all_.narrator.event(JobEvent.PAUSED)
+            told = True
+        all_.pause(0.5)
+    if told and all_.wish() is Wish.RUN:
+        all_.narrator.event(JobEvent.RESUMED)

@@ -1,0 +1,116 @@
+"""The lanes of a job as the driver knows them, and how due lanes are dealt to stints. Pure.
+
+Each lane is a frozen record; the loop replaces it. Next door: `loop.py` carries out, `core.retry` decides on failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, Registered
+from core.domain.slot import Shard
+from core.domain.watch import Expected
+from core.retry import NO_HISTORY, History
+
+
+class Activity(Enum):
+    """What a lane is doing right now; the values are shown."""
+
+    IDLE = "idle"
+    DUE = "due"
+    STINT = "stint"
+    REGISTERING = "registering"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane: times are monotonic seconds.
+
+    `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
+    may be tried again; `alone` after a failure or an overrun; `stint` the number of the stint that it is in.
+    """
+
+    key: LaneKey
+    shard: Shard
+    position: Position
+    registered: Registered
+    expected: Expected
+    width: int
+    activity: Activity = Activity.IDLE
+    latest: int | None = None
+    checked: int = -1
+    changes: int = 0
+    since: float = 0.0
+    ready_at: float = 0.0
+    failing_since: float = 0.0
+    stint: int = 0
+    alone: bool = False
+    history: History = NO_HISTORY
+    error: str = ""
+    kept_at: float = 0.0
+    committed_at: float | None = None
+
+    @property
+    def retry(self) -> str:
+        """The retry in words, without the seconds left, or nothing."""
+        return f"retrying {self.history.failures}" if self.activity is Activity.WAITING else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stint:
+    """A stint under way: which lanes, and when it ought to end."""
+
+    number: int
+    lanes: tuple[str, ...]
+    deadline: float
+    alone: bool
+    overrun: bool = False
+
+    @property
+    def group(self) -> str:
+        """The name under which its task can be cancelled."""
+        return f"stint-{self.number}"
+
+
+def due(lane: Lane, now: float) -> Lane:
+    """The lane, due from now on."""
+    return replace(lane, activity=Activity.DUE, since=now)
+
+
+def deal(
+    lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float
+) -> list[Stint]:
+    """Deal due lanes to free seats, the longest waiting first.
+
+    At most one stint per seat; a lane that failed or overran gets one of its own, and such lanes fill at most all
+    seats but one. An overrun stint still holds its seat until its task has ended.
+    """
+    waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
+    busy = list(running)
+    free = seats - len(busy)
+    shy = max(0, max(1, seats - 1) - sum(stint.alone or stint.overrun for stint in busy))
+    dealt: list[tuple[list[Lane], bool]] = []
+    for lane in [lane for lane in waiting if lane.alone][: min(free, shy)]:
+        dealt.append(([lane], True))
+    sound = [lane for lane in waiting if not lane.alone]
+    piles: list[list[Lane]] = [[] for _ in range(min(free - len(dealt), len(sound)))]
+    for place, lane in enumerate(sound if piles else []):
+        piles[place % len(piles)].append(lane)
+    dealt.extend((pile, False) for pile in piles)
+    return [
+        Stint(first + n, tuple(lane.key.shard for lane in pile), now + seconds, alone)
+        for n, (pile, alone) in enumerate(dealt)
+    ]
+
+
+def look_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
+    """Seconds between looks: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
+
+    >>> look_pause(1, 500, 10_000), look_pause(3, 500, 10_000), look_pause(99, 500, 10_000)
+    (0.5, 1.5, 10.0)
+    """
+    return min(sleep_ms * max(1, empty_rounds), max_sleep_ms) / 1000

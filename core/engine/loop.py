@@ -1,0 +1,209 @@
+"""The streaming loop of a job's driver: looks, deals stints, registers, retries; all decisions on one thread.
+
+I/O runs in threads and comes back as events; a lane is a frozen record that only this thread replaces.
+Next door: `lanes.py` and `core.retry` decide, `watch.py` and `stint.py` do, `job.py` starts and ends the loop.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from core import retry
+from core.clock import Clock
+from core.domain.job import Wish
+from core.domain.position import Position
+from core.engine import watch
+from core.engine.attend import Attendant, LoopPlan
+from core.engine.lanes import Activity, Lane, Stint, deal, due
+from core.engine.plan import LaneOutcome, LaneTask, StintOutcome, StintSpec
+from core.engine.runner import TaskRunner
+from core.engine.step import Probe
+from core.errors import SlotkeeperError, Unclassified
+
+OVERRUN = 2.0
+"""A stint this long past its deadline has its lanes dealt anew."""
+STOP_WITHIN = 5.0
+STINT = "core.wiring.run_stint"
+
+
+class End(Enum):
+    """Why a loop ended without trouble."""
+
+    STOPPED = "stopped"
+    RESUMED = "resumed"
+    CAUGHT_UP = "caught up"
+
+
+class Loop(Attendant):
+    """Streams until stopped; `lanes` by DN name is what reports are made of."""
+
+    def __init__(
+        self,
+        plan: LoopPlan,
+        lanes: dict[str, Lane],
+        sessions: watch.Sessions,
+        runner: TaskRunner,
+        clock: Clock,
+        wish: Callable[[], Wish],
+        tick: Callable[[Loop], None],
+        probe: Probe,
+    ) -> None:
+        super().__init__(plan, lanes, sessions, clock, probe)
+        self._runner = runner
+        self._wish = wish
+        self._tick = tick
+        self._stints: dict[int, Stint] = {}
+        self._next_stint = 1
+
+    def run(self) -> End:
+        """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
+        try:
+            return self._run()
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> End:
+        while True:
+            wish = self._wish()
+            if wish is Wish.STOP:
+                self._drain()
+                return End.STOPPED
+            if wish is Wish.PAUSE and not self.paused:
+                self._drain()
+                self.paused = True
+            if wish is Wish.RUN and self.paused:
+                return End.RESUMED
+            if self.plan.until_caught_up and self._all_quiet():
+                self._drain()
+                return End.CAUGHT_UP
+            self._turn()
+
+    def _turn(self) -> None:
+        now = self._clock.monotonic()
+        if not self.paused:
+            self._wake(now)
+            self._overruns(now)
+            self._deal(now)
+        self._look_around(now)
+        self._tick(self)
+        self._handle_events(0.2 if self._busy() else 0.1)
+
+    def _handle_events(self, seconds: float) -> None:
+        try:
+            self._events.get(timeout=seconds)()
+            while True:
+                self._events.get_nowait()()
+        except queue.Empty:
+            pass
+        if self._failure is not None:
+            raise self._failure
+
+    def _busy(self) -> bool:
+        return bool(self._stints)
+
+    def _all_quiet(self) -> bool:
+        return all(
+            lane.activity is Activity.IDLE and lane.latest is not None and lane.checked >= lane.latest
+            for lane in self.lanes.values()
+        )
+
+    def _drain(self) -> None:
+        """Deal nothing more; give stints and registrations a few seconds, then cancel and leave them behind."""
+        end = self._clock.monotonic() + STOP_WITHIN
+        halfway = end - STOP_WITHIN / 3
+        cancelled = False
+        while self._clock.monotonic() < end and (
+            self._stints or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+        ):
+            self._handle_events(0.1)
+            if not cancelled and self._clock.monotonic() > halfway:
+                cancelled = True
+                for stint in self._stints.values():
+                    self._runner.cancel(stint.group)
+        for shard, lane in self.lanes.items():
+            self.lanes[shard] = replace(lane, activity=Activity.IDLE, stint=0)
+
+    def _wake(self, now: float) -> None:
+        for shard, lane in self.lanes.items():
+            if lane.activity is Activity.WAITING and lane.ready_at <= now:
+                self.lanes[shard] = due(lane, now)
+
+    def _overruns(self, now: float) -> None:
+        for number, stint in list(self._stints.items()):
+            if stint.overrun or now < stint.deadline + OVERRUN:
+                continue
+            self._stints[number] = replace(stint, overrun=True)
+            self._runner.cancel(stint.group)
+            for shard in stint.lanes:
+                if self.lanes[shard].stint == number:
+                    self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
+
+    def _deal(self, now: float) -> None:
+        dealt = deal(
+            self.lanes.values(),
+            self._stints.values(),
+            self._runner.seats,
+            self._next_stint,
+            now,
+            self.plan.stint_seconds,
+        )
+        for stint in dealt:
+            self._next_stint = stint.number + 1
+            self._stints[stint.number] = stint
+            tasks = []
+            for shard in stint.lanes:
+                lane = replace(self.lanes[shard], activity=Activity.STINT, stint=stint.number)
+                self.lanes[shard] = lane
+                tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
+            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), self.plan.stint_seconds)
+            future = self._runner.submit(STINT, spec, stint.group)
+            future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
+
+    def _stint_ended(self, number: int, future: Future[Any]) -> None:
+        stint = self._stints.pop(number)
+        mine = [shard for shard in stint.lanes if self.lanes[shard].stint == number]
+        try:
+            outcome: StintOutcome = future.result()
+        except CancelledError:
+            outcome = StintOutcome(())
+        except SlotkeeperError as error:
+            if error.where == "spark" and not isinstance(error, Unclassified):
+                self._failure = error
+                return
+            for shard in mine:
+                self._lane_failed(self.lanes[shard], error)
+            return
+        by_shard = {one.shard.name: one for one in outcome.lanes}
+        for shard in mine:
+            if shard in by_shard:
+                self._lane_ended(self.lanes[shard], by_shard[shard])
+            else:
+                self.lanes[shard] = due(replace(self.lanes[shard], stint=0), self._clock.monotonic())
+
+    def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
+        now = self._clock.monotonic()
+        lane = replace(lane, stint=0, changes=lane.changes + outcome.rows)
+        if outcome.position is not None:
+            lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
+        if outcome.rows:
+            self._empty_rounds = 0
+            lane = replace(lane, committed_at=now)
+        if outcome.error is not None:
+            self._lane_failed(lane, outcome.error.error())
+            return
+        lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
+        lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size, latest=outcome.look_latest)
+        if lane.position.point > lane.registered.live:
+            look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
+            self._start_registration(
+                lane, lambda: watch.after_stint(*self._registrar(lane), lane, self.plan.epoch, look, self._probe)
+            )
+        else:
+            self.lanes[lane.key.shard] = replace(lane, activity=Activity.IDLE)
+            self._next_look = min(self._next_look, now)

@@ -1,0 +1,110 @@
+"""What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection.
+
+Next door: `lanes.py` makes stints of lanes, `stint.py` and `copy.py` run them on a worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.domain.slot import Shard
+from core.domain.spec import JobSpec
+from core.domain.watch import Expected
+from core.errors import KINDS, ErrorKind, SlotkeeperError, Trouble, TroubleName, Unclassified
+from core.ports import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorValues:
+    """An error as plain values, so that a task never raises across a process."""
+
+    kind: str
+    message: str
+    hint: str = ""
+    code: str = ""
+    where: str = ""
+    trouble: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> ErrorValues:
+        """The values of an error; a foreign one counts as unknown."""
+        if isinstance(error, Trouble):
+            return cls(error.kind.value, error.message, error.hint, error.code, error.where, error.name.value)
+        if isinstance(error, SlotkeeperError):
+            return cls(error.kind.value, error.message, error.hint, error.code, error.where)
+        return cls(Unclassified.kind.value, f"{type(error).__name__}: {error}")
+
+    def error(self) -> SlotkeeperError:
+        """The error again."""
+        if self.trouble:
+            return Trouble(self.message, self.hint, self.code, self.where, name=TroubleName(self.trouble))
+        return KINDS[ErrorKind(self.kind)](self.message, self.hint, self.code, self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTask:
+    """One lane as a stint gets it; the position is read from the progress row, not sent."""
+
+    shard: Shard
+    expected: Expected
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class StintSpec:
+    """Lanes that one task takes in turn for at most `seconds`."""
+
+    job: JobSpec
+    epoch: int
+    lanes: tuple[LaneTask, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOutcome:
+    """What a stint did on one lane.
+
+    `position` is the text of the last position known to be committed, None where none was read; `top_point` the
+    highest point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look.
+    """
+
+    shard: Shard
+    position: str | None = None
+    steps: int = 0
+    rows: int = 0
+    top_point: int | None = None
+    look_latest: int = 0
+    look_xmin: int = 0
+    read_seconds: float = 0.0
+    write_seconds: float = 0.0
+    error: ErrorValues | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StintOutcome:
+    """Outcomes per lane, and the highest resident memory that the worker ever had, in KiB (0: unknown)."""
+
+    lanes: tuple[LaneOutcome, ...]
+    peak_kib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpec:
+    """Chunks that one task copies, one transaction each; `shard` names the lane whose key the chunks carry."""
+
+    job: JobSpec
+    epoch: int
+    chunks: tuple[Chunk, ...]
+    copying: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOutcome:
+    """Chunks done and rows copied; `refused` where a chunk was not ours to take (another start has taken over)."""
+
+    done: tuple[int, ...]
+    rows: int
+    refused: bool = False
+    error: ErrorValues | None = None
+    peak_kib: int = 0

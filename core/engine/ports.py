@@ -1,0 +1,107 @@
+"""What the driver's part of the engine asks of its surroundings; `core.wiring` provides it.
+
+Next door: `core.ports` has what one source or sink session can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from core.clock import Clock
+from core.domain.job import JobEvent, Wish
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.engine.lanes import Lane
+from core.engine.runner import TaskRunner
+from core.engine.step import Probe
+from core.engine.watch import Sessions
+from core.ports import Chunk, ChunkCounts, Rows
+
+
+class Store(Rows, Protocol):
+    """The progress rows and chunks of the job, for its driver."""
+
+    def create_tables(self) -> None: ...
+    def take_lease(self) -> bool: ...
+    def holder(self) -> str: ...
+    def rows(self) -> list[ProgressRow]: ...
+    def insert(self, rows: list[ProgressRow]) -> None: ...
+    def replace_creating(self, rows: list[ProgressRow], epoch: int) -> None: ...
+    def forget_creating(self, epoch: int) -> None: ...
+    def raise_epoch(self) -> int: ...
+    def end_sessions(self, pattern: str, own: str) -> None: ...
+    def set_state(self, epoch: int, state: LaneState, noted_end: dict[str, int] | None = None) -> None: ...
+    def chunks_left(self) -> list[Chunk]: ...
+    def chunk_counts(self) -> ChunkCounts: ...
+
+
+class Target(Protocol):
+    """The target table as a start sees it."""
+
+    def ready(self, identity: TableIdentity) -> None:
+        """Make it on request and refuse by name what cannot hold the source."""
+
+    def copying(self, begun: bool) -> str:
+        """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how."""
+
+    def begin_copy(self, store: Store, epoch: int, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan and make ready for it, in one transaction."""
+
+    def end_copy(self, store: Store, epoch: int, state: LaneState, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow and turn to `state`, in one transaction."""
+
+
+class DriverSessions(Sessions, Protocol):
+    """The driver's sessions; `begin` names those opened from then on after the epoch."""
+
+    def store(self) -> Store:
+        """The start's own sink session, which holds the lease."""
+
+    def target(self) -> Target:
+        """The target, over the start's sink session."""
+
+    def begin(self, epoch: int) -> bool:
+        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
+
+    def close(self) -> None:
+        """End all sessions."""
+
+
+class Narrator(Protocol):
+    """Hears what the job does and tells the state store."""
+
+    def event(self, event: JobEvent, reason: str = "") -> None:
+        """Something happened to the job's state."""
+
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
+        """How the lanes stand."""
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        """How far the copy is."""
+
+    def retrying(self, text: str) -> None:
+        """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
+
+
+class Surroundings(Protocol):
+    """Everything that a job's driver is given."""
+
+    job: JobSpec
+    sessions: DriverSessions
+    runner: TaskRunner
+    clock: Clock
+    narrator: Narrator
+    probe: Probe
+    wish: Callable[[], Wish]
+    pause: Callable[[float], None]
+    """Waits for at most so many seconds, less where a wish comes in."""
+    keepalive: float
+    take_over: bool
+    until_caught_up: bool
+
+
+def lane_key(job: JobSpec, shard: str) -> LaneKey:
+    """The key of a lane's progress row."""
+    return LaneKey(job.source.name, job.channel.source_table, job.slot, shard)

@@ -1,0 +1,95 @@
+"""Tells the source that a lane is done up to a point: both points, under the progress row's lock (design 4.2 step 6).
+
+`false` first, a look at `true`, then `true`: a wipe in between always leaves one of the two missing, so it is seen.
+Next door: `progress.py` chooses the xmin; `loop.py` decides when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.domain.progress import LaneKey, Registered
+from core.domain.slot import Look, Shard
+from core.domain.watch import Expected, judge
+from core.engine.progress import XminChoice
+from core.engine.step import Probe
+from core.engine.stint import nothing
+from core.errors import Busy, Defect
+from core.ports import Rows, SlotAdmin
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is to be registered for a lane; `expected` is what both looks may show."""
+
+    key: LaneKey
+    shard: Shard
+    epoch: int
+    expected: Expected
+    point: int
+    xmin: XminChoice
+
+
+def register(admin: SlotAdmin, rows: Rows, wanted: Registration, probe: Probe = nothing) -> Registered:
+    """Register both points and write them into the row.
+
+    After any error but a Trouble or Superseded it is not known what landed: the caller has to expect the old and the
+    new points from then on, and to be sure that no call of ours is still on its way before it looks again.
+    """
+    with rows.registration(wanted.key, wanted.epoch) as lock:
+        position = lock.row.position
+        if position is None or wanted.point > position.point:
+            raise Defect(f"{wanted.shard.name}: point {wanted.point} is ahead of the progress row")
+        first = _look(admin, wanted)
+        xmin = _xmin(admin, wanted)
+        probe("before_false")
+        _both(admin, wanted, first, xmin, probe)
+        registered = Registered(wanted.point, wanted.point, xmin)
+        lock.record(registered)
+    return registered
+
+
+def widened(expected: Expected, point: int) -> Expected:
+    """What looks may show while it is not known whether `point` was registered."""
+    return Expected(expected.live | {point}, expected.durable | {point}, expected.incarnation)
+
+
+def exactly(registered: Registered, incarnation: str) -> Expected:
+    """What looks must show after a registration whose answer came."""
+    return Expected(frozenset({registered.live}), frozenset({registered.durable}), incarnation)
+
+
+def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, probe: Probe) -> None:
+    _one(admin, wanted, False, xmin)
+    probe("after_false")
+    second = next(look for look in admin.look(wanted.shard) if look.shard == wanted.shard)
+    now = Expected(frozenset({wanted.point}), frozenset({first.points.durable or 0}), wanted.expected.incarnation)
+    trouble = judge(second, now)
+    if trouble:
+        raise trouble
+    probe("before_true")
+    _one(admin, wanted, True, xmin)
+    probe("after_true")
+
+
+def _one(admin: SlotAdmin, wanted: Registration, checkpoint: bool, xmin: int) -> None:
+    nodes = admin.register(wanted.shard, wanted.point, checkpoint, xmin)
+    if nodes != 1:
+        flag = "true" if checkpoint else "false"
+        raise Busy(f"{wanted.shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+
+
+def _look(admin: SlotAdmin, wanted: Registration) -> Look:
+    found = next(look for look in admin.look(wanted.shard) if look.shard == wanted.shard)
+    trouble = judge(found, wanted.expected)
+    if trouble:
+        raise trouble
+    return found
+
+
+def _xmin(admin: SlotAdmin, wanted: Registration) -> int:
+    choice = wanted.xmin
+    if choice.known is not None:
+        return choice.known
+    found = admin.xmin_at(wanted.shard, choice.ask_at) if choice.ask_at is not None else None
+    return max(found, choice.fallback) if found is not None else choice.fallback

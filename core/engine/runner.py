@@ -1,0 +1,61 @@
+"""Where tasks run: the port, and the local runner that runs them in threads of this process, without Spark.
+
+The product path is `core.spark.runner`; this one serves unit, property and fault tests with the same engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+
+class TaskRunner(Protocol):
+    """Runs a named function of an importable module with one plain value, somewhere else."""
+
+    @property
+    def seats(self) -> int:
+        """How many tasks can run at once."""
+
+    @property
+    def tasks_started(self) -> int:
+        """How many tasks were ever started."""
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        """Start a task; `function_path` is `package.module.function`."""
+
+    def cancel(self, group: str) -> None:
+        """Try to end the tasks of a group; a cancelled one may still commit, which the fence makes harmless."""
+
+    def close(self) -> None:
+        """End all tasks and whatever runs them; safe to call twice."""
+
+
+def function_of(path: str) -> Any:
+    """The function that `package.module.function` names."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+class LocalRunner:
+    """Runs tasks in threads; a task cannot be cancelled here, only left behind."""
+
+    def __init__(self, seats: int = 2) -> None:
+        self.seats = max(2, seats)
+        self.tasks_started = 0
+        self._pool = ThreadPoolExecutor(self.seats * 4, "slotkeeper-task")
+        self._lock = threading.Lock()
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        """Start a task in a thread."""
+        with self._lock:
+            self.tasks_started += 1
+        return self._pool.submit(function_of(function_path), spec)
+
+    def cancel(self, group: str) -> None:
+        """Nothing: a thread cannot be ended from outside."""
+
+    def close(self) -> None:
+        """Wait for no one: threads end with their task."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,211 @@
+"""The start of a job: lease, epoch, the three-way comparison, and the creation of a slot (design 4.1, 4.4, 4.5).
+
+Nothing here decides by itself what a state means: `core.domain.start` does. Next door: `snapshot.py` copies,
+`loop.py` streams, `job.py` puts the phases in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from core.domain.position import Position
+from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.start import StartAction, StartDecision, compare, compare_sets
+from core.domain.watch import trouble
+from core.engine.ports import Store, Surroundings, lane_key
+from core.engine.quiet import pause, wait_for_open_transactions
+from core.errors import Busy, Refused, TopologyTrouble, Trouble, TroubleName
+from core.ports import SlotAdmin
+
+LEASE_WAIT = 30.0
+OLDER_LOOKS, OLDER_PAUSE = 3, 5.0
+LOST_ANSWER_WAIT = 15.0
+EVERYWHERE = Shard("*", 0)
+"""The one lane of a job that only copies: it has no slot and no DN of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A start that is through: which table, which epoch, which rows; `copying` where a copy has to be done."""
+
+    identity: TableIdentity
+    epoch: int
+    rows: tuple[ProgressRow, ...]
+    state: LaneState
+    copying: str = ""
+
+
+def begin(all_: Surroundings) -> Begun:
+    """Take the lease, raise the epoch, compare, and create the slot of a new job."""
+    store, target = all_.sessions.store(), all_.sessions.target()
+    store.create_tables()
+    _take_lease(all_, store)
+    identity = all_.sessions.source("start").identify()
+    target.ready(identity)
+    first = not store.rows()
+    if first:
+        target.copying(begun=False)
+        store.insert(_first_rows(all_, identity))
+    epoch = store.raise_epoch()
+    _silence_the_old(all_, epoch)
+    rows = store.rows()
+    _refuse_changed_channel(rows, channel_hash(all_, identity))
+    if not all_.job.binlog.binlog:
+        return _begin_copy_only(all_, store, identity, epoch, rows)
+    decided = _compared(all_, store, rows, epoch, first)
+    if decided is StartAction.CREATE:
+        rows = _create(all_, store, identity, epoch)
+        return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))
+    copying = target.copying(begun=True) if decided is StartAction.COPY else ""
+    return Begun(identity, epoch, tuple(rows), rows[0].state, copying)
+
+
+def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
+    """What a change of which makes the old rows meaningless: mapping, filter and key."""
+    channel = all_.job.channel
+    spelled = "\x1f".join((channel.source_table, channel.target, "by name", "no filter", *identity.key))
+    return hashlib.sha256(spelled.encode()).hexdigest()[:16]
+
+
+def _take_lease(all_: Surroundings, store: Store) -> None:
+    end = all_.clock.monotonic() + LEASE_WAIT
+    while not store.take_lease():
+        if all_.take_over:
+            store.end_sessions(f"slotkeeper/{all_.job.name}/%", "")
+        elif all_.clock.monotonic() >= end:
+            raise Refused(
+                f"the lease of {all_.job.channel.source_table} slot {all_.job.slot} is held: {store.holder()}",
+                "stop that job, or start with --take-over",
+                where="sink",
+            )
+        pause(all_, 0.5)
+
+
+def _silence_the_old(all_: Surroundings, epoch: int) -> None:
+    """No call of an earlier epoch may land after our first look: ended, or waited out."""
+    if all_.sessions.begin(epoch):
+        return
+    end = all_.clock.monotonic() + LOST_ANSWER_WAIT
+    while all_.clock.monotonic() < end:
+        pause(all_, 0.5)
+
+
+def _first_rows(all_: Surroundings, identity: TableIdentity) -> list[ProgressRow]:
+    shards = all_.sessions.source("start").nodes() if all_.job.binlog.binlog else [EVERYWHERE]
+    return [_row(all_, identity, shard) for shard in shards]
+
+
+def _row(all_: Surroundings, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+    return ProgressRow(
+        key=lane_key(all_.job, shard.name),
+        node_id=shard.node_id,
+        target=f"{all_.job.sink.database}.{all_.job.channel.target}",
+        position=None,
+        epoch=epoch,
+        changes=0,
+        state=LaneState.CREATING,
+        noted_start=None,
+        noted_end=None,
+        channel=channel_hash(all_, identity),
+        incarnation=identity.text,
+        registered=None,
+    )
+
+
+def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
+    if any(row.channel != wanted for row in rows):
+        raise Refused(
+            "the channel's target, mapping or key is not the one that the progress rows were made for",
+            "set it back, or take a new snapshot under another slot",
+        )
+
+
+def _compared(all_: Surroundings, store: Store, rows: list[ProgressRow], epoch: int, first: bool) -> StartAction:
+    """The one action for all lanes; raises the trouble that a person has to resolve."""
+    creating = all(row.state is LaneState.CREATING for row in rows)
+    for attempt in range(OLDER_LOOKS):
+        looks = all_.sessions.admin("start").look(None)
+        if not looks and not creating:
+            raise trouble(TroubleName.SLOT_LOST, f"the source answers no point at all for slot {all_.job.slot}")
+        if not creating:
+            refuse(compare_sets(rows, [look.shard for look in looks]))
+        by_shard = {row.key.shard: row for row in rows}
+        decisions = [compare(by_shard.get(look.shard.name), look, first) for look in looks if looks]
+        refused = [one for one in decisions if one.action is StartAction.REFUSE]
+        older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
+        if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
+            pause(all_, OLDER_PAUSE)
+            continue
+        if refused and first:
+            store.forget_creating(epoch)
+        if refused:
+            refuse(refused[0])
+        return decisions[0].action if decisions else StartAction.CREATE
+    raise AssertionError("every round returns, raises or goes on")
+
+
+def refuse(decision: StartDecision | None) -> None:
+    """Raise the trouble that a decision names; nothing where there is none."""
+    if decision is None or decision.trouble is None:
+        return
+    kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble
+    raise kind(decision.sentence, decision.safe, name=decision.trouble)
+
+
+def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
+    """Register both points everywhere (recording starts), then wait for transactions that were open then."""
+    admin = all_.sessions.admin("start")
+    looks = admin.look(None)
+    if not looks:
+        looks = _first_points(admin, all_)
+    rows = [
+        replace(
+            _row(all_, identity, look.shard, epoch),
+            position=Position(look.latest),
+            noted_start=look.latest,
+            registered=Registered(0, 0, look.xmin),
+        )
+        for look in looks
+    ]
+    store.replace_creating(rows, epoch)
+    for look in looks:
+        _register_first(store, admin, all_, look, epoch)
+    found = {look.shard: look for look in admin.look(None)}
+    for look in looks:
+        if found[look.shard].points.both != (look.latest, look.latest):
+            raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
+    all_.probe("after_first_registration")
+    wait_for_open_transactions(all_, all_.sessions.source("start"))
+    return store.rows()
+
+
+def _first_points(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
+    """Looks of a slot that the source does not create when asked: registering 0 creates it (a lower bound only)."""
+    for shard in all_.sessions.source("start").nodes():
+        for checkpoint in (False, True):
+            admin.register(shard, 0, checkpoint, 0)
+    looks = admin.look(None)
+    if not looks:
+        raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
+    return looks
+
+
+def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Look, epoch: int) -> None:
+    with store.registration(lane_key(all_.job, look.shard.name), epoch) as lock:
+        for checkpoint in (False, True):
+            if admin.register(look.shard, look.latest, checkpoint, look.xmin) != 1:
+                raise Busy(f"{look.shard.name}: the first registration reached no node", where="source")
+        lock.record(Registered(look.latest, look.latest, look.xmin))
+
+
+def _begin_copy_only(
+    all_: Surroundings, store: Store, identity: TableIdentity, epoch: int, rows: list[ProgressRow]
+) -> Begun:
+    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again."""
+    target = all_.sessions.target()
+    if rows[0].state is LaneState.COPYING:
+        return Begun(identity, epoch, tuple(rows), LaneState.COPYING, target.copying(begun=True))
+    store.set_state(epoch, LaneState.CREATING)
+    return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))

@@ -1,0 +1,133 @@
+"""One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
+
+Nothing here retries, waits or registers. Next door: `stint.py` takes steps in turn, `progress.py` holds the rules,
+`pump.py` moves the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from core.clock import Clock
+from core.domain.position import Position
+from core.domain.progress import LaneKey
+from core.domain.slot import Look
+from core.domain.spec import SinkOptions
+from core.domain.watch import Expected, judge
+from core.engine.progress import explain_miss, position_after, range_end
+from core.engine.pump import pump
+from core.ports import Source, StepSink
+
+Probe = Callable[[str], None]
+"""Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What a step needs to know; `width` is in sync points."""
+
+    key: LaneKey
+    epoch: int
+    expected: Expected
+    width: int
+    options: SinkOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step did: `quiet` means that nothing was there to be read up to the look's latest."""
+
+    position: Position
+    rows: int
+    quiet: bool
+    look: Look
+    top_point: int | None = None
+    read_seconds: float = 0.0
+    write_seconds: float = 0.0
+
+
+class Stepper:
+    """Takes the steps of one lane with a worker's source and sink; keeps the last look for the next step."""
+
+    def __init__(self, source: Source, sink: StepSink, plan: StepPlan, clock: Clock, probe: Probe) -> None:
+        self._source = source
+        self._sink = sink
+        self._plan = plan
+        self._clock = clock
+        self._probe = probe
+        self._look: Look | None = None
+
+    def take(self, look_now: Callable[[], Look], after: Position) -> Step:
+        """One step from `after`; raises errors of `core.errors`, with nothing committed."""
+        try:
+            return self._take(look_now, after)
+        except BaseException:
+            self._look = None
+            self._sink.abandon()
+            raise
+
+    def _take(self, look_now: Callable[[], Look], after: Position) -> Step:
+        first = self._checked(self._look or look_now())
+        self._look = None
+        self._probe("after_look")
+        if first.latest < after.point:
+            return Step(after, 0, True, first)
+        began = self._clock.monotonic()
+        rows, up_to = self._stage(first, after)
+        read = self._clock.monotonic()
+        self._probe("after_read")
+        second = self._checked(look_now())
+        self._probe("after_second_look")
+        self._look = second
+        if rows == 0 and up_to == first.latest:
+            self._sink.abandon()
+            return Step(after, 0, second.latest <= first.latest, second, read_seconds=read - began)
+        top = self._sink.top(up_to)
+        new = position_after(after, up_to, top.sequence)
+        reached = self._commit(after, new, rows)
+        self._probe("after_commit")
+        written = self._clock.monotonic()
+        done = rows if reached == new else 0
+        return Step(reached, done, False, second, top.point, read - began, written - read)
+
+    def _checked(self, look: Look) -> Look:
+        trouble = judge(look, self._plan.expected)
+        if trouble:
+            raise trouble
+        return look
+
+    def _commit(self, after: Position, new: Position, rows: int) -> Position:
+        plan = self._plan
+        if self._sink.commit(plan.key, plan.epoch, after, new, rows):
+            return new
+        reason = explain_miss(self._sink.read_row(plan.key), plan.epoch, after)
+        if isinstance(reason, Position):
+            return reason
+        raise reason
+
+    def _stage(self, look: Look, after: Position) -> tuple[int, int]:
+        """Fill the staging table with one or more ranges; returns (rows, last point of the last range)."""
+        reached = after
+        options = self._plan.options
+        deadline = self._clock.monotonic() + options.auto_flush_max_interval / 1000
+
+        def read(out: BinaryIO) -> int:
+            nonlocal reached
+            total = 0
+            while True:
+                end = range_end(reached, look.latest, self._plan.width)
+                total += self._source.copy_changes(look.shard, reached, end, out)
+                # between ranges every event of the range's last point is in: the next begins beyond the point itself
+                reached = Position(end, ALL) if end > reached.point else reached
+                full = total >= options.auto_flush_batch_size
+                if full or end >= look.latest or self._clock.monotonic() >= deadline:
+                    return total
+
+        rows = pump(read, self._sink.stage)
+        return rows or 0, reached.point
+
+
+ALL = 2**62
+"""A sequence beyond every event's: inside a step a range's last point is read once."""

@@ -1,0 +1,147 @@
+"""The driver's own I/O on idle lanes: looking, asking for rows, the empty step, the registration.
+
+Each call runs in a thread of the loop with sessions of its own and returns plain values; nothing here decides what
+happens next. Next door: `loop.py` decides, `register.py` is the registration itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.domain.position import Position
+from core.domain.progress import Registered
+from core.domain.slot import Look, Shard
+from core.domain.watch import judge, trouble
+from core.engine.lanes import Lane
+from core.engine.progress import XminChoice, choose_xmin, explain_miss
+from core.engine.register import Registration, register
+from core.engine.step import Probe
+from core.errors import SlotkeeperError, TroubleName
+from core.ports import Rows, SlotAdmin, Source
+
+
+class Sessions(Protocol):
+    """Sessions of the driver, taken by name and kept; a session that failed opens anew by itself."""
+
+    def source(self, name: str) -> Source:
+        """The source session `name`."""
+
+    def admin(self, name: str) -> SlotAdmin:
+        """The registering session `name`."""
+
+    def rows(self, name: str) -> Rows:
+        """The sink session `name` for progress rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What looking at one lane gave: a look and whether rows wait, or an error."""
+
+    shard: Shard
+    look: Look | None = None
+    waiting: bool = False
+    error: SlotkeeperError | None = None
+
+
+def see_all(source: Source, lanes: Iterable[Lane]) -> tuple[list[Seen], set[Shard]]:
+    """One look at all DNs, then a cheap question per idle lane; also the set of DNs that answered."""
+    looks = {look.shard: look for look in source.look(None)}
+    seen = [_ask(source, lane, looks[lane.shard]) for lane in lanes if lane.shard in looks]
+    return seen, set(looks)
+
+
+def see_one(source: Source, lane: Lane) -> Seen:
+    """One look at one DN, where the look at all of them fails."""
+    try:
+        look = next(look for look in source.look(lane.shard) if look.shard == lane.shard)
+        return _ask(source, lane, look)
+    except SlotkeeperError as error:
+        return Seen(lane.shard, error=error)
+
+
+def _ask(source: Source, lane: Lane, look: Look) -> Seen:
+    if judge(look, lane.expected) or look.latest < lane.position.point or look.latest == lane.checked:
+        return Seen(lane.shard, look)
+    try:
+        return Seen(lane.shard, look, source.has_changes(lane.shard, lane.position, look.latest))
+    except SlotkeeperError as error:
+        return Seen(lane.shard, look, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What settling a lane gave: its position, what is registered now, or that rows came in between.
+
+    `error` came after the position was moved, so both count.
+    """
+
+    position: Position
+    registered: Registered | None = None
+    waiting: bool = False
+    error: SlotkeeperError | None = None
+    wanted: int = 0
+
+
+def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, probe: Probe) -> Settled:
+    """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
+    position, xmin = lane.position, XminChoice(lane.registered.xmin, None, lane.registered.xmin)
+    if move:
+        found = _empty_step(admin, rows, lane, epoch)
+        if isinstance(found, Look):
+            position, xmin = _moved(lane, found)
+        elif found:
+            return Settled(position, waiting=True)
+    return register_at(admin, rows, lane, epoch, position, xmin, probe)
+
+
+def after_stint(
+    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, look: tuple[int, int, int | None], probe: Probe
+) -> Settled:
+    """The registration of a lane whose stint is in; `look` is (latest, xmin, highest point with rows)."""
+    latest, look_xmin, top = look
+    choice = choose_xmin(lane.position.point, latest, look_xmin, top, lane.registered.xmin)
+    return register_at(admin, rows, lane, epoch, lane.position, choice, probe)
+
+
+def register_at(
+    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, position: Position, xmin: XminChoice, probe: Probe
+) -> Settled:
+    """Register a lane's position; an error comes back as a value, with the point that may have landed."""
+    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
+    try:
+        return Settled(position, register(admin, rows, wanted, probe), wanted=position.point)
+    except SlotkeeperError as error:
+        return Settled(position, error=error, wanted=position.point)
+
+
+def _moved(lane: Lane, look: Look) -> tuple[Position, XminChoice]:
+    keep = lane.position if look.latest == lane.position.point else Position(look.latest)
+    return keep, XminChoice(max(look.xmin, lane.registered.xmin), None, lane.registered.xmin)
+
+
+def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Look | bool:
+    """The look whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
+    first = _judged(admin, lane)
+    if first.latest <= lane.position.point:
+        return False
+    if admin.has_changes(lane.shard, lane.position, first.latest):
+        return True
+    _judged(admin, lane)
+    if not rows.advance_empty(lane.key, epoch, lane.position, Position(first.latest)):
+        reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
+        if isinstance(reason, Position):
+            return True  # another copy of ours moved on: a stint reads the row's own position
+        raise reason
+    return first
+
+
+def _judged(admin: SlotAdmin, lane: Lane) -> Look:
+    look = next((look for look in admin.look(lane.shard) if look.shard == lane.shard), None)
+    if look is None:
+        raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")
+    found = judge(look, lane.expected)
+    if found:
+        raise found
+    return look

@@ -1,0 +1,196 @@
+"""What people ask of a job: start, stop, pause, resume, restart, and a look at it; the same for TUI and CLI.
+
+A request is written as a wish and then waited for until its effect is *seen* in the store and among the processes;
+nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started the job.
+Next door: `core.launch.supervisor` and the driver obey; `core.launch.view` combines store and processes.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from core.domain.job import JobEvent, JobState, Wish, transition
+from core.errors import Busy, Refused
+from core.launch import identity as processes
+from core.launch.launch import Launch, spawn_supervisor
+from core.launch.view import JobView, observe
+from core.state.sqlite import Store
+
+START_LOCK = "start"
+_SUPERVISOR_SECONDS = 20.0
+_POLL = 0.1
+
+__all__ = ["JobView", "Patience", "observe", "pause", "restart", "resume", "start", "stop"]
+
+
+def _silent(view: JobView) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for an effect (0: not at all), and who is shown each change on the way."""
+
+    seconds: float = 30.0
+    progress: Callable[[JobView], None] = _silent
+
+
+def start(
+    store: Store,
+    job: str,
+    config: str,
+    launch: Launch | None = None,
+    take_over: bool = False,
+    patience: Patience | None = None,
+) -> JobView:
+    """Start a job and wait until its driver has reported; Refused where one runs already, naming it.
+
+    The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
+    `take_over` goes on to the driver, and here it starts a job that another machine's name stands at.
+    """
+    launch = launch or Launch()
+    if take_over:
+        launch = replace(launch, extra=(*launch.extra, "--take-over"))
+    store.register_job(job, config)
+    with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
+        _make_way(store, observe(store, job), take_over)
+        run = uuid.uuid4().hex
+        store.begin_run(job, run, launch.text)
+        store.record_event(job, JobEvent.START.value, f"run {run}")
+        try:
+            spawn_supervisor(store.folder, job, config, run)
+            _wait_for_supervisor(store, job)
+        except Refused as error:
+            store.set_wish(job, Wish.STOP)
+            store.apply(job, JobEvent.FAILED, error.message)
+            store.end_run(run, None, error.message)
+            raise
+    return _seen(store, job, patience, lambda view: view.reported or not view.state.has_process, "start")
+
+
+def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
+    """Wish the job stopped and wait until its processes are gone."""
+    view = observe(store, job)
+    _refuse_elsewhere(view)
+    if not view.state.has_process and not view.lives:
+        transition(view.state, JobEvent.STOPPED)
+        store.set_wish(job, Wish.STOP)
+        return observe(store, job)
+    store.set_wish(job, Wish.STOP)
+    store.record_event(job, "stop asked", "by a command")
+    if not view.supervisor_alive:
+        _stop_without_supervisor(store, view)
+    return _seen(store, job, patience, lambda now: not now.state.has_process and not now.lives, "stop")
+
+
+def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
+    """Wish the job paused and wait until its driver says so."""
+    return _wish(store, job, Wish.PAUSE, JobEvent.PAUSED, patience, lambda view: view.state is JobState.PAUSED)
+
+
+def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
+    """Wish a paused job running again and wait until its driver has left PAUSED."""
+    return _wish(store, job, Wish.RUN, JobEvent.RESUMED, patience, lambda view: view.state is not JobState.PAUSED)
+
+
+def restart(
+    store: Store, job: str, config: str = "", launch: Launch | None = None, patience: Patience | None = None
+) -> JobView:
+    """Stop the job where it runs, then start it; with the configuration file it had unless another is given."""
+    view = observe(store, job)
+    if view.state.has_process or view.lives:
+        stop(store, job, patience or Patience())
+    return start(store, job, config or view.config, launch, patience=patience)
+
+
+def _make_way(store: Store, view: JobView, take_over: bool) -> None:
+    """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
+    if view.lives:
+        raise Refused(
+            f"job {view.name} runs already: {_who(view)}",
+            f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both",
+        )
+    if view.elsewhere and not take_over:
+        _refuse_elsewhere(view)
+    if view.state.has_process:
+        store.apply(view.name, JobEvent.GONE, "no process was found")
+        store.end_run(view.run, None, "no process was found")
+
+
+def _refuse_elsewhere(view: JobView) -> None:
+    if view.elsewhere:
+        raise Refused(
+            f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
+            "ask there; if that machine or container is gone for good, `jobs start --take-over`",
+        )
+
+
+def _who(view: JobView) -> str:
+    known = view.driver if view.driver_alive or view.supervisor is None else view.supervisor
+    since = "" if view.started_at is None else f", since {view.started_at:%Y-%m-%dT%H:%M:%SZ}"
+    return "unknown" if known is None else f"pid {known.pid}{since}, host {known.host}"
+
+
+def _wait_for_supervisor(store: Store, job: str) -> None:
+    def settled() -> bool:
+        view = observe(store, job)
+        return view.supervisor_alive or not view.state.has_process
+
+    if not processes.wait_gone(lambda: not settled(), _SUPERVISOR_SECONDS):
+        raise Refused(
+            f"the supervisor of job {job} was started but did not come to life within {_SUPERVISOR_SECONDS:g} s",
+            f"see {store.folder.log(job)}",
+        )
+
+
+def _stop_without_supervisor(store: Store, view: JobView) -> None:
+    """Nobody else ends this driver for certain: ask it, wait, end what was recorded, and write it down."""
+    run = store.run(view.run)
+    limits = Launch.parse(run.launch if run else "").limits
+    if view.driver is not None and not processes.end(view.driver, limits.stop + limits.grace):
+        raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) cannot be ended", "it may hang in the kernel")
+    # Until here the driver may have brought up a new supervisor, which then writes the same.
+    if observe(store, view.name).state.has_process and not observe(store, view.name).supervisor_alive:
+        store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor was gone")
+        store.end_run(view.run, None, "stopped; its supervisor was gone")
+
+
+def _wish(
+    store: Store,
+    job: str,
+    wish: Wish,
+    event: JobEvent,
+    patience: Patience | None,
+    reached: Callable[[JobView], bool],
+) -> JobView:
+    view = observe(store, job)
+    transition(view.state, event)
+    _refuse_elsewhere(view)
+    if not view.lives:
+        raise Refused(f"job {job}: {view.reason}", view.safe)
+    store.set_wish(job, wish)
+    store.record_event(job, f"{wish.value} asked", "by a command")
+    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, wish.value)
+
+
+def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[JobView], bool], what: str) -> JobView:
+    """Look until the effect is there, showing each change; Busy where it is not within the patience."""
+    patience = patience or Patience()
+    deadline = time.monotonic() + patience.seconds
+    shown: tuple[JobState, str] | None = None
+    while not reached(view := observe(store, job)):
+        if patience.seconds <= 0:
+            return view
+        if shown != (shown := (view.state, view.reason)):
+            patience.progress(view)
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"job {job}: {what} was asked for, but after {patience.seconds:g} s it is {view.state.value}"
+                f"{': ' + view.reason if view.reason else ''}",
+                "the wish stands; `slotkeeper jobs show` tells when it is obeyed",
+            )
+        time.sleep(_POLL)
+    return view

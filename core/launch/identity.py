@@ -1,0 +1,190 @@
+"""Recognising, waiting for and ending processes by what was recorded about them at their start, never by their name.
+
+A kill by command line once hit processes that belonged to somebody else. So a process counts as ours only if its
+pid, its start (ticks since that boot, which no clock change moves) and its session are the recorded ones; and the
+members of its session only while that session is provably still the recorded one.
+Next door: `core.domain.identity` is the value, `core.launch.supervisor` and `core.launch.control` use this.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from core.domain.identity import Identity
+from core.errors import Refused
+
+MARK = "SLOTKEEPER_RUN"
+"""The environment variable that a driver and all it starts carry: the id of their run."""
+_PROC = Path("/proc")
+_POLL = 0.05
+
+__all__ = ["MARK", "Identity", "alive", "elsewhere", "end", "members", "of", "session_members", "wait_gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the system says about a pid now."""
+
+    started: str
+    session_id: int
+
+
+def of(pid: int, run_id: str = "") -> Identity:
+    """The identity of a living process; raises ProcessLookupError where there is none."""
+    seen = _look(pid)
+    if seen is None:
+        raise ProcessLookupError(errno.ESRCH, f"no process {pid}")
+    return Identity(pid, seen.started, seen.session_id, run_id, socket.gethostname())
+
+
+def alive(identity: Identity | None) -> bool:
+    """Whether exactly that process lives here: same pid, same start, same session; a zombie is dead."""
+    if identity is None:
+        return False
+    return _look(identity.pid) == _Seen(identity.started, identity.session_id)
+
+
+def elsewhere(identity: Identity | None) -> bool:
+    """Whether it was recorded on another machine or in another container, where we cannot see whether it lives."""
+    if identity is None:
+        return False
+    return identity.host != socket.gethostname() and not identity.started.startswith(f"{_machine()}:")
+
+
+def session_members(session_id: int) -> list[int]:
+    """The pids of the living processes whose session id is the given one."""
+    found = []
+    for pid in psutil.pids():
+        seen = _look(pid)
+        if seen is not None and seen.session_id == session_id and pid != os.getpid():
+            found.append(pid)
+    return found
+
+
+def members(identity: Identity) -> list[int]:
+    """The living processes of a recorded driver: its session's, and those that carry its run's mark (a JVM does).
+
+    The kernel gives a pid to nobody else while a session of that number has members. So as long as the recorded
+    leader lives, the session is the recorded one; where another process leads it, all of ours are gone; where nobody
+    leads it, a member counts only if it carries the mark. A driver that does not lead its session (started in the
+    foreground of a shell) owns nothing of it but itself.
+    """
+    found = {pid for pid in psutil.pids() if pid != os.getpid() and _marked(pid, identity.run_id)}
+    if alive(identity):
+        found.add(identity.pid)
+        if identity.pid == identity.session_id:
+            found.update(session_members(identity.session_id))
+    return sorted(found)
+
+
+def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
+    """Whether it went away within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while still_there():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def end(identity: Identity, grace: float) -> bool:
+    """End a process and what belongs to it: SIGTERM, after `grace` seconds SIGKILL to all; True once gone."""
+    if alive(identity):
+        _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
+        wait_gone(lambda: alive(identity), grace)
+    return kill_members(identity)
+
+
+def terminate(identity: Identity) -> None:
+    """Ask that process to end."""
+    _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
+
+
+def kill_members(identity: Identity) -> bool:
+    """SIGKILL what is left of a recorded driver; True once nothing is left."""
+    for _ in range(3):
+        left = members(identity)
+        for pid in left:
+            _send(pid, signal.SIGKILL, lambda pid=pid: pid in members(identity))  # type: ignore[misc]
+        if wait_gone(lambda: bool(members(identity)), 1.0):
+            return True
+    return not members(identity)
+
+
+def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> None:
+    """Signal a process through a descriptor that was opened before it was recognised: its pid cannot be reused then."""
+    try:
+        descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+        try:
+            if not still_ours():
+                return
+            if descriptor is None:
+                os.kill(pid, number)
+            else:
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise Refused(
+            f"pid {pid} belongs to another user and cannot be signalled", "ask that user, or use their account"
+        ) from error
+
+
+def _look(pid: int) -> _Seen | None:
+    if not _PROC.joinpath("self", "stat").exists():
+        return _look_portably(pid)
+    try:
+        text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The command name may hold blanks and brackets: the fields are counted from behind its last bracket.
+    rest = text[text.rindex(")") + 2 :].split()
+    if rest[0] in "ZXx":
+        return None
+    return _Seen(f"{_machine()}:{rest[19]}", int(rest[3]))
+
+
+def _look_portably(pid: int) -> _Seen | None:
+    try:
+        found = psutil.Process(pid)
+        if found.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return _Seen(f"{_machine()}:{found.create_time():.2f}", os.getsid(pid))
+    except (psutil.Error, OSError):
+        return None
+
+
+@cache
+def _machine() -> str:
+    """This boot and pid namespace: a start time means nothing outside of them."""
+    try:
+        boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        namespace = _PROC.joinpath("self/ns/pid").readlink().name
+    except OSError:
+        return f"host:{socket.gethostname()}"
+    return f"{boot}:{namespace}"
+
+
+def _marked(pid: int, run_id: str) -> bool:
+    if not run_id or _look(pid) is None:
+        return False
+    try:
+        if _PROC.joinpath("self", "environ").exists():
+            words = _PROC.joinpath(str(pid), "environ").read_bytes().split(b"\0")
+            return f"{MARK}={run_id}".encode() in words
+        return psutil.Process(pid).environ().get(MARK) == run_id
+    except (OSError, psutil.Error):
+        return False

@@ -1,0 +1,103 @@
+"""How a job's driver and its supervisor are started: commands, limits and environment, and the start itself.
+
+A launch is kept with its run in the state store, so that a supervisor that adopts a driver starts the next one alike.
+Next door: `core.launch.supervisor` is what is started here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from core.domain.text import safe
+from core.errors import Refused
+from core.launch.identity import MARK
+from core.state.folder import StateFolder
+
+# -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
+_PYTHON = (sys.executable, "-P", "-m")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and counts of a supervisor; tests shorten them."""
+
+    poll: float = 0.25
+    stop: float = 10.0
+    grace: float = 10.0
+    leftover: float = 10.0
+    backoff_first: float = 1.0
+    backoff_most: float = 30.0
+    crashes: int = 5
+    crash_window: float = 600.0
+    log_bytes: int = 10 * 1024 * 1024
+    log_files: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The driver's command (the job's arguments are appended, then `extra`) and its supervisor's limits."""
+
+    command: tuple[str, ...] = (*_PYTHON, "core.spark.job")
+    extra: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def text(self) -> str:
+        """As the state store keeps it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Launch:
+        """From what the state store kept; an empty text is the plain launch."""
+        if not text:
+            return cls()
+        found = json.loads(text)
+        return cls(tuple(found["command"]), tuple(found["extra"]), Limits(**found["limits"]))
+
+    def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
+        """The driver's full command."""
+        return [*self.command, *_arguments(job, config, folder, run), *self.extra]
+
+
+def driver_environment(run: str) -> dict[str, str]:
+    """Our environment with the run's mark, by which a left-over of exactly this run is recognised."""
+    return {**os.environ, MARK: run}
+
+
+def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt: bool = False) -> None:
+    """Start a detached supervisor: in its own session, without our terminal, and not our child.
+
+    The command that we start forks, and its first half ends at once: whoever calls this is left with no child to
+    wait for and no zombie, however long it lives on.
+    """
+    command = [*_PYTHON, "core.launch.supervisor", *_arguments(job, config, folder.path, run)]
+    environment = {name: value for name, value in os.environ.items() if name != MARK}
+    log = folder.append(folder.log(job))
+    try:
+        ended = subprocess.run(
+            [*command, *(["--adopt"] if adopt else [])],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder.path, check=False, timeout=60,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"the supervisor of job {job} did not start within 60 s", f"see {folder.log(job)}") from error
+    finally:
+        os.close(log)
+    if ended.returncode:
+        raise Refused(
+            f"the supervisor of job {job} did not start (exit code {ended.returncode}): {_tail(folder.log(job))}",
+            f"see {folder.log(job)}",
+        )
+
+
+def _arguments(job: str, config: str, folder: Path, run: str) -> list[str]:
+    return ["--job", job, "--config", config, "--state-dir", str(folder), "--run", run]
+
+
+def _tail(path: Path) -> str:
+    lines = path.read_bytes()[-2_000:].splitlines()
+    return safe(lines[-1]) if lines else "it said nothing"

@@ -1,0 +1,260 @@
+"""The detached process that starts a job's driver, watches it, restarts it when it crashes and ends it when wished.
+
+`python -m core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running job, in
+its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the driver
+calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
+Next door: `core.launch.verdict` says what a driver's end means, `core.launch.control` is what people ask of a job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from core.domain.identity import Identity
+from core.domain.job import WITH_PROCESS, JobEvent, JobState, Wish, transition
+from core.errors import Refused, SlotkeeperError
+from core.launch import identity as processes
+from core.launch import log
+from core.launch.launch import Launch, driver_environment, spawn_supervisor
+from core.launch.signals import Signals
+from core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from core.state.sqlite import Store
+
+LOCK = "supervisor"
+_LOG_CHECK_SECONDS = 5.0
+
+
+def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
+    """Called by a driver every few seconds: record who it is and start a supervisor where none lives; True if started.
+
+    Cheap while the supervisor lives: one row and one look at one pid. Two callers at once are harmless: whichever
+    supervisor does not get the lock ends at once.
+    """
+    row = store.run(run)
+    if row is None or row.ended_at is not None:
+        return False
+    if row.driver != driver:
+        store.set_driver(run, driver)
+    if processes.alive(row.supervisor):
+        return False
+    lock = store.folder.try_lock(job, LOCK)
+    if lock is None:
+        return False
+    lock.release()
+    known = store.job(job)
+    spawn_supervisor(store.folder, job, known.config if known else "", run, adopt=True)
+    return True
+
+
+class Supervisor:
+    """One run's watcher: all it decides is in `core.launch.verdict`, all it knows is in the store."""
+
+    def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
+        self._store = store
+        self._job = job
+        self._config = config
+        self._run = run
+        self._launch = launch
+        self._limits = launch.limits
+        self._signals = signals
+        self._child: subprocess.Popen[bytes] | None = None
+        self._driver: Identity | None = None
+        self._crashes = CrashHistory()
+        self._log_checked = 0.0
+
+    def watch(self, adopt: bool) -> None:
+        """Until the run is over: start (or adopt) the driver, wait for its end, decide, begin again."""
+        if adopt:
+            self._adopt()
+        else:
+            self._clear_left_overs()
+        while self._driver is not None or self._may_start():
+            if self._driver is None and (refused := self._start()):
+                self._finish(refused)
+                return
+            verdict = judge(self._wait_for_end(), self._noted_state(), self._stop_is_wished())
+            last, self._driver = self._driver, None
+            over = verdict if isinstance(verdict, Ended) else self._crashed(verdict)
+            self._clear(last)
+            if over is not None:
+                self._finish(over)
+                return
+        self._finish(Ended(None, JobEvent.STOPPED, "stopped while no driver was running"))
+
+    # The driver's life
+
+    def _start(self) -> Ended | None:
+        """Start the driver; what to end with where the system refuses even that."""
+        command = self._launch.driver(self._job, self._config, self._store.folder.path, self._run)
+        output = self._store.folder.append(self._store.folder.log(self._job))
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                cwd=self._store.folder.path, env=driver_environment(self._run),
+            )  # fmt: skip
+        except OSError as error:
+            return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
+        finally:
+            os.close(output)
+        # A driver that has ended already is still our zombie: its end is then what `_wait_for_end` finds.
+        with contextlib.suppress(ProcessLookupError):
+            self._driver = processes.of(self._child.pid, self._run)
+            self._store.set_driver(self._run, self._driver)
+        self._event(JobEvent.BEGAN, "")
+        self._tell("driver started", f"driver started, pid {self._child.pid}")
+        return None
+
+    def _adopt(self) -> None:
+        row = self._store.run(self._run)
+        self._driver = row.driver if row else None
+        found = processes.alive(self._driver)
+        pid = self._driver.pid if self._driver else "unknown"
+        self._tell("driver adopted", f"supervisor was gone; driver pid {pid} {'adopted' if found else 'is gone too'}")
+
+    def _wait_for_end(self) -> int | None:
+        """The driver's exit code (negative: a signal); None where it was adopted and noted none."""
+        asked: float | None = None
+        while self._lives():
+            self._bound_log()
+            if asked is None and self._stop_is_wished():
+                asked = time.monotonic() + self._limits.stop + self._limits.grace
+                self._tell("stop asked", "driver asked to end (SIGTERM)")
+                if self._driver is not None:
+                    processes.terminate(self._driver)
+            if asked is not None and time.monotonic() > asked and self._driver is not None:
+                self._tell("driver killed", "driver did not end in time: its session is killed")
+                processes.kill_members(self._driver)
+                asked += self._limits.grace
+            self._signals.wait(self._limits.poll)
+        if self._child is not None:
+            code = self._child.wait()
+            self._child = None
+            return code
+        row = self._store.run(self._run)
+        return row.exit_code if row else None
+
+    def _lives(self) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None
+        return processes.alive(self._driver)
+
+    # After its end
+
+    def _crashed(self, crash: Crashed) -> Ended | None:
+        """Tell it, and wait for the next try; what to end with where the run is held or a stop was wished."""
+        number = self._crashes.add(time.monotonic(), self._limits.crash_window)
+        self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
+        if number >= self._limits.crashes:
+            reason = (
+                f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text};"
+                f" see `slotkeeper jobs logs {self._job}`"
+            )
+            return Ended(crash.exit_code, JobEvent.FAILED, reason, safe="find the cause, then `jobs start`")
+        delay = min(self._limits.backoff_first * 2 ** (number - 1), self._limits.backoff_most)
+        self._tell("driver crashed", f"{crash.text}; retrying {number}, next in {delay:g} s")
+        until = time.monotonic() + delay
+        shown = None
+        while (left := until - time.monotonic()) > 0 and not self._stop_is_wished():
+            if shown != (shown := round(left)):
+                self._event(JobEvent.CRASHED, f"retrying {number}, next in {shown} s (driver: {crash.text})")
+            self._signals.wait(min(self._limits.poll, left))
+        return None
+
+    def _clear_left_overs(self) -> None:
+        """Wait for what earlier runs may have left behind: two drivers of one job must not run side by side."""
+        for row in self._store.runs(self._job)[:3]:
+            if row.driver is not None and not processes.elsewhere(row.driver):
+                self._clear(row.driver)
+
+    def _clear(self, last: Identity | None) -> None:
+        if last is None:
+            return
+        if processes.wait_gone(lambda: bool(processes.members(last)), self._limits.leftover):
+            return
+        self._tell("left-overs killed", f"processes of the ended driver still lived: {processes.members(last)}")
+        processes.kill_members(last)
+
+    def _may_start(self) -> bool:
+        return not self._stop_is_wished()
+
+    def _stop_is_wished(self) -> bool:
+        return self._signals.asked_to_end or self._store.wish(self._job) is Wish.STOP
+
+    def _noted_state(self) -> JobState:
+        row = self._store.job(self._job)
+        return row.state if row else JobState.STOPPED
+
+    def _finish(self, ended: Ended) -> None:
+        if ended.event is not None:
+            self._event(ended.event, ended.reason, ended.trouble, ended.safe)
+        self._store.end_run(self._run, ended.exit_code, ended.reason)
+        self._tell("run ended", ended.reason or self._noted_state().value)
+
+    def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
+        """Let an event happen; where the driver has already told a better account of its end, that stays."""
+        if self._noted_state() not in WITH_PROCESS:
+            return
+        with contextlib.suppress(Refused):
+            transition(self._noted_state(), event)
+            self._store.apply(self._job, event, reason, trouble, safe)
+
+    def _tell(self, event: str, text: str) -> None:
+        self._store.record_event(self._job, event, text)
+        log.say(self._store.folder, self._job, text)
+
+    def _bound_log(self) -> None:
+        if time.monotonic() - self._log_checked > _LOG_CHECK_SECONDS:
+            self._log_checked = time.monotonic()
+            log.rotate(self._store.folder, self._job, self._limits.log_bytes, self._limits.log_files)
+
+
+def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
+    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor lives already."""
+    with Store.open(folder) as store, Signals() as signals:
+        os.umask(store.folder.umask)
+        row = store.run(run)
+        if row is None or row.ended_at is not None:
+            return 0
+        lock = store.folder.try_lock(job, LOCK)
+        if lock is None:
+            return 0
+        try:
+            store.set_supervisor(run, processes.of(os.getpid(), run))
+            Supervisor(store, job, config, run, Launch.parse(row.launch), signals).watch(adopt)
+        finally:
+            lock.release()
+    return 0
+
+
+def _detach() -> None:
+    """Go on as a process without a terminal that leads a session of its own; the one that was started ends here."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def main() -> int:
+    """Parse, detach, supervise; what goes wrong is told in the job's log, which is our stderr."""
+    parser = argparse.ArgumentParser(prog="core.launch.supervisor")
+    for name in ("--job", "--config", "--state-dir", "--run"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--adopt", action="store_true")
+    given = parser.parse_args()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _detach()
+    try:
+        return supervise(given.job, given.config, Path(given.state_dir), given.run, given.adopt)
+    except SlotkeeperError as error:
+        sys.stderr.write(f"supervisor of {given.job}: {error} ({error.hint})\n")
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

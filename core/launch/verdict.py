@@ -1,0 +1,109 @@
+"""What a driver's end means: pure functions from (exit code, reported state, stop wished) to what follows.
+
+The driver's exit codes are a contract: 0 ended as wished, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
+12 ended by SIGTERM. Anything else, and any signal, is a crash. Next door: `core.launch.supervisor` acts on it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from dataclasses import dataclass, field
+
+from core.domain.job import WITH_PROCESS, JobEvent, JobState
+
+ENDED = 0
+CONFIGURATION = 2
+FAILED = 10
+SUPERSEDED = 11
+TERMINATED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over; `event` is recorded unless the driver has reported its own end already."""
+
+    exit_code: int | None
+    event: JobEvent | None
+    reason: str
+    trouble: str = ""
+    safe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The driver is to be started again; `text` says how it ended."""
+
+    exit_code: int | None
+    code: str
+    text: str
+
+
+@dataclass(slots=True)
+class CrashHistory:
+    """When a run's driver crashed, by the monotonic clock."""
+
+    times: deque[float] = field(default_factory=deque)
+
+    def add(self, now: float, window: float) -> int:
+        """Count one more; how many there were within the window."""
+        self.times.append(now)
+        while self.times[0] < now - window:
+            self.times.popleft()
+        return len(self.times)
+
+
+def judge(exit_code: int | None, reported: JobState, stop_wished: bool) -> Ended | Crashed:
+    """What follows a driver's end; `exit_code` None is an adopted driver that noted none.
+
+    >>> judge(-9, JobState.RUNNING, stop_wished=False)
+    Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL')
+    """
+    if stop_wished and exit_code in (ENDED, TERMINATED):
+        return Ended(exit_code, JobEvent.STOPPED, "stopped as wished")
+    if exit_code in _MEANINGS:
+        return _MEANINGS[exit_code]
+    if stop_wished:
+        return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_told(exit_code)}")
+    if exit_code is None and reported not in WITH_PROCESS:
+        return Ended(None, None, f"ended as {reported.value}")
+    return Crashed(exit_code, _code(exit_code), _told(exit_code))
+
+
+_MEANINGS: dict[int | None, Ended] = {
+    ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wished"),
+    CONFIGURATION: Ended(
+        CONFIGURATION, JobEvent.FAILED, "its configuration was refused; see `slotkeeper jobs logs`",
+        safe="correct the configuration, then `jobs start`",
+    ),
+    FAILED: Ended(
+        FAILED, JobEvent.FAILED, "its driver needs a person; see `slotkeeper jobs logs`",
+        safe="nothing was skipped; read the log, then decide",
+    ),
+    SUPERSEDED: Ended(
+        SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
+        safe="nothing to do here: the later start goes on",
+    ),
+    TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
+}  # fmt: skip
+
+
+def _code(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "gone"
+    if exit_code < 0:
+        return _signal(-exit_code)
+    return f"exit {exit_code}"
+
+
+def _told(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "vanished without an exit code"
+    return f"killed by {_signal(-exit_code)}" if exit_code < 0 else f"ended with exit code {exit_code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

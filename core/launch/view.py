@@ -1,0 +1,107 @@
+"""One look at a job: what the store says, and which of the recorded processes live.
+
+Next door: `core.launch.control` acts on such looks; screens and `jobs show` display them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.domain.identity import Identity
+from core.domain.job import JobState, Wish
+from core.domain.report import JobReport
+from core.errors import Refused
+from core.launch import identity as processes
+from core.state.rows import JobRow, RunRow
+from core.state.sqlite import Store
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as it can be seen from here; `reason` and `safe` already say what a missing process means.
+
+    `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
+    `reported`: the driver of this very run has reported.
+    """
+
+    name: str
+    state: JobState
+    wish: Wish
+    reason: str
+    trouble: str
+    safe: str
+    config: str
+    run: str
+    supervisor: Identity | None
+    supervisor_alive: bool
+    driver: Identity | None
+    driver_alive: bool
+    elsewhere: bool
+    started_at: datetime | None
+    ended_at: datetime | None
+    report: JobReport | None
+    reported_at: datetime | None
+    reported: bool
+
+    @property
+    def lives(self) -> bool:
+        """Whether a process of it lives here."""
+        return self.supervisor_alive or self.driver_alive
+
+
+def observe(store: Store, job: str) -> JobView:
+    """Look at a job; Refused where it is unknown."""
+    row = store.job(job)
+    if row is None:
+        store.wish(job)  # raises the same refusal as every other question about an unknown job
+        raise Refused(f"no job {job!r} is known here")
+    return view_of(row, store.run(row.run) if row.run else None)
+
+
+def observe_all(store: Store) -> list[JobView]:
+    """Look at every job."""
+    return [observe(store, row.name) for row in store.jobs()]
+
+
+def view_of(row: JobRow, run: RunRow | None) -> JobView:
+    """Combine a job, its newest run and what the system says about the recorded processes."""
+    supervisor, driver = (run.supervisor, run.driver) if run else (None, None)
+    supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
+    open_run = run is not None and run.ended_at is None
+    away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
+    reason, safe = _told(row, supervisor_alive, driver_alive, away)
+    return JobView(
+        name=row.name,
+        state=row.state,
+        wish=row.wish,
+        reason=reason,
+        trouble=row.trouble,
+        safe=safe,
+        config=row.config,
+        run=row.run,
+        supervisor=supervisor,
+        supervisor_alive=supervisor_alive,
+        driver=driver,
+        driver_alive=driver_alive,
+        elsewhere=away,
+        started_at=run.started_at if run else None,
+        ended_at=run.ended_at if run else None,
+        report=row.report,
+        reported_at=row.reported_at,
+        reported=row.report is not None and run is not None and row.report.run == run.run,
+    )
+
+
+def _told(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
+    """(reason, what is safe to do), where the processes say more than the store."""
+    if not row.state.has_process or supervisor_alive:
+        return row.reason, row.safe
+    if away:
+        return "started elsewhere; whether it lives cannot be seen from here", "ask there"
+    if driver_alive:
+        return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
+    return (
+        "no process: killed?",
+        f"`slotkeeper jobs start {row.name}` goes on where the sink's progress rows stand; `jobs stop` only notes it",
+    )

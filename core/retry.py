@@ -1,0 +1,238 @@
+"""The one place that decides whether a failure is tried again: pure, told the history and the chance.
+
+Two levels. The documented series of the vendor's connector bounds one *quick* series; after it, for causes that pass
+by themselves, `[jobs.X.retry]` repeats with backoff and jitter, by default without end.
+
+| kind | decision |
+| --- | --- |
+| TRANSIENT, CONTENTION | quick series of the failed side, then long waits until `give_up_after` (default: never) |
+| UNKNOWN | the same waits, ten tries in all, then Stop |
+| ACCESS | two tries in all, the second after a long wait, then Stop: never lock an account |
+| OVERSIZE | Halve at once, down to one sync point; failing there is Stop |
+| TOPOLOGY, OPERATOR, CONFIG, DATA, DEFECT | Stop |
+| SUPERSEDED | EndQuietly |
+
+The vendor's client retries five classes and nothing else; here they count as:
+
+| vendor's class | kind |
+| --- | --- |
+| connection failure | TRANSIENT |
+| database read-only | TRANSIENT (a failover that passes) |
+| timeout | CONTENTION; OVERSIZE where it was a step's own read or write that ran out of time |
+| too many connections | CONTENTION |
+| lock failure | CONTENTION |
+
+Source side, quick: `binlog_max_retry_times` retries, waiting `binlog_retry_interval` x attempt + Random(100) ms.
+Sink side, quick: `max_flush_retry_times` tries in total, waiting 1 s x n.
+Apart from its jitter a wait never shrinks before a success resets the history.
+
+Next door: `core.errors` has the kinds; each dialect's `faults.py` assigns them; `core.engine` carries decisions out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from core.domain.spec import BinlogOptions, JobSpec, RetryOptions, SinkOptions
+from core.errors import ErrorKind, SlotkeeperError
+
+UNKNOWN_TRIES = 10
+ACCESS_TRIES = 2
+FLUSH_WAIT = 1.0
+"""Seconds that the n-th wait of the sink's quick series has n of (the connector's 1 s x n)."""
+SOURCE_JITTER = 0.1
+"""The connector's Random(100), in seconds."""
+_DOUBLINGS = 40
+"""Backoff stops doubling here: far beyond every allowed `wait_max`, and no number gets too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What failed: `where` is "source", "sink" or ""; `width` the sync points of the step, 0 where it has none."""
+
+    kind: ErrorKind
+    where: str = ""
+    width: int = 0
+
+    @classmethod
+    def of(cls, error: SlotkeeperError, width: int = 0) -> Failure:
+        """The failure that an error is."""
+        return cls(error.kind, error.where, width)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Failures since the last success, counted by `after`; a success resets to `NO_HISTORY`.
+
+    `elapsed` is the seconds since the first of them, on a monotonic clock: the caller's to set before it asks.
+    """
+
+    failures: int = 0
+    source: int = 0
+    sink: int = 0
+    access: int = 0
+    unknown: int = 0
+    long: int = 0
+    elapsed: float = 0.0
+
+
+NO_HISTORY = History()
+"""What a success leaves behind."""
+
+
+_BINLOG, _SINK, _RETRY = BinlogOptions(), SinkOptions(), RetryOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRules:
+    """The limits of both levels: waits in milliseconds, `give_up_after` None means never."""
+
+    source_retries: int = _BINLOG.binlog_max_retry_times
+    source_interval: int = _BINLOG.binlog_retry_interval
+    flush_tries: int = _SINK.max_flush_retry_times
+    wait_initial: int = _RETRY.wait_initial
+    wait_max: int = _RETRY.wait_max
+    wait_jitter: int = _RETRY.wait_jitter
+    give_up_after: int | None = None
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> RetryRules:
+        """The rules that a job's configuration sets."""
+        return cls(
+            source_retries=spec.binlog.binlog_max_retry_times,
+            source_interval=spec.binlog.binlog_retry_interval,
+            flush_tries=spec.sink_options.max_flush_retry_times,
+            wait_initial=spec.retry.wait_initial,
+            wait_max=spec.retry.wait_max,
+            wait_jitter=spec.retry.wait_jitter,
+            give_up_after=spec.retry.give_up_after,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAfter:
+    """Try the same again after `seconds`; `attempt` counts the retries since the last success, from 1."""
+
+    seconds: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Halve:
+    """Try again at once with a step of `width` sync points."""
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The job is FAILED and needs a person; `reason` says why it is not tried again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuietly:
+    """End without FAILED and without a restart: a later start of the same job has taken over."""
+
+
+Decision = RetryAfter | Halve | Stop | EndQuietly
+
+
+def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -> Decision:
+    """What to do about a failure; `history` does not count it yet and `rand` is in [0, 1)."""
+    match failure.kind:
+        case ErrorKind.TRANSIENT | ErrorKind.CONTENTION:
+            return _wait(failure, history, rules, rand)
+        case ErrorKind.UNKNOWN:
+            if history.unknown + 1 >= UNKNOWN_TRIES:
+                return Stop(f"a failure of unknown kind, tried {UNKNOWN_TRIES} times")
+            return _wait(failure, history, rules, rand)
+        case ErrorKind.ACCESS:
+            if history.access + 1 >= ACCESS_TRIES:
+                return Stop(f"access refused {ACCESS_TRIES} times; not tried again, so that no account gets locked")
+            return _wait(failure, history, rules, rand)
+        case ErrorKind.OVERSIZE:
+            return _halve(failure.width)
+        case ErrorKind.SUPERSEDED:
+            return EndQuietly()
+        case ErrorKind.TOPOLOGY | ErrorKind.OPERATOR | ErrorKind.CONFIG | ErrorKind.DATA | ErrorKind.DEFECT:
+            return Stop(_STOPS[failure.kind])
+    assert_never(failure.kind)
+
+
+def after(history: History, failure: Failure, rules: RetryRules) -> History:
+    """The history that counts this failure too, for the next `decide`.
+
+    OVERSIZE is answered by a smaller step, not by waiting, so it takes nothing from the other counts.
+    """
+    if failure.kind is ErrorKind.OVERSIZE:
+        return history
+    quick = _is_quick(failure, history, rules)
+    return replace(
+        history,
+        failures=history.failures + 1,
+        source=history.source + (quick and failure.where == "source"),
+        sink=history.sink + (quick and failure.where == "sink"),
+        access=history.access + (failure.kind is ErrorKind.ACCESS),
+        unknown=history.unknown + (failure.kind is ErrorKind.UNKNOWN),
+        long=history.long + (not quick),
+    )
+
+
+_STOPS = {
+    ErrorKind.TOPOLOGY: "the set of data nodes has changed",
+    ErrorKind.OPERATOR: "a person has to decide or to change something first",
+    ErrorKind.CONFIG: "the configuration cannot be used",
+    ErrorKind.DATA: "the sink refuses a row's values",
+    ErrorKind.DEFECT: "a broken invariant of our own",
+}
+
+
+def _halve(width: int) -> Decision:
+    if width > 1:
+        return Halve(width // 2)
+    if width == 1:
+        return Stop("one sync point alone is too large for the limits of time, disk or memory")
+    return Stop("too large for the limits of time, disk or memory, and not divisible")
+
+
+def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) -> Decision:
+    """The next wait: of the quick series while it lasts, else of the long level."""
+    attempt = history.failures + 1
+    if _is_quick(failure, history, rules):
+        return RetryAfter(_quick_wait(failure, history, rules, rand), attempt)
+    if rules.give_up_after is not None and history.elapsed * 1000 >= rules.give_up_after:
+        return Stop(f"gave up after {history.elapsed:.0f} s, as give_up_after says")
+    return RetryAfter(_long_wait(history, rules, rand), attempt)
+
+
+def _is_quick(failure: Failure, history: History, rules: RetryRules) -> bool:
+    """Whether the quick series of the failed side has a try left; never again once the long level has begun."""
+    if history.long or failure.kind is ErrorKind.ACCESS:
+        return False
+    if failure.where == "source":
+        return history.source < rules.source_retries
+    if failure.where == "sink":
+        return history.sink + 1 < rules.flush_tries
+    return False
+
+
+def _quick_wait(failure: Failure, history: History, rules: RetryRules, rand: float) -> float:
+    """The documented wait; not shorter than the last quick wait of the other side, should both be failing."""
+    source, sink = _last_quick(history, rules)
+    if failure.where == "source":
+        return max(rules.source_interval / 1000 * (history.source + 1), sink) + rand * SOURCE_JITTER
+    return max(FLUSH_WAIT * (history.sink + 1), source)
+
+
+def _long_wait(history: History, rules: RetryRules, rand: float) -> float:
+    """Doubling from `wait_initial` to `wait_max`, never below the quick series' last wait, plus jitter."""
+    base = min(rules.wait_max, rules.wait_initial << min(history.long, _DOUBLINGS)) / 1000
+    return max(base, *_last_quick(history, rules)) + rand * rules.wait_jitter / 1000
+
+
+def _last_quick(history: History, rules: RetryRules) -> tuple[float, float]:
+    """The last quick wait of either side without its jitter, in seconds; 0 where there was none."""
+    return rules.source_interval / 1000 * history.source, FLUSH_WAIT * history.sink

@@ -1,0 +1,213 @@
+"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
+
+Next door: `tables.sql` holds the statements, `rows.py` their values, `sink.py` the workers' steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.watch import trouble
+from core.drivers import pg
+from core.errors import Refused, Superseded, TroubleName
+from core.ports import Chunk, ChunkCounts, Runner
+from core.sinks.postgres.faults import translated
+from core.sinks.postgres.rows import key_of, parameters_of, row_of
+from core.sinks.postgres.session import SinkSession
+
+
+class PostgresProgress:
+    """Implements `core.ports.ProgressStore` for one source table's slot; not shared between threads.
+
+    `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
+    """
+
+    def __init__(self, session: SinkSession, lane: LaneKey, runner: Runner) -> None:
+        self.session = session
+        self._lane = lane
+        self._all = key_of(lane)
+        self._runner = runner
+
+    def create_tables(self) -> None:
+        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent."""
+        with self.session.transaction() as cursor:
+            # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_number("slotkeeper tables"),))
+            self.session.run(cursor, "create", {})
+
+    def take_lease(self) -> bool:
+        """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
+        with self.session.transaction() as cursor:
+            key = _number("/".join((self._lane.source, self._lane.source_table, self._lane.slot)))
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", (key,))
+            found = cursor.fetchone()
+        return bool(found and found[0])
+
+    def holder(self) -> str:
+        """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "holder", self._all).fetchone()
+        if not found:
+            return ""
+        job, run, host, user, pid, age = found
+        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
+
+    def end_sessions(self, pattern: str, own: str) -> None:
+        """End our sessions of earlier epochs at the sink, as far as the server allows it."""
+        with self.session.transaction() as cursor:
+            self.session.run(cursor, "end_sessions", {"pattern": pattern, "own": own})
+
+    def rows(self) -> list[ProgressRow]:
+        """All rows of the source table's slot, by DN name."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "rows", self._all).fetchall()
+        return [row_of(self._lane, one) for one in found]
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """One lane's row as it is committed now."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "row", key_of(key)).fetchone()
+        return row_of(key, found) if found else None
+
+    def insert(self, rows: Iterable[ProgressRow]) -> None:
+        """Insert rows in one transaction; raises Refused where another job has the target."""
+        rows = list(rows)
+        with self.session.transaction() as cursor:
+            self._refuse_taken(cursor, rows[0].target)
+            for row in rows:
+                self.session.run(cursor, "insert", {**parameters_of(row), **self._who()})
+
+    def replace_creating(self, rows: Iterable[ProgressRow], epoch: int) -> None:
+        """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
+        with self.session.transaction() as cursor:
+            if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
+                raise Superseded("the rows of this start are gone or another start has taken over")
+            for row in rows:
+                self.session.run(cursor, "insert", {**parameters_of(row), **self._who()})
+
+    def forget_creating(self, epoch: int) -> None:
+        """Take back the rows of a start that turned out to be none."""
+        with self.session.transaction() as cursor:
+            self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch})
+
+    def raise_epoch(self) -> int:
+        """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it."""
+        with self.session.transaction() as cursor:
+            epochs = self.session.run(cursor, "raise_epoch", {**self._all, **self._who()}).fetchall()
+            if not epochs:
+                raise trouble(TroubleName.PROGRESS_LOST, "the progress rows are gone from the sink")
+            if len(set(epochs)) != 1:
+                raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
+            epoch = int(epochs[0][0])
+            self.session.run(cursor, "raise_chunk_epoch", {**self._all, "epoch": epoch})
+        return epoch
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        """Move a position over a range without rows; False where the fence was not hit."""
+        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
+        with self.session.transaction() as cursor:
+            return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
+
+    def set_state(self, epoch: int, state: LaneState, noted_end: Mapping[str, int] | None = None) -> None:
+        """Set all lanes' state, and the points to pass, in one transaction; raises Superseded on another epoch."""
+        with self.session.transaction() as cursor:
+            self._set_state(cursor, epoch, state, noted_end)
+
+    def _set_state(
+        self, cursor: pg.Cursor, epoch: int, state: LaneState, noted_end: Mapping[str, int] | None = None
+    ) -> None:
+        place = {**self._all, "epoch": epoch}
+        if self.session.run(cursor, "set_state", {**place, "state": state.value}).rowcount == 0:
+            raise Superseded(f"epoch {epoch} is no longer the newest")
+        for shard, point in (noted_end or {}).items():
+            self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": point})
+
+    def begin_copy(self, epoch: int, chunks: Iterable[Chunk], prepare: Callable[[pg.Cursor], None]) -> None:
+        """Record the plan and turn to copying, in one transaction with what `prepare` does to the target."""
+        with self.session.transaction() as cursor:
+            self._set_state(cursor, epoch, LaneState.COPYING)
+            prepare(cursor)
+            self.session.run(cursor, "forget_chunks", self._all)
+            for chunk in chunks:
+                place = {**self._all, "epoch": epoch, "number": chunk.number, "lo": list(chunk.lo)}
+                self.session.run(cursor, "plan_chunk", {**place, "hi": list(chunk.hi)})
+
+    def end_copy(
+        self, epoch: int, state: LaneState, noted_end: Mapping[str, int], finish: Callable[[pg.Cursor], None]
+    ) -> None:
+        """Turn to `state` and note the points to pass, in one transaction with what `finish` does to the target."""
+        with self.session.transaction() as cursor:
+            self._set_state(cursor, epoch, state, noted_end)
+            finish(cursor)
+
+    def chunks_left(self) -> list[Chunk]:
+        """Chunks that are planned and not done."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "chunks_left", self._all).fetchall()
+        return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
+
+    def chunk_counts(self) -> ChunkCounts:
+        """How far the copy is."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
+        return ChunkCounts(*map(int, found or (0, 0, 0)))
+
+    @contextmanager
+    def registration(self, key: LaneKey, epoch: int) -> Iterator[RegistrationLock]:
+        """Hold the row FOR UPDATE with its epoch checked; committed at the end of the block."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "lock", key_of(key)).fetchone()
+            if not found:
+                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
+            row = row_of(key, found)
+            if row.epoch != epoch:
+                raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
+            yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Registered) -> None:
+        values = {"live": registered.live, "durable": registered.durable, "xmin": registered.xmin}
+        with translated(self.session.place):
+            self.session.run(cursor, "registered", {**key_of(key), **values})
+
+    def _refuse_taken(self, cursor: pg.Cursor, target: str) -> None:
+        found = self.session.run(cursor, "target_taken", {**self._all, "target": target}).fetchone()
+        if found:
+            job, source, table, slot = found
+            raise Refused(
+                f"target {target} belongs to job {job} ({source} {table} slot {slot})",
+                "one target takes one job: choose another target, or cancel that job",
+                where="sink",
+            )
+
+    def _who(self) -> dict[str, Any]:
+        runner = self._runner
+        return {
+            "job": runner.job,
+            "run": runner.run,
+            "host": runner.host,
+            "os_user": runner.os_user,
+            "pid": runner.pid,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationLock:
+    """A locked row; `record` writes what was registered into it."""
+
+    row: ProgressRow
+    record: Callable[[Registered], None]
+
+
+def _number(text: str) -> int:
+    """A 63-bit number for an advisory lock."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,98 @@
+"""One session to a PostgreSQL sink, with the settings that the protocol's safety rests on.
+
+Next door: `sink.py` (a worker's steps) and `progress.py` (the driver's rows) use it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.sinks.postgres.faults import translated
+from core.sqltext import statements
+
+SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "synchronous_commit": "on",  # off loses commits whose points were registered already
+    "lock_timeout": "30s",
+    "statement_timeout": "600s",
+    "idle_in_transaction_session_timeout": "60s",  # longer than a look (2 s) plus a registration (2 x 10 s)
+    "client_connection_check_interval": "500ms",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
+
+class SinkSession:
+    """A lazily opened connection; dropped on any driver error, rolled back when taken again."""
+
+    def __init__(self, endpoint: Endpoint, password: str, application_name: str, schema: str = "public") -> None:
+        self.place = endpoint.place
+        self.application_name = application_name
+        self.schema = pg.sql.Identifier(schema)
+        self._endpoint = endpoint
+        self._password = password
+        self._connection: pg.Connection | None = None
+        self.generation = 0
+        """Grows with every new connection: what a connection had prepared is gone when it changes."""
+
+    def ready(self) -> pg.Connection:
+        """The connection, opened when there is none. Raises an error of ours."""
+        if self._connection is None or self._connection.closed:
+            with translated(self.place):
+                self._connection = pg.connect(self._endpoint, self._password, self.application_name, SETTINGS)
+            self.generation += 1
+        return self._connection
+
+    def run(self, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
+        """Execute the statement `name` of tables.sql with our schema."""
+        text = statements("core.sinks.postgres", "tables.sql")[name]
+        cursor.execute(pg.sql.SQL(text).format(schema=self.schema), parameters)
+        return cursor
+
+    def transaction(self) -> _Transaction:
+        """A cursor in one transaction; driver errors come out as ours, and drop the connection."""
+        return _Transaction(self)
+
+    def rollback(self) -> None:
+        """Roll back whatever is open; a connection that cannot is dropped."""
+        if self._connection is not None and not self._connection.closed:
+            try:
+                self._connection.rollback()
+            except pg.DriverError:
+                self.close()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
+            connection.close()
+
+
+class _Transaction:
+    def __init__(self, session: SinkSession) -> None:
+        self._session = session
+        self._cursor: pg.Cursor | None = None
+
+    def __enter__(self) -> pg.Cursor:
+        connection = self._session.ready()
+        with translated(self._session.place):
+            self._cursor = connection.cursor()
+        return self._cursor
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            with translated(self._session.place):
+                try:
+                    self._session.ready().commit()
+                except pg.DriverError:
+                    self._session.close()
+                    raise
+            return
+        if isinstance(error, pg.DriverError):
+            self._session.close()
+            with translated(self._session.place):
+                raise error
+        self._session.rollback()

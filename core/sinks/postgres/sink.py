@@ -1,0 +1,126 @@
+"""A worker's side of the sink: one step is one transaction, fenced by the progress row (write mode copy_upsert).
+
+Next door: `statements.py` composes, `progress.py` holds the rows for the driver, `target.py` makes and checks targets.
+The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
+fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, ProgressRow
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.ports import Top
+from core.sinks.postgres import statements as compose
+from core.sinks.postgres.faults import translated
+from core.sinks.postgres.rows import key_of, row_of
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.statements import TargetTable
+
+COPY_BUFFER = 262_144
+
+
+class PostgresSink:
+    """Implements `core.ports.StepSink` for one target; not shared between threads.
+
+    `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging.
+    """
+
+    def __init__(
+        self, session: SinkSession, target: TargetTable, options: SinkOptions, copying: str = "direct"
+    ) -> None:
+        self.session = session
+        self.target = target
+        self.options = options
+        self._copying = copying
+        self._prepared_in = 0
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """The lane's row as it is committed now."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "row", key_of(key)).fetchone()
+        return row_of(key, found) if found else None
+
+    def stage(self, reader: BinaryIO) -> int:
+        """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
+        self._prepare()
+        with self._open() as cursor:
+            cursor.copy_expert(compose.fill_staging(self.target).as_string(cursor), reader, COPY_BUFFER)
+            return int(cursor.rowcount)
+
+    def top(self, up_to: int) -> Top:
+        """What the staging table holds at its end."""
+        with self._open() as cursor:
+            cursor.execute(compose.staged_top(self.target, up_to))
+            return Top(*(cursor.fetchone() or (None, None)))
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
+        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        with self._open() as cursor:
+            if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
+                self.session.rollback()
+                return False
+            if rows:
+                cursor.execute(compose.apply(self.target, self.options.ignore_delete))
+            cursor.connection.commit()
+        return True
+
+    def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
+        place = {**key_of(key), "number": number, "epoch": epoch}
+        merging = self._copying == "merge"
+        if merging:
+            self._prepare()
+        with self._open() as cursor:
+            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
+                self.session.rollback()
+                return None
+            statement = compose.fill_chunk_staging(self.target) if merging else self._fill_target()
+            cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
+            rows = int(cursor.rowcount)
+            if merging:
+                cursor.execute(compose.merge_chunk(self.target))
+            self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
+        return rows
+
+    def finish_chunk(self) -> None:
+        """Commit the chunk that `copy_chunk` left open."""
+        with self._open() as cursor:
+            cursor.connection.commit()
+
+    def abandon(self) -> None:
+        """Roll back whatever is open."""
+        self.session.rollback()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _fill_target(self) -> pg.sql.Composable:
+        into = compose.shadow(self.target) if self._copying == "shadow" else None
+        return compose.fill_target(self.target, into)
+
+    def _prepare(self) -> None:
+        """Make the session's staging table, once per connection."""
+        self.session.ready()
+        if self._prepared_in != self.session.generation:
+            with self.session.transaction() as cursor:
+                cursor.execute(compose.create_staging(self.target))
+            self._prepared_in = self.session.generation
+
+    @contextmanager
+    def _open(self) -> Iterator[pg.Cursor]:
+        """A cursor in the transaction that is open, or in a new one; on any error the connection is dropped."""
+        with translated(self.session.place):
+            try:
+                with self.session.ready().cursor() as cursor:
+                    yield cursor
+            except BaseException:
+                self.session.close()
+                raise

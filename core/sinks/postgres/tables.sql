@@ -1,0 +1,170 @@
+-- The statements on our own tables in the sink: progress rows, chunks, sessions.
+
+-- name: create
+-- fillfactor and autovacuum: this is the hottest row of the sink, updated in every transaction.
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    shard text NOT NULL,
+    node_id integer NOT NULL,
+    target text NOT NULL,
+    position text NOT NULL,
+    epoch bigint NOT NULL,
+    changes bigint NOT NULL,
+    state text NOT NULL,
+    noted_start bigint,
+    noted_end bigint,
+    channel text NOT NULL,
+    incarnation text NOT NULL,
+    registered_live bigint,
+    registered_durable bigint,
+    registered_xmin bigint,
+    registered_at timestamptz,
+    job text NOT NULL,
+    run text NOT NULL,
+    host text NOT NULL,
+    os_user text NOT NULL,
+    pid integer NOT NULL,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (source, source_table, slot, shard),
+    UNIQUE (target, shard)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    number integer NOT NULL,
+    lo text[] NOT NULL,
+    hi text[] NOT NULL,
+    epoch bigint NOT NULL,
+    state text NOT NULL,
+    rows bigint,
+    PRIMARY KEY (source, source_table, slot, number)
+)
+
+-- name: rows
+-- All lanes of one source table's slot.
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+       registered_live, registered_durable, registered_xmin
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY shard
+
+-- name: row
+-- One lane.
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+       registered_live, registered_durable, registered_xmin
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+
+-- name: insert
+-- Nobody but a job's start inserts these rows.
+INSERT INTO {schema}.slotkeeper_progress
+    (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
+     channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+     job, run, host, os_user, pid, updated_at)
+VALUES (%(source)s, %(source_table)s, %(slot)s, %(shard)s, %(node_id)s, %(target)s, %(position)s, %(epoch)s,
+        %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(incarnation)s, %(registered_live)s,
+        %(registered_durable)s, %(registered_xmin)s, now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now())
+
+-- name: delete_creating
+-- Only rows of a start that has not got further than creating.
+DELETE FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND epoch = %(epoch)s AND state = 'creating'
+
+-- name: raise_epoch
+-- Raises the epoch and writes who runs the job, in one transaction with the chunks below.
+UPDATE {schema}.slotkeeper_progress
+SET epoch = epoch + 1, job = %(job)s, run = %(run)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s,
+    updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+RETURNING epoch
+
+-- name: raise_chunk_epoch
+-- The same epoch for the chunks, so that an old copier's chunk is refused.
+UPDATE {schema}.slotkeeper_chunks SET epoch = %(epoch)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: fence
+-- The step's fence: must hit exactly one row, and comes before anything else that others may wait for.
+UPDATE {schema}.slotkeeper_progress SET position = %(new)s, changes = changes + %(rows)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s
+
+-- name: lock
+-- The row under a lock, for a registration.
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+       registered_live, registered_durable, registered_xmin
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+FOR UPDATE
+
+-- name: registered
+-- What was registered, written under the lock.
+UPDATE {schema}.slotkeeper_progress
+SET registered_live = %(live)s, registered_durable = %(durable)s, registered_xmin = %(xmin)s, registered_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+
+-- name: set_state
+-- The state of all lanes at once.
+UPDATE {schema}.slotkeeper_progress SET state = %(state)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+
+-- name: set_noted_end
+-- The point that a lane has to pass before its copy counts as caught up.
+UPDATE {schema}.slotkeeper_progress SET noted_end = %(noted_end)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s
+
+-- name: plan_chunk
+-- One planned chunk.
+INSERT INTO {schema}.slotkeeper_chunks (source, source_table, slot, number, lo, hi, epoch, state)
+VALUES (%(source)s, %(source_table)s, %(slot)s, %(number)s, %(lo)s, %(hi)s, %(epoch)s, 'planned')
+
+-- name: forget_chunks
+-- Chunks of an earlier copy.
+DELETE FROM {schema}.slotkeeper_chunks
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: chunks_left
+-- Chunks still to be copied.
+SELECT number, lo, hi FROM {schema}.slotkeeper_chunks
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'planned'
+ORDER BY number
+
+-- name: chunk_counts
+-- (done, planned in all, rows copied).
+SELECT count(*) FILTER (WHERE state = 'done'), count(*), coalesce(sum(rows), 0) FROM {schema}.slotkeeper_chunks
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: take_chunk
+-- The chunk's fence; chunks never lock progress rows.
+UPDATE {schema}.slotkeeper_chunks SET state = 'done'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
+  AND epoch = %(epoch)s AND state = 'planned'
+
+-- name: chunk_rows
+-- How many rows a chunk had, for progress.
+UPDATE {schema}.slotkeeper_chunks SET rows = %(rows)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
+
+-- name: holder
+-- Who runs a source table's slot, for the refusal of a second start.
+SELECT job, run, host, os_user, pid, extract(epoch FROM now() - updated_at)::float8
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY updated_at DESC LIMIT 1
+
+-- name: target_taken
+-- Another slot's rows for the same target.
+SELECT job, source, source_table, slot FROM {schema}.slotkeeper_progress
+WHERE target = %(target)s AND NOT (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)
+LIMIT 1
+
+-- name: end_sessions
+-- Ends our own sessions of earlier epochs at the sink; only the same login's.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND usename = current_user
+  AND application_name LIKE %(pattern)s AND application_name <> %(own)s

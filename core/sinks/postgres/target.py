@@ -1,0 +1,168 @@
+"""Makes and checks the target table, and clears or exchanges it around a copy.
+
+Next door: `statements.py` holds the step's statements. Refusals name the column and the statement that cures it.
+"""
+
+from __future__ import annotations
+
+from core.domain.slot import TableIdentity
+from core.drivers import pg
+from core.errors import Refused
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.statements import TargetTable, shadow
+
+SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
+       a.attgenerated <> ''
+FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_KEYS = """
+SELECT i.indisprimary, i.indimmediate, i.indpred IS NOT NULL,
+       ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY k(n, place)
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.place)::text[]
+FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique
+"""
+_FOREIGN = "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f'"
+
+
+def target_of(name: str, identity: TableIdentity) -> TargetTable:
+    """The target of a one-to-one channel: the source's columns by name."""
+    return TargetTable(name, tuple(column.name for column in identity.columns), identity.key)
+
+
+def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
+    """Make the target where it is absent, with the source's column types and key; True where it was made."""
+    with session.transaction() as cursor:
+        cursor.execute("SELECT to_regclass(%s)", (_quoted(name, session),))
+        found = cursor.fetchone()
+        if found and found[0]:
+            return False
+        columns = [SQL("{} {}").format(Identifier(c.name), SQL(c.type)) for c in identity.columns]
+        key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
+        schema, dot, _ = name.rpartition(".")
+        if dot:
+            cursor.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+        body = SQL(", ").join([*columns, key])
+        cursor.execute(SQL("CREATE TABLE {} ({})").format(Identifier(*name.split(".", 1)), body))
+    return True
+
+
+def check(session: SinkSession, target: TargetTable, identity: TableIdentity) -> None:
+    """Refuse by name a target that cannot hold the source."""
+    quoted = _quoted(target.name, session)
+    with session.transaction() as cursor:
+        cursor.execute(_COLUMNS, (quoted,))
+        columns = {row[0]: row[1:] for row in cursor.fetchall()}
+        cursor.execute(_KEYS, (quoted,))
+        keys = cursor.fetchall()
+        cursor.execute(_FOREIGN, (quoted,))
+        foreign = [row[0] for row in cursor.fetchall()]
+    if not columns:
+        raise _refused(target, "does not exist", "create it, or set create_target = true")
+    _check_columns(target, identity, columns)
+    _check_keys(target, keys, foreign)
+
+
+def _check_columns(
+    target: TargetTable, identity: TableIdentity, columns: dict[str, tuple[str, bool, bool, bool]]
+) -> None:
+    for column in identity.columns:
+        if column.name not in columns:
+            raise _refused(
+                target,
+                f"has no column {column.name!r}",
+                f'ALTER TABLE {target.name} ADD COLUMN "{column.name}" {column.type}',
+            )
+        spelled, _, _, generated = columns[column.name]
+        if generated:
+            raise _refused(target, f"generates column {column.name!r} itself", "drop the generation expression")
+        if not holds(spelled, column.type):
+            raise _refused(
+                target,
+                f"column {column.name!r} is {spelled}, the source's is {column.type}",
+                f'ALTER TABLE {target.name} ALTER COLUMN "{column.name}" TYPE {column.type}',
+            )
+    for name, (_, needed, filled, _) in columns.items():
+        if needed and not filled and name not in target.columns:
+            raise _refused(target, f"demands a value for column {name!r}", "give that column a default")
+
+
+def holds(target: str, source: str) -> bool:
+    """Whether every value of the source's type fits the target's type; the same type always does.
+
+    >>> holds("bigint", "integer"), holds("integer", "bigint"), holds("text", "character varying(20)")
+    (True, False, True)
+    >>> holds("numeric(10,2)", "numeric(12,2)"), holds("numeric", "numeric(12,2)")
+    (False, True)
+    """
+    if target == source:
+        return True
+    whole = ["smallint", "integer", "bigint", "numeric"]
+    if source in whole and target in whole:
+        return whole.index(target) >= whole.index(source)
+    plain = source.split("(")[0].strip()
+    if target in ("text", "character varying") and plain in ("text", "character varying"):
+        return True
+    if (target, source) in {("double precision", "real"), ("jsonb", "json")}:
+        return True
+    return target == plain and plain in ("numeric", "character varying", "timestamp", "interval", "bit varying")
+
+
+def _check_keys(target: TargetTable, keys: list[tuple[bool, bool, bool, list[str]]], foreign: list[str]) -> None:
+    if foreign:
+        raise _refused(target, f"has a foreign key ({foreign[0]})", f"ALTER TABLE ... DROP CONSTRAINT {foreign[0]}")
+    wanted = set(target.key)
+    good = False
+    for _, immediate, partial, columns in keys:
+        if set(columns) == wanted and not partial:
+            if not immediate:
+                raise _refused(target, "has a deferrable key", "make it NOT DEFERRABLE")
+            good = True
+        else:
+            text = ", ".join(columns)
+            raise _refused(target, f"has another unique key ({text})", "drop it: changes of two keys collide on it")
+    if not good:
+        text = ", ".join(target.key)
+        raise _refused(target, f"has no unique key on ({text})", f"ALTER TABLE {target.name} ADD PRIMARY KEY ({text})")
+
+
+def is_empty(session: SinkSession, target: TargetTable) -> bool:
+    """Whether the target holds no row."""
+    with session.transaction() as cursor:
+        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.identifier))
+        found = cursor.fetchone()
+    return bool(found and found[0])
+
+
+def make_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
+    """An empty table beside the target for a replacing copy; one of an earlier copy is dropped."""
+    cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
+    cursor.execute(SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS)").format(shadow(target), target.identifier))
+
+
+def exchange_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
+    """Put the shadow's rows in place of the target's, which keeps its grants, views and indexes."""
+    columns = SQL(", ").join(map(Identifier, target.columns))
+    cursor.execute(SQL("TRUNCATE {}").format(target.identifier))
+    cursor.execute(
+        SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, columns, columns, shadow(target))
+    )
+    cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))
+
+
+def _quoted(name: str, session: SinkSession) -> str:
+    return Identifier(*name.split(".", 1)).as_string(session.ready())
+
+
+def _refused(target: TargetTable, what: str, cure: str) -> Refused:
+    return Refused(f"target {target.name} {what}", cure, where="sink")
+
+
+def has_shadow(session: SinkSession, target: TargetTable) -> bool:
+    """Whether a replacing copy's shadow is there."""
+    with session.transaction() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (shadow(target).as_string(cursor),))
+        found = cursor.fetchone()
+    return bool(found and found[0])

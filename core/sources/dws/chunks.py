@@ -1,0 +1,70 @@
+"""Cutting a table into chunks of its key and reading one: planned and compared only at the source, in its own order.
+
+Bounds are kept in the source's text form and cast back to the column's type, so that no other system's collation
+or number format has a say.
+"""
+
+from __future__ import annotations
+
+from core.domain.slot import TableIdentity
+from core.drivers import pg
+from core.ports import Chunk
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+
+
+def table_name(table: str) -> pg.sql.Composable:
+    """`schema.table` as identifiers; a name without a schema stays as it is."""
+    return Identifier(*table.split(".", 1))
+
+
+def column_list(identity: TableIdentity, as_text: bool = False) -> pg.sql.Composable:
+    """All user columns in order; as text where Python has to carry the values."""
+    form = SQL("{}::text") if as_text else SQL("{}")
+    return SQL(", ").join(form.format(Identifier(column.name)) for column in identity.columns)
+
+
+def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
+    """One pass over the key's index: every `rows`-th key and the last one, as text, in key order."""
+    key = SQL(", ").join(map(Identifier, identity.key))
+    texts = SQL(", ").join(SQL("{}::text").format(Identifier(name)) for name in identity.key)
+    return SQL(
+        "SELECT {texts} FROM (SELECT {key}, row_number() OVER (ORDER BY {key}) AS slotkeeper_n,"
+        " lead(1) OVER (ORDER BY {key}) AS slotkeeper_more FROM {table}) k"
+        " WHERE slotkeeper_n % {rows} = 0 OR slotkeeper_more IS NULL ORDER BY slotkeeper_n"
+    ).format(texts=texts, key=key, table=table_name(table), rows=Literal(rows))
+
+
+def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
+    """Chunks between neighbouring bounds; the first reaches down to everything.
+
+    >>> from_bounds([("3",), ("7",)])
+    [Chunk(number=0, lo=(), hi=('3',)), Chunk(number=1, lo=('3',), hi=('7',))]
+    """
+    lows: list[tuple[str, ...]] = [(), *bounds[:-1]]
+    return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=True))]
+
+
+def read_statement(table: str, identity: TableIdentity, chunk: Chunk, as_text: bool = False) -> pg.sql.Composable:
+    """All columns of the rows with lo < key <= hi."""
+    types = {column.name: column.type for column in identity.columns}
+    parts = [_beyond(identity.key, types, chunk.lo, ">")] if chunk.lo else []
+    parts.append(_beyond(identity.key, types, chunk.hi, "<"))
+    return SQL("SELECT {columns} FROM {table} WHERE {where}").format(
+        columns=column_list(identity, as_text), table=table_name(table), where=SQL(" AND ").join(parts)
+    )
+
+
+def _beyond(key: tuple[str, ...], types: dict[str, str], bound: tuple[str, ...], sign: str) -> pg.sql.Composable:
+    """key > bound, or key <= bound, column by column; the first column's own bound lets its index serve."""
+    values = [SQL("{}::{}").format(Literal(text), SQL(types[name])) for name, text in zip(key, bound, strict=True)]
+    last = SQL("{} {} {}").format(Identifier(key[-1]), SQL(">" if sign == ">" else "<="), values[-1])
+    nested = last
+    for name, value in list(zip(key, values, strict=True))[-2::-1]:
+        nested = SQL("({c} {s} {v} OR ({c} = {v} AND {rest}))").format(
+            c=Identifier(name), s=SQL(sign), v=value, rest=nested
+        )
+    if len(key) == 1:
+        return nested
+    lead = SQL("{} {} {}").format(Identifier(key[0]), SQL(sign + "="), values[0])
+    return SQL("({} AND {})").format(lead, nested)

@@ -1,0 +1,108 @@
+-- Every statement that this dialect sends, in the 9.2 dialect that DWS speaks.
+-- Calls of pgxc_* functions stand as the vendor documents them (GaussDB(DWS) "Hybrid data warehouse functions").
+
+-- name: look
+-- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is.
+-- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer.
+SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns
+FROM (
+    SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
+    FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, false, %(node)s)
+    UNION ALL
+    SELECT true AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
+    FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, true, %(node)s)
+) s
+CROSS JOIN (
+    SELECT a.attrelid::bigint AS oid,
+           string_agg(a.attname || chr(30) || format_type(a.atttypid, a.atttypmod), chr(31) ORDER BY a.attnum) AS columns
+    FROM pg_attribute a
+    WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+    GROUP BY a.attrelid
+) t
+
+-- name: identity
+-- Table, columns in order and key columns in key order; no binlog function, so nothing is created.
+SELECT a.attrelid::bigint AS oid, a.attname, format_type(a.atttypid, a.atttypmod) AS type,
+       (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::bigint AS database_oid,
+       coalesce((SELECT k.place FROM (
+            SELECT i.indkey[n] AS attnum, n AS place
+            FROM pg_index i, generate_series(0, 31) n
+            WHERE i.indrelid = a.attrelid AND i.indisprimary AND n < i.indnatts) k
+        WHERE k.attnum = a.attnum), -1) AS key_place
+FROM pg_attribute a
+WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+
+-- name: deferrable_key
+-- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
+SELECT count(*) FROM pg_constraint c
+WHERE c.conrelid = %(table)s::regclass AND c.contype = 'p' AND c.condeferrable
+
+-- name: nodes
+-- The DNs of the cluster; used only to name lanes before the first sync-point call.
+SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
+
+-- name: changes
+-- A range of one DN's binlog in its own columns. Whether the bounds are inclusive is not documented: one point more
+-- is asked for on each side than is wanted, and the filter decides.
+SELECT {point}, {sequence}, {type}, {columns}
+FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
+
+-- name: has_changes
+-- Whether there is one row at all in a range.
+SELECT 1
+FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
+LIMIT 1
+
+-- name: register
+-- Returns the number of nodes registered (documented); anything but 1 for one node is a partial registration.
+SELECT pgxc_register_binlog_sync_point(%(table)s, %(slot)s, %(node)s, %(point)s, %(checkpoint)s, %(xmin)s)
+
+-- name: xmin_at
+-- The xmin of the first record at or after a sync point, with that record's own point (inclusive by the example).
+SELECT binlog_sync_point, binlog_xmin FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
+
+-- name: slots
+-- Slots of a table, without creating any. Kernel 9.1.0.223 or newer.
+SELECT node_name, slot_name, sync_point, sync_timestamp, oldest_xmin, is_checkpoint
+FROM pgxc_get_binlog_slots(%(table)s, 0)
+
+-- name: consume_progress
+-- Unread rows per DN, slot and flag. Kernel 9.1.0.223 or newer for tables without binlog timestamps.
+SELECT node_name, node_id, slot_name, checkpoint, latest_consumed_csn, latest_csn, unconsumed_binlog_count
+FROM pgxc_get_binlog_consume_progress(%(table)s, 0)
+
+-- name: drop_slot
+-- Returns the total number of slots cleared on all nodes. Kernel 9.1.0.223 or newer.
+SELECT pgxc_binlog_clear_target_slot(%(table)s, %(slot)s)
+
+-- name: open_transactions
+-- Every other session that is inside a transaction, and whether any session's activity is hidden from this user.
+SELECT pid, extract(epoch FROM xact_start)::text AS started, usename, application_name, state,
+       (query = '<insufficient privilege>') AS hidden
+FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND datname = current_database()
+  AND query NOT LIKE 'autovacuum:%%'
+  AND (xact_start IS NOT NULL OR query = '<insufficient privilege>')
+
+-- name: end_sessions
+-- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them.
+SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND usename = current_user
+  AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+
+-- name: sessions_left
+-- How many of those sessions are still there.
+SELECT count(*) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND usename = current_user
+  AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+
+-- name: transaction_id
+-- The cluster's transaction counter now: a DN whose xmin is beyond it has no older transaction open.
+SELECT txid_current()
+
+-- name: count_rows
+-- The planner's idea of how many rows a table has; for progress only.
+SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %(table)s::regclass

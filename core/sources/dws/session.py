@@ -1,0 +1,132 @@
+"""One session to a DWS: autocommit, pinned text settings, a statement limit that changes with the kind of call.
+
+Next door: `source.py` and `slot_admin.py` send the statements of `queries.sql` through it.
+Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
+page), and because one look must not hold back the cleaning of old rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.errors import TooLarge
+from core.sources.dws.faults import translated
+from core.sqltext import statements
+
+LOOK_LIMIT_MS = 2_000
+"""A look's own limit: a DN that does not answer in this time counts as not answering."""
+
+REGISTER_LIMIT_MS = 10_000
+"""The server-side limit of a registration, which bounds how late a killed driver's call can land."""
+
+
+class DwsSession:
+    """A lazily opened connection; dropped on any driver error, so that the next call starts afresh."""
+
+    def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
+        self.place = endpoint.place
+        self.application_name = application_name
+        self._endpoint = endpoint
+        self._password = password
+        self._connection: pg.Connection | None = None
+        self._limit_ms: int | None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next call opens a new connection."""
+        return self._connection is None or bool(self._connection.closed)
+
+    def rows(self, name: str, parameters: dict[str, Any], limit_ms: int = LOOK_LIMIT_MS) -> list[tuple[Any, ...]]:
+        """All rows of the statement `name` of queries.sql."""
+        return self.composed_rows(pg.sql.SQL(statements("core.sources.dws")[name]), parameters, limit_ms)
+
+    def composed_rows(
+        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a composed statement."""
+        with translated(self.place):
+            try:
+                connection = self._ready(limit_ms)
+                with connection.cursor() as cursor:
+                    cursor.execute(statement, parameters)
+                    return cursor.fetchall()
+            except BaseException:
+                self.close()
+                raise
+
+    def copy_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int) -> int:
+        """COPY (statement) TO STDOUT into `out`; returns the rows that the server says it sent."""
+        with translated(self.place, TooLarge):
+            try:
+                connection = self._ready(limit_ms)
+                with connection.cursor() as cursor:
+                    text = pg.sql.SQL("COPY ({}) TO STDOUT").format(statement).as_string(connection)
+                    cursor.copy_expert(text, out, 262_144)
+                    return int(cursor.rowcount)
+            except BaseException:
+                self.close()
+                raise
+
+    def cursor_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int, batch: int) -> int:
+        """The same rows through a server-side cursor, `batch` rows at a time, for servers that refuse COPY."""
+        with translated(self.place, TooLarge):
+            try:
+                return self._fetch_out(self._ready(limit_ms), statement, out, batch)
+            except BaseException:
+                self.close()
+                raise
+
+    def _fetch_out(self, connection: pg.Connection, statement: pg.sql.Composable, out: BinaryIO, batch: int) -> int:
+        count = 0
+        connection.autocommit = False  # a server-side cursor lives in a transaction
+        with pg.transaction(connection) as opener:
+            opener.execute(pg.sql.SQL("DECLARE slotkeeper_read NO SCROLL CURSOR FOR {}").format(statement))
+            while True:
+                opener.execute("FETCH FORWARD %s FROM slotkeeper_read", (batch,))
+                rows = opener.fetchall()
+                for row in rows:
+                    out.write(copy_line(row))
+                count += len(rows)
+                if len(rows) < batch:
+                    break
+            opener.execute("CLOSE slotkeeper_read")
+        connection.autocommit = True
+        return count
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        connection, self._connection, self._limit_ms = self._connection, None, None
+        if connection is not None and not connection.closed:
+            connection.close()
+
+    def _ready(self, limit_ms: int) -> pg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = pg.connect(
+                self._endpoint,
+                self._password,
+                self.application_name,
+                settings={"client_connection_check_interval": "500"},
+                autocommit=True,
+            )
+            self._limit_ms = None
+        if self._endpoint.socket_timeout_ms:
+            limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
+        if limit_ms != self._limit_ms:
+            with self._connection.cursor() as cursor:
+                cursor.execute("SET statement_timeout = %s", (limit_ms,))
+            self._limit_ms = limit_ms
+        return self._connection
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def copy_line(row: tuple[object, ...]) -> bytes:
+    r"""One line of COPY text from values that the server already spelled as text.
+
+    >>> copy_line((10516, None, "a\tb"))
+    b'10516\t\\N\ta\\tb\n'
+    """
+    return ("\t".join("\\N" if v is None else str(v).translate(_ESCAPES) for v in row) + "\n").encode()

@@ -1,0 +1,44 @@
+"""Writes a DWS slot's points and ends our own old sessions; only the driver and slot commands hold one.
+
+Next door: `source.py` reads. A registration is bounded at the server (10 s), so that a killed driver's call cannot
+land later than that.
+"""
+
+from __future__ import annotations
+
+from core.domain.slot import Shard
+from core.errors import SlotkeeperError
+from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS
+from core.sources.dws.source import DwsSource
+
+
+class DwsSlotAdmin(DwsSource):
+    """A source session that may also register; implements `core.ports.SlotAdmin`."""
+
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
+        """Register one point on one DN.
+
+        DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
+        """
+        parameters = {
+            "table": self.table,
+            "slot": self.slot,
+            "node": shard.node_id,
+            "point": point,
+            "checkpoint": checkpoint,
+            "xmin": xmin,
+        }
+        return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
+
+    def end_sessions(self, pattern: str, own: str) -> bool:
+        """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain."""
+        names = {"pattern": pattern, "own": own}
+        try:
+            self.session.rows("end_sessions", names)
+            return self._all_gone(names)
+        except SlotkeeperError:
+            return False
+
+    def _all_gone(self, names: dict[str, str]) -> bool:
+        # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
+        return any(not self.session.rows("sessions_left", names, LOOK_LIMIT_MS)[0][0] for _ in range(200))

@@ -1,0 +1,189 @@
+"""Reads one DWS binlog table: identity, looks, ranges of changes, chunks of the table.
+
+Next door: `slot_admin.py` writes slot points; `queries.sql` holds what is sent; `chunks.py` cuts and copies the table.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from core.domain.position import Position
+from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity
+from core.domain.spec import BinlogOptions
+from core.drivers import pg
+from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from core.ports import Chunk, Waiter
+from core.sources.dws import chunks
+from core.sources.dws.session import DwsSession
+from core.sqltext import statements
+
+NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
+OLD_NAMES = ("sync_point", "event_sequence", "type")
+"""The three system columns by kernel: `new_system_value = false` for kernels that still have the old names."""
+
+NO_COPY = frozenset({"0A000", "42601", "42809"})
+"""Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
+
+
+class DwsSource:
+    """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads."""
+
+    def __init__(self, session: DwsSession, table: str, slot: str, options: BinlogOptions) -> None:
+        self.session = session
+        self.table = table
+        self.slot = slot
+        self.options = options
+        self.copy_allowed = True
+        self._identity: TableIdentity | None = None
+        self._oriented = False
+
+    def identify(self) -> TableIdentity:
+        """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
+        rows = self.session.rows("identity", {"table": self.table})
+        columns = tuple(Column(name, spelled) for _, name, spelled, _, _ in rows)
+        placed = sorted((place, name) for _, name, _, _, place in rows if place >= 0)
+        if not placed:
+            raise Refused(
+                f"source table {self.table} has no primary key",
+                f"ALTER TABLE {self.table} ADD PRIMARY KEY (...); a binlog table needs one",
+                where="source",
+            )
+        if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
+            raise Refused(
+                f"the primary key of {self.table} is deferrable", "make it NOT DEFERRABLE: order per key needs it"
+            )
+        key = tuple(name for _, name in placed)
+        self._identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}")
+        return self._identity
+
+    @property
+    def identity(self) -> TableIdentity:
+        """The identity as last asked for; asks once where it was not."""
+        return self._identity or self.identify()
+
+    def nodes(self) -> list[Shard]:
+        """The cluster's DNs by `pgxc_node`; no slot is touched."""
+        return [Shard(str(name), int(node)) for name, node in self.session.rows("nodes", {})]
+
+    def look(self, shard: Shard | None) -> list[Look]:
+        """One look at one DN, or at all with None; its limit is 2 s.
+
+        DWS: "obtains the sync point information of a slot"; a slot that does not exist is created by the call.
+        """
+        parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
+        rows = self.session.rows("look", parameters)
+        self._oriented = True
+        found = looks_of(rows, self.identity.server, self.identity.key)
+        if shard is not None and not found:
+            # a server that does not create the slot answers no row at all for one that is gone
+            raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
+        return found
+
+    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+        """Whether the DN holds one row beyond `after` and at most `up_to`."""
+        self._orient(shard)
+        statement = self._range_statement("has_changes", shard, after, up_to, as_text=False)
+        return bool(self.session.composed_rows(statement, None))
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+        """Write (after, up_to] of one DN as COPY text; returns the rows."""
+        self._orient(shard)
+        return self._out("changes", shard, after, up_to, out)
+
+    def xmin_at(self, shard: Shard, point: int) -> int | None:
+        """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer)."""
+        rows = self.session.rows("xmin_at", {"table": self.table, "point": point, "node": shard.node_id})
+        return next((int(xmin) for found, xmin in rows if found == point and xmin), None)
+
+    def open_transactions(self) -> list[Waiter]:
+        """Other sessions inside a transaction; a hidden one stands for activity that this user may not see."""
+        rows = self.session.rows("open_transactions", {})
+        return [Waiter(pid, start or "", user or "?", name or "", hid) for pid, start, user, name, _, hid in rows]
+
+    def transaction_id(self) -> int:
+        """The cluster's transaction counter now."""
+        return int(self.session.rows("transaction_id", {})[0][0])
+
+    def plan_chunks(self, rows: int) -> list[Chunk]:
+        """Chunks of about `rows` rows in the source's own key order, in one pass."""
+        statement = chunks.plan_statement(self.table, self.identity, rows)
+        found = self.session.composed_rows(statement, None, self.options.full_sync_binlog_read_timeout)
+        return chunks.from_bounds([tuple(str(value) for value in row) for row in found])
+
+    def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
+        """Write one chunk's rows as COPY text in column order; returns the rows."""
+        limit = self.options.full_sync_binlog_read_timeout
+        statement = chunks.read_statement(self.table, self.identity, chunk, as_text=not self.copy_allowed)
+        if self.copy_allowed:
+            return self.session.copy_out(statement, out, limit)
+        return self.session.cursor_out(statement, out, limit, self.options.full_sync_binlog_batch_read_size)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._oriented = False
+        self.session.close()
+
+    def _out(self, name: str, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+        limit = self.options.binlog_read_timeout
+        if self.copy_allowed:
+            try:
+                return self.session.copy_out(self._range_statement(name, shard, after, up_to, False), out, limit)
+            except SlotkeeperError as error:
+                if error.code not in NO_COPY:
+                    raise
+                self.copy_allowed = False
+                self._oriented = False
+                self._orient(shard)
+        statement = self._range_statement(name, shard, after, up_to, as_text=True)
+        return self.session.cursor_out(statement, out, limit, self.options.binlog_batch_read_size)
+
+    def _orient(self, shard: Shard) -> None:
+        # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
+        # same session named the table; on a DWS this costs one look per new session.
+        if not self._oriented or self.session.fresh:
+            self.look(shard)
+
+    def _range_statement(
+        self, name: str, shard: Shard, after: Position, up_to: int, as_text: bool
+    ) -> pg.sql.Composable:
+        names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
+        point, sequence, kind = map(pg.sql.Identifier, names)
+        return pg.sql.SQL(statements("core.sources.dws")[name]).format(
+            point=point,
+            sequence=sequence,
+            type=kind,
+            columns=chunks.column_list(self.identity, as_text),
+            table=pg.sql.Literal(self.table),
+            node=pg.sql.Literal(shard.node_id),
+            start=pg.sql.Literal(max(0, after.point - 1)),
+            end=pg.sql.Literal(up_to + 1),
+            up_to=pg.sql.Literal(up_to),
+            after_point=pg.sql.Literal(after.point),
+            after_sequence=pg.sql.Literal(after.sequence),
+        )
+
+
+def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:
+    """Looks by DN from the rows of the statement `look` (two rows a DN, one for each checkpoint flag)."""
+    by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
+    for row in rows:
+        by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row
+    found = []
+    for shard, flags in sorted(by_shard.items()):
+        some = list(flags.values())
+        points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
+        columns = tuple(Column(*pair.split("\x1e")) for pair in str(some[0][7]).split("\x1f"))
+        found.append(
+            Look(
+                shard,
+                points,
+                latest=min(int(str(row[4])) for row in some),
+                xmin=min(int(str(row[5])) for row in some),
+                incarnation=TableIdentity(int(str(some[0][6])), columns, key, server).text,
+            )
+        )
+    return found
+
+
+def _point(row: tuple[object, ...] | None) -> int | None:
+    return None if row is None or row[3] is None else int(str(row[3]))

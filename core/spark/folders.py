@@ -1,0 +1,106 @@
+"""Folders that only we can read: the cache, the folder of one run, and the short one for Unix sockets.
+
+Next door: `core.spark.java` keeps its shim in the cache, `core.spark.archive` its class archives,
+`core.spark.session` puts a run's files into the run's folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+SOCKET_PATH_LIMIT = 103
+"""The longest path of a Unix socket that every system takes (macOS: 104 bytes with the final zero)."""
+_SOCKET_NAME = len("/.") + 36 + len(".sock")
+_PREFIX = "slotkeeper-"
+_STALE_SECONDS = 3600.0
+
+
+def private_folder(path: Path) -> bool:
+    """Make `path` with rights 0700; False where it cannot be made, written, or belongs to somebody else.
+
+    What lies in it is executed (the Java shim) or mapped into the JVM, so another owner is a refusal, not a warning.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = path.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+            return False
+        if seen.st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK | os.X_OK)
+
+
+def cache_folder(fallback: Path) -> Path:
+    """The user's cache folder for us, or `fallback` (gone with the run) where there is no usable home."""
+    cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
+    if private_folder(cache):
+        return cache
+    private_folder(fallback)
+    return fallback
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFolder:
+    """A 0700 folder with a short path; `lock` is held for its life, so that a later run can tell a left one."""
+
+    path: Path
+    lock: int
+
+    def remove(self) -> None:
+        """Delete the folder; safe twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            os.close(self.lock)
+
+
+def socket_folder() -> SocketFolder | None:
+    """A new folder for Unix sockets, or None where every candidate's path is too long or not writable.
+
+    A run's own folder and TMPDIR may be long, so the system's short places are tried too.
+    """
+    for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108  made with mkdtemp below
+        if len(os.fsencode(parent)) + len(f"/{_PREFIX}12345678") + _SOCKET_NAME > SOCKET_PATH_LIMIT:
+            continue
+        _sweep(parent)
+        try:
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            return SocketFolder(path, _locked(path))
+        except OSError:
+            continue
+    return None
+
+
+def _locked(folder: Path) -> int:
+    """Hold the lock file of a socket folder; raises OSError where another process holds it."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed drivers left; a lock tells, because a pid means nothing to another container's drivers."""
+    newest = time.time() - _STALE_SECONDS
+    for folder in parent.glob(_PREFIX + "????????"):
+        with suppress(OSError):
+            seen = folder.stat(follow_symlinks=False)
+            ours = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid()
+            if ours and seen.st_mtime < newest and (folder / "lock").exists():
+                descriptor = _locked(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(descriptor)

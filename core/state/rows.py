@@ -1,0 +1,157 @@
+"""What the state store gives back, as values, and how those values are spelled in its columns.
+
+Next door: `core.state.sqlite` reads and writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from core.domain.identity import Identity
+from core.domain.job import JobState, Wish
+from core.domain.report import JobReport, LaneReport
+
+_Row = TypeVar("_Row", JobReport, LaneReport, Identity)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job as the store knows it; `run` is its newest run or "" where it was never started."""
+
+    name: str
+    state: JobState
+    wish: Wish
+    config: str
+    reason: str
+    trouble: str
+    safe: str
+    run: str
+    changed_at: datetime
+    report: JobReport | None
+    reported_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One execution of a job, across restarts of its driver; `exit_code` is what its last driver noted or returned.
+
+    `launch` is how its driver is started (JSON of `core.launch.launch.Launch`), so that a supervisor that adopts a
+    driver starts the next one in the same way.
+    """
+
+    run: str
+    job: str
+    launch: str
+    supervisor: Identity | None
+    driver: Identity | None
+    started_at: datetime
+    ended_at: datetime | None
+    exit_code: int | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One kind of error of a job: equal side, code and message (numbers apart) count as one."""
+
+    job: str
+    signature: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    side: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """Something that happened to a job; `event` is a key of a fixed list, `text` is for people."""
+
+    id: int
+    at: datetime
+    job: str
+    event: str
+    text: str
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A stored time as UTC."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def identity_text(identity: Identity | None) -> str | None:
+    """An identity as a column holds it."""
+    return None if identity is None else json.dumps(asdict(identity))
+
+
+def report_text(report: JobReport) -> str:
+    """A report as a column holds it."""
+    return json.dumps(asdict(report))
+
+
+def report_from(text: str) -> JobReport:
+    """A report from its column; keys that this version does not know are left out."""
+    found = json.loads(text)
+    lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
+    return _known(JobReport, {**found, "lanes": lanes})
+
+
+def job_from(row: sqlite3.Row) -> JobRow:
+    """A job from its row joined with its report."""
+    return JobRow(
+        name=row["name"],
+        state=JobState(row["state"]),
+        wish=Wish(row["wish"]),
+        config=row["config"],
+        reason=row["reason"],
+        trouble=row["trouble"],
+        safe=row["safe"],
+        run=row["run"],
+        changed_at=_required(row["changed_at"]),
+        report=None if row["report"] is None else report_from(row["report"]),
+        reported_at=moment(row["reported_at"]),
+    )
+
+
+def run_from(row: sqlite3.Row) -> RunRow:
+    """A run from its row."""
+    return RunRow(
+        run=row["run"],
+        job=row["job"],
+        launch=row["launch"],
+        supervisor=_identity(row["supervisor"]),
+        driver=_identity(row["driver"]),
+        started_at=_required(row["started_at"]),
+        ended_at=moment(row["ended_at"]),
+        exit_code=row["exit_code"],
+        outcome=row["outcome"],
+    )
+
+
+def error_from(row: sqlite3.Row) -> ErrorRow:
+    """An error from its row."""
+    times = {"first_at": _required(row["first_at"]), "last_at": _required(row["last_at"])}
+    return ErrorRow(**{**dict(row), **times})
+
+
+def event_from(row: sqlite3.Row) -> EventRow:
+    """An event from its row."""
+    return EventRow(**{**dict(row), "at": _required(row["at"])})
+
+
+def _required(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _identity(text: str | None) -> Identity | None:
+    return None if text is None else _known(Identity, json.loads(text))
+
+
+def _known(kind: type[_Row], found: dict[str, Any]) -> _Row:
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in found.items() if name in names})

@@ -1,0 +1,91 @@
+"""Opens the store's file and brings it to the schema of this version, one numbered file after the other.
+
+Next door: `migrations/` holds the statements; `core.state.sqlite` uses the connection.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from importlib import resources
+from pathlib import Path
+
+from core.state.faults import WAY_OUT, StateError, translated
+from core.state.folder import StateFolder
+
+APPLICATION_ID = 0x534C4B52
+"""Marks the file as ours ("SLKR"), so that another program's database is never migrated."""
+
+
+def migrations() -> list[str]:
+    """The statements of each schema version, version 1 first."""
+    files = sorted((resources.files("core.state") / "migrations").iterdir(), key=lambda file: file.name)
+    return [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
+
+
+def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Connection:
+    """A connection to the file at this version's schema; StateError where that cannot be had."""
+    os.close(folder.append(file))
+    with translated(file):
+        connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        with translated(file):
+            _prepare(folder, file, connection, busy_seconds)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(folder: StateFolder, file: Path, connection: sqlite3.Connection, busy_seconds: float) -> None:
+    connection.row_factory = sqlite3.Row
+    steps = migrations()
+    found = _version(connection, file, len(steps))
+    if found < len(steps):
+        # Two processes that switch a new file to WAL at once get SQLITE_BUSY without any waiting: hence the lock.
+        with folder.locked("state", "schema", busy_seconds):
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            _migrate(connection, file, steps)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    filled = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if filled and owner != APPLICATION_ID:
+        raise StateError(f"state file {file} is not ours: another program's database", "name another [state] state_dir")
+    if version > known:
+        raise StateError(
+            f"state file {file} was written by a newer slotkeeper (schema {version}, this one knows {known})",
+            f"use that newer slotkeeper, or another state folder; {WAY_OUT}",
+        )
+    return version
+
+
+def _migrate(connection: sqlite3.Connection, file: Path, steps: list[str]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection, file, len(steps))
+        for step in steps[found:]:
+            for statement in _statements(step):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script, one by one: `executescript` would commit what is open and so break the unit."""
+    found, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            found.append(current)
+            current = ""
+    return found

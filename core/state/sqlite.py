@@ -1,0 +1,288 @@
+"""The state store: what this machine knows about its jobs, shared by consoles, supervisors and drivers.
+
+One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that no two
+processes overwrite each other's. It is never the truth about positions: those are the sink's progress rows.
+Next door: `core.state.folder` checks the folder, `core.state.rows` are the values, `core.state.schema` migrates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from core.clock import Clock, SystemClock
+from core.domain.identity import Identity
+from core.domain.job import WITH_PROCESS, JobEvent, JobState, Wish, transition
+from core.domain.report import JobReport
+from core.domain.text import safe as visible
+from core.errors import Refused
+from core.state import schema
+from core.state.faults import StateError, translated
+from core.state.folder import StateFolder
+from core.state.rows import (
+    ErrorRow,
+    EventRow,
+    JobRow,
+    RunRow,
+    error_from,
+    event_from,
+    identity_text,
+    job_from,
+    report_text,
+    run_from,
+)
+
+FILE_NAME = "state.sqlite3"
+BUSY_SECONDS = 10.0
+KEPT_EVENTS = 1_000
+KEPT_ERRORS = 200
+KEPT_RUNS = 100
+
+_JOBS = "SELECT j.*, r.report, r.reported_at FROM jobs j LEFT JOIN reports r ON r.job = j.name"
+
+
+class Store:
+    """The state store; one object may be used by several threads, one file by several processes."""
+
+    def __init__(self, folder: StateFolder, connection: sqlite3.Connection, clock: Clock) -> None:
+        self.folder = folder
+        self.file = folder.path / FILE_NAME
+        self._connection = connection
+        self._clock = clock
+        self._one_at_a_time = threading.RLock()
+
+    @classmethod
+    def open(cls, folder: Path, group: str = "", clock: Clock | None = None) -> Store:
+        """The store of a folder, made where it is absent; StateError where folder or file cannot be used."""
+        checked = StateFolder.open(folder, group)
+        connection = schema.connect(checked, checked.path / FILE_NAME, BUSY_SECONDS)
+        return cls(checked, connection, clock or SystemClock())
+
+    def close(self) -> None:
+        """Give the file back; the store cannot be used afterwards."""
+        with self._one_at_a_time:
+            self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Jobs
+
+    def register_job(self, job: str, config: str) -> None:
+        """Make a job known (STOPPED, never started), or note the configuration file that it is now started with."""
+        self.folder.log(job)
+        with self._write() as sql:
+            sql.execute(
+                "INSERT INTO jobs (name, state, wish, config, reason, changed_at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET config = excluded.config",
+                (job, JobState.STOPPED.value, Wish.STOP.value, config, "never started", self._now()),
+            )
+
+    def job(self, name: str) -> JobRow | None:
+        """One job, or None where it was never registered."""
+        rows = self._read(f"{_JOBS} WHERE j.name = ?", name)
+        return job_from(rows[0]) if rows else None
+
+    def jobs(self) -> list[JobRow]:
+        """All jobs by name."""
+        return [job_from(row) for row in self._read(f"{_JOBS} ORDER BY j.name")]
+
+    def set_wish(self, job: str, wish: Wish) -> None:
+        """What a person wants of the job from now on."""
+        with self._write() as sql:
+            self._known(sql, job)
+            sql.execute("UPDATE jobs SET wish = ? WHERE name = ?", (wish.value, job))
+
+    def wish(self, job: str) -> Wish:
+        """What a person wants of the job."""
+        rows = self._read("SELECT wish FROM jobs WHERE name = ?", job)
+        if not rows:
+            raise _unknown(job)
+        return Wish(rows[0]["wish"])
+
+    def set_state(self, job: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
+        """Write a state as given; a CANCELLED job stays what it is."""
+        with self._write() as sql:
+            if self._known(sql, job) is not JobState.CANCELLED:
+                self._put_state(sql, job, state, reason, trouble, safe)
+
+    def apply(self, job: str, event: JobEvent, reason: str = "", trouble: str = "", safe: str = "") -> JobState:
+        """Read the state, let the event happen, write the state after it: at once, so that no event is lost."""
+        with self._write() as sql:
+            after = transition(self._known(sql, job), event)
+            self._put_state(sql, job, after, reason, trouble, safe)
+            return after
+
+    def put_report(self, report: JobReport) -> bool:
+        """Keep a driver's newest report and its state; False and nothing kept where the job has a newer run or ended.
+
+        A report never brings back a job that its supervisor has recorded as STOPPED or FAILED.
+        """
+        with self._write() as sql:
+            state = self._known(sql, report.job)
+            open_run = sql.execute(
+                "SELECT 1 FROM jobs j JOIN runs r ON r.run = j.run"
+                " WHERE j.name = ? AND j.run = ? AND r.ended_at IS NULL",
+                (report.job, report.run),
+            ).fetchone()
+            if open_run is None or state not in WITH_PROCESS:
+                return False
+            self._put_state(sql, report.job, JobState(report.state), report.reason, report.trouble, report.safe)
+            sql.execute(
+                "INSERT INTO reports (job, report, reported_at) VALUES (?, ?, ?) ON CONFLICT (job) DO UPDATE"
+                " SET report = excluded.report, reported_at = excluded.reported_at",
+                (report.job, report_text(report), self._now()),
+            )
+            return True
+
+    # Runs
+
+    def begin_run(self, job: str, run: str, launch: str = "") -> None:
+        """A start, at once: state PENDING, wish RUN, a new run; Refused where the job is not at rest."""
+        with self._write() as sql:
+            after = transition(self._known(sql, job), JobEvent.START)
+            self._put_state(sql, job, after, "", "", "")
+            sql.execute("UPDATE jobs SET run = ?, wish = ? WHERE name = ?", (run, Wish.RUN.value, job))
+            sql.execute(
+                "INSERT INTO runs (run, job, launch, started_at) VALUES (?, ?, ?, ?)", (run, job, launch, self._now())
+            )
+            sql.execute(
+                "DELETE FROM runs WHERE job = ? AND rowid <= (SELECT rowid FROM runs WHERE job = ?"
+                " ORDER BY rowid DESC LIMIT 1 OFFSET ?)",
+                (job, job, KEPT_RUNS),
+            )
+
+    def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
+        """The run is over; the first end told is kept."""
+        self._execute(
+            "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
+            " WHERE run = ? AND ended_at IS NULL",
+            self._now(), exit_code, visible(outcome), run,
+        )  # fmt: skip
+
+    def set_supervisor(self, run: str, identity: Identity) -> None:
+        """Who watches this run's driver."""
+        self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
+
+    def set_driver(self, run: str, identity: Identity) -> None:
+        """Who this run's driver is; told by whoever started it and by the driver itself."""
+        self._execute(
+            "UPDATE runs SET driver = ?1, exit_code = CASE WHEN driver = ?1 THEN exit_code END WHERE run = ?2",
+            identity_text(identity), run,
+        )  # fmt: skip
+
+    def note_exit(self, run: str, code: int) -> None:
+        """A driver's last word: the code that it ends with, for a supervisor that is not its parent."""
+        self._execute("UPDATE runs SET exit_code = ? WHERE run = ?", code, run)
+
+    def run(self, run: str) -> RunRow | None:
+        """One run."""
+        rows = self._read("SELECT * FROM runs WHERE run = ?", run)
+        return run_from(rows[0]) if rows else None
+
+    def runs(self, job: str) -> list[RunRow]:
+        """A job's runs, the newest first."""
+        return [run_from(row) for row in self._read("SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)]
+
+    # Errors and events
+
+    def record_error(self, job: str, side: str, code: str, message: str) -> None:
+        """Count an error; hostile bytes are made visible before they are kept."""
+        shown = visible(message)
+        signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
+        now = self._now()
+        with self._write() as sql:
+            sql.execute(
+                "INSERT INTO errors (job, signature, count, first_at, last_at, side, code, message)"
+                " VALUES (?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (job, signature) DO UPDATE"
+                " SET count = count + 1, last_at = excluded.last_at, message = excluded.message",
+                (job, signature, now, now, visible(side), visible(code), shown),
+            )
+            sql.execute(
+                "DELETE FROM errors WHERE job = ? AND signature NOT IN"
+                " (SELECT signature FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC LIMIT ?)",
+                (job, job, KEPT_ERRORS),
+            )
+
+    def errors(self, job: str) -> list[ErrorRow]:
+        """A job's errors, the latest first."""
+        rows = self._read("SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC", job)
+        return [error_from(row) for row in rows]
+
+    def record_event(self, job: str, event: str, text: str = "") -> None:
+        """Keep something that happened; the oldest beyond the newest thousand are dropped."""
+        with self._write() as sql:
+            sql.execute(
+                "INSERT INTO events (job, at, event, text) VALUES (?, ?, ?, ?)",
+                (job, self._now(), visible(event, 80), visible(text)),
+            )
+            sql.execute(
+                "DELETE FROM events WHERE job = ? AND id <= (SELECT id FROM events WHERE job = ?"
+                " ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (job, job, KEPT_EVENTS),
+            )
+
+    def events(self, job: str, limit: int = 100) -> list[EventRow]:
+        """A job's newest events, the newest first."""
+        return [
+            event_from(row)
+            for row in self._read("SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?", job, limit)
+        ]
+
+    # Underneath
+
+    def _now(self) -> float:
+        return self._clock.utc().timestamp()
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._one_at_a_time, translated(self.file):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _execute(self, statement: str, *values: object) -> None:
+        with self._write() as sql:
+            sql.execute(statement, values)
+
+    def _read(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        with self._one_at_a_time, translated(self.file):
+            return self._connection.execute(statement, values).fetchall()
+
+    def _known(self, sql: sqlite3.Connection, job: str) -> JobState:
+        row = sql.execute("SELECT state FROM jobs WHERE name = ?", (job,)).fetchone()
+        if row is None:
+            raise _unknown(job)
+        return JobState(row["state"])
+
+    def _put_state(
+        self, sql: sqlite3.Connection, job: str, state: JobState, reason: str, trouble: str, safe: str
+    ) -> None:
+        sql.execute(
+            "UPDATE jobs SET changed_at = CASE WHEN state = ?1 THEN changed_at ELSE ?5 END,"
+            " state = ?1, reason = ?2, trouble = ?3, safe = ?4 WHERE name = ?6",
+            (state.value, visible(reason), visible(trouble, 80), visible(safe), self._now(), job),
+        )
+
+
+def _unknown(job: str) -> Refused:
+    return Refused(f"no job {visible(job, 80)!r} is known here", "`slotkeeper jobs list` names the jobs")
+
+
+__all__ = ["FILE_NAME", "StateError", "Store"]

@@ -1,0 +1,72 @@
+"""Key columns of a PostgreSQL-compatible table: how each type is ordered, cast and spelled.
+
+Pure: `pg` runs what is decided here. Two systems rarely share a collation, so text keys are ordered by their bytes
+(`COLLATE "C"`) on both sides; where a column is ordered by bytes already, the plain column is used, so that its
+index serves. Other types order alike everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+FAMILIES = {
+    "int2": "integer",
+    "int4": "integer",
+    "int8": "integer",
+    "oid": "integer",
+    "numeric": "numeric",
+    "float4": "float",
+    "float8": "float",
+    "uuid": "uuid",
+    "timestamp": "timestamp",
+    "timestamptz": "timestamptz",
+    "date": "date",
+    "time": "time",
+    "bool": "bool",
+    "bytea": "bytea",
+}
+"""Types with one order everywhere; every other type is ordered by the bytes of its text."""
+
+PLAIN_TEXT = frozenset({"text", "varchar"})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A key column: `type` is castable SQL, `by_bytes` says that the server already orders this column by bytes."""
+
+    name: str
+    typname: str
+    type: str
+    by_bytes: bool
+
+    @property
+    def family(self) -> str:
+        """Columns of one family are ordered alike on both sides."""
+        return FAMILIES.get(self.typname, "text")
+
+    @property
+    def ordered(self) -> str:
+        """A template for the expression to order by; `{}` is the column or a value already cast to its type.
+
+        >>> KeyColumn("k", "text", "text", False).ordered, KeyColumn("k", "int8", "bigint", False).ordered
+        ('({})::text COLLATE "C"', '{}')
+        """
+        if self.family != "text" or (self.by_bytes and self.typname in PLAIN_TEXT):
+            return "{}"
+        return '({})::text COLLATE "C"'
+
+    def canonical(self, text: str) -> str:
+        """One spelling per equal key: servers differ in trailing zeros and in the digits of a float.
+
+        >>> KeyColumn("k", "numeric", "numeric", False).canonical("1.500")
+        '1.5'
+        >>> KeyColumn("k", "float8", "double precision", False).canonical("0.10000000000000001")
+        '0.1'
+        """
+        if self.family == "numeric" and text[-1:].isdigit():
+            value = Decimal(text)
+            return "0" if not value else f"{value:f}".rstrip("0").rstrip(".") if "." in text else text
+        if self.family == "float" and text[-1:].isdigit():
+            return repr(float(text))
+        return text

@@ -1,0 +1,145 @@
+"""Reads one table of a PostgreSQL-compatible server for a comparison.
+
+Connections come from `drivers.pg.connect`, which pins the text settings: equal values have equal text at both sides.
+Statements end at once (one short transaction each), so a comparison of hours holds no snapshot open at either side.
+Next door: `statements` composes the SQL, `keys` knows the key types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from core.drivers import pg
+from core.errors import Refused
+from core.verify.keys import KeyColumn
+from core.verify.reader import Checksum, Digest, Key, KeyRange
+from core.verify.statements import Statements
+
+KEYS_PER_STATEMENT = 500
+
+_COLUMNS = """
+SELECT a.attname, t.typname, format_type(a.atttypid, NULL), a.attnotnull,
+       CASE WHEN co.collname = 'default' THEN d.datcollate ELSE co.collcollate END IN ('C', 'POSIX')
+         OR (co.collname = 'default' AND {}),
+       current_setting('server_encoding')
+  FROM pg_attribute a
+  JOIN pg_type t ON t.oid = a.atttypid
+  JOIN pg_database d ON d.datname = current_database()
+  LEFT JOIN pg_collation co ON co.oid = a.attcollation
+ WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped
+ ORDER BY a.attnum
+"""
+
+_BY_CODE_POINT = "d.datlocprovider = 'b'"
+"""From PostgreSQL 17 on: the built-in locales order by code point, which in UTF-8 is the order of bytes."""
+
+_PRIMARY_KEY = """
+SELECT a.attname FROM pg_constraint c
+  JOIN (SELECT generate_series(1, 32) AS place) p ON p.place <= array_upper(c.conkey, 1)
+  JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[p.place]
+ WHERE c.conrelid = {}::regclass AND c.contype = 'p' ORDER BY p.place
+"""
+
+
+class PgTable:
+    """`TableReader` over one table; it uses `connection` alone, from one thread at a time."""
+
+    def __init__(
+        self,
+        connection: pg.Connection,
+        table: str,
+        key: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        where: str = "",
+    ) -> None:
+        """`table` is `schema.table` as stored; no `key` means the primary key, no `columns` means all of them.
+
+        `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` where there is no usable key.
+        """
+        self._connection = connection
+        self.label = table
+        name = pg.sql.Identifier(*table.split(".", 1))
+        spelled = pg.sql.Literal(name.as_string(connection))
+        built_in = pg.sql.SQL(_BY_CODE_POINT if connection.server_version >= 170000 else "false")
+        described = {str(row[0]): row for row in self._all(pg.sql.SQL(_COLUMNS).format(built_in, spelled))}
+        keys = list(key) or [str(row[0]) for row in self._all(pg.sql.SQL(_PRIMARY_KEY).format(spelled))]
+        self.columns = list(columns) or list(described)
+        _refuse(table, keys, self.columns, described)
+        self.key = tuple(_key_column(described[name]) for name in keys)
+        typed = [(column, str(described[column][1])) for column in self.columns]
+        self._statements = Statements(name, self.key, typed, where)
+        encoding = str(next(iter(described.values()))[5])
+        self.signature = [encoding, *(column.family for column in self.key)]
+
+    def count(self, bounds: KeyRange) -> int:
+        return int(self._all(self._statements.count(bounds))[0][0])
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        rows, total = self._all(self._statements.checksum(bounds))[0]
+        return Checksum(int(rows), int(total))
+
+    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+        return [self._key_of(row) for row in self._all(self._statements.split(bounds, rows))]
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        found = self._all(self._statements.rows(bounds, limit))
+        return [(self._key_of(row), str(row[len(self.key)])) for row in found]
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        wanted, width = list(keys), len(self.key)
+        found: dict[Key, Digest] = {}
+        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
+            for row in self._all(self._statements.digests(wanted[start : start + KEYS_PER_STATEMENT])):
+                key = self._key_of(row)
+                found[key] = found.get(key, ()) + tuple(row[width:])
+        return found
+
+    def _key_of(self, row: tuple[Any, ...]) -> Key:
+        return tuple(column.canonical(str(text)) for column, text in zip(self.key, row, strict=False))
+
+    def _all(self, statement: pg.sql.Composable) -> list[tuple[Any, ...]]:
+        with pg.transaction(self._connection) as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+
+def open_pair(
+    source: pg.Connection,
+    source_table: str,
+    sink: pg.Connection,
+    target: str,
+    mapping: Mapping[str, str] | None = None,
+    where: str = "",
+) -> tuple[PgTable, PgTable]:
+    """Readers of a channel's two tables: the source's primary key and columns, by `mapping` or by name at the sink.
+
+    With a `mapping` only its columns (and the key) are compared; extra columns of the target are never looked at.
+    """
+    left = PgTable(source, source_table, where=where)
+    if mapping is not None:
+        key = [column.name for column in left.key]
+        left = PgTable(source, source_table, key, list(dict.fromkeys([*key, *mapping])), where)
+    names = mapping or {}
+    return left, PgTable(
+        sink,
+        target,
+        [names.get(column.name, column.name) for column in left.key],
+        [names.get(column, column) for column in left.columns],
+    )
+
+
+def _key_column(row: tuple[Any, ...]) -> KeyColumn:
+    return KeyColumn(name=str(row[0]), typname=str(row[1]), type=str(row[2]), by_bytes=bool(row[4]))
+
+
+def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: Mapping[str, Any]) -> None:
+    if not keys:
+        raise Refused(f"{table} has no primary key", hint="name the key columns, or give the table a primary key")
+    absent = [name for name in dict.fromkeys([*keys, *columns]) if name not in described]
+    if absent:
+        raise Refused(f"{table} has no column {', '.join(absent)}", hint="correct the column mapping")
+    loose = [name for name in keys if not described[name][3]]
+    if loose:
+        # A NULL key lies in no range, so such rows could not be seen.
+        raise Refused(f"key column {', '.join(loose)} of {table} may be NULL", hint="make it NOT NULL")

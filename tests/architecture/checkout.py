@@ -1,0 +1,35 @@
+"""Where the checkout is, and what of it is ours: shared by the architecture tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("core", "console")
+
+
+def sources(root: Path, *folders: str) -> list[Path]:
+    """The Python files below the folders, those of built things left out."""
+    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+def committed(root: Path) -> list[Path]:
+    """The files that are, or would be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [root / name for name in sorted(set(listed.split("\0"))) if name and (root / name).is_file()]
+
+
+def python(code: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter that imports the packages below `root`."""
+    environ = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=120, check=False)

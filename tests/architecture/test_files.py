@@ -1,0 +1,89 @@
+"""What is committed fits every machine, and what is shipped is complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from core.config import load
+from tests.architecture.checkout import ROOT, committed
+
+HOST_PATHS = re.compile(r"(?<![\w.$}/])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*|opt/(?:wheels|pypi))(?:/|-|\b)")
+"""Folders of one machine; those of every machine (/usr/lib/jvm, /tmp) may be named."""
+REGISTRIES = re.compile(
+    r"https?://[^\s\"'<>]*(?:artifactory|nexus|/simple\b|devpi|pypi\.[a-z]+\.|proxy\.golang|registry\.)", re.IGNORECASE
+)
+EXAMPLES = {"tests/architecture/test_files.py"}
+"""Files whose business it is to name such things."""
+
+
+def named(text: str) -> list[str]:
+    """Host paths and registry hosts that the text names."""
+    return [found[0] for pattern in (HOST_PATHS, REGISTRIES) for found in pattern.finditer(text)]
+
+
+def test_no_committed_file_names_a_path_of_one_machine_or_a_registry() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    found = {}
+    for path in committed(ROOT):
+        name = path.relative_to(ROOT).as_posix()
+        if name not in EXAMPLES and (places := named(path.read_text("utf-8", "replace"))):
+            found[name] = places
+    assert not found
+
+
+@pytest.mark.parametrize("text", ["see /root/.cache", "in /work/main", "'/home/anna/x'", "/opt/wheels", "/Users/Bo/x"])
+def test_a_path_of_one_machine_is_reported(text: str) -> None:
+    assert named(text)
+
+
+@pytest.mark.parametrize("text", ["https://nexus.example.org/pypi", "--index-url https://x.example/simple"])
+def test_a_registry_is_reported(text: str) -> None:
+    assert named(text)
+
+
+@pytest.mark.parametrize("text", ["a/work/b", "core/root", "https://github.com/x/y", "/usr/lib/jvm", "$HOME/root/x"])
+def test_what_every_machine_has_is_not(text: str) -> None:
+    assert not named(text)
+
+
+def test_statements_and_styles_are_packaged() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    packaged = project["tool"]["setuptools"]["package-data"]
+    ends = {"core": {".sql"}, "console": {".tcss"}}
+    for package, patterns in packaged.items():
+        shipped = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
+        lying = {p for p in (ROOT / package).rglob("*") if p.suffix in ends[package]}
+        assert lying <= shipped, sorted(map(str, lying - shipped))
+
+
+def test_the_lock_holds_versions_only() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")]
+    assert lines
+    assert not [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line)]
+
+
+def test_the_example_configuration_is_accepted(tmp_path: Path) -> None:
+    example = ROOT / "config.example.toml"
+    if not example.exists():
+        pytest.skip("config.example.toml does not exist yet")
+    load.load(example, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)})
+
+
+def test_ci_runs_what_the_readme_says() -> None:
+    steps = re.findall(r"^step (.+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    assert steps == ["make check", "make test"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert all(step in readme for step in steps)
+
+
+def test_make_lists_its_targets() -> None:
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stderr == ""
+    targets = re.findall(r"^make ([a-z-]+) ", said.stdout, re.MULTILINE)
+    assert {"install", "demo", "test", "check", "bench", "chaos", "clean", "help"} <= set(targets)

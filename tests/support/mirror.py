@@ -1,0 +1,227 @@
+"""A job over the stand-in and a real PostgreSQL sink, run by the local runner in a thread of the test.
+
+Next door: `tests.support.standin` makes the warehouse; `tests/spark` runs the same engine on Spark.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from core import wiring
+from core.domain.job import JobEvent, Wish
+from core.domain.progress import LaneState, ProgressRow
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from core.drivers import pg
+from core.embedded.warehouse import Warehouse
+from core.engine.job import JobEnd
+from core.engine.job import run as run_job
+from core.engine.lanes import Lane
+from core.engine.runner import LocalRunner
+from core.engine.step import Probe
+from core.engine.stint import nothing
+from core.ports import ChunkCounts
+from tests.support.standin import drop_database
+from tests.support.waiting import until
+
+_numbers = itertools.count(1)
+FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=100, full_sync_binlog_batch_read_size=500)
+
+
+@dataclass
+class Heard:
+    """What the narrator was told; implements `core.engine.ports.Narrator`."""
+
+    events: list[JobEvent] = field(default_factory=list)
+    now: dict[str, Lane] = field(default_factory=dict)
+    state: LaneState | None = None
+    epoch: int = 0
+    retries: list[str] = field(default_factory=list)
+    registrations: int = 0
+
+    def event(self, event: JobEvent, reason: str = "") -> None:
+        self.events.append(event)
+
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
+        self.now, self.state, self.epoch, self.registrations = dict(lanes), state, epoch, registrations
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        self.epoch = epoch
+
+    def retrying(self, text: str) -> None:
+        if text:
+            self.retries.append(text)
+
+
+class Mirror:
+    """One job; `start` runs it in a thread, `stop` ends it by the wish, `wait_equal` waits until it has caught up."""
+
+    def __init__(self, warehouse: Warehouse, table: str, target: str = "mart.orders") -> None:
+        self.warehouse = warehouse
+        self.table = table
+        number = next(_numbers)
+        self.sink_database = f"sink_{number}"
+        connection = warehouse.server.connect("postgres")
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {self.sink_database}")
+        connection.close()
+        self.job = JobSpec(
+            name=f"job_{number}",
+            source=replace(warehouse.endpoint(), name="dws1"),
+            sink=replace(warehouse.server.endpoint(self.sink_database), name="mart"),
+            slot=f"slot_{number}",
+            channels=(ChannelSpec(table, target, create_target=True),),
+            binlog=FAST,
+            sink_options=SinkOptions(auto_flush_batch_size=2_000),
+            wait_ms=20_000,
+        )
+        self.heard = Heard()
+        self.wish = Wish.RUN
+        self.error: BaseException | None = None
+        self.end: JobEnd | None = None
+        self.keepalive = 5.0
+        self.stint_seconds = 0.5
+        self.until_caught_up = False
+        self.runner = LocalRunner(4)
+        self._thread: threading.Thread | None = None
+
+    def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
+        """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
+        wiring.probe = probe
+        self.wish, self.error, self.end = Wish.RUN, None, None
+        self.heard = Heard()
+        self.runner = LocalRunner(4)
+        self._thread = threading.Thread(target=self._run, args=(driver_probe,), daemon=True, name=self.job.name)
+        self._thread.start()
+        return self
+
+    def _run(self, driver_probe: Probe) -> None:
+        sessions = wiring.WiredSessions(self.job, "run-1")
+        wired = wiring.Wired(
+            job=self.job,
+            sessions=sessions,
+            runner=self.runner,
+            narrator=self.heard,
+            wish=lambda: self.wish,
+            pause=lambda seconds: time.sleep(min(seconds, 0.2)),
+            probe=driver_probe,
+            keepalive=self.keepalive,
+            until_caught_up=self.until_caught_up,
+        )
+        try:
+            self.end = run_job(wired)
+        except BaseException as error:
+            self.error = error
+        finally:
+            sessions.close()
+
+    def stop(self) -> None:
+        """Wish it to stop and wait for the end of its thread; raises what it ended with."""
+        self.wish = Wish.STOP
+        self.join()
+        if self.error is not None:
+            raise self.error
+
+    def join(self, seconds: float = 60) -> None:
+        """Wait for the thread to end."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+            assert not self._thread.is_alive(), "the job did not end"
+
+    def ended(self) -> bool:
+        return self._thread is not None and not self._thread.is_alive()
+
+    def wait_running(self, seconds: float = 60) -> Mirror:
+        """Wait until the job is RUNNING; fails at once where it ended with an error."""
+        until(lambda: self._alive() and self.heard.state is LaneState.RUNNING, seconds, "the job to be RUNNING")
+        return self
+
+    def wait_equal(self, seconds: float = 60) -> None:
+        """Wait until source and target hold the same rows and every lane has read everything."""
+        until(lambda: self._alive() and self.difference() == (0, 0), seconds, "source and target to be equal")
+
+    def wait_error(self, seconds: float = 60) -> BaseException:
+        """Wait for the job to end with an error; returns it."""
+        until(self.ended, seconds, "the job to end")
+        assert self.error is not None, f"the job ended as {self.end}"
+        return self.error
+
+    def _alive(self) -> bool:
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def difference(self) -> tuple[int, int]:
+        """(rows only in the source, rows only in the target)."""
+        source, target = set(self.source_rows()), set(self.target_rows())
+        return len(source - target), len(target - source)
+
+    def source_rows(self) -> list[tuple[Any, ...]]:
+        return self.query(self.warehouse.connect, f"SELECT t::text FROM {self.table} t")
+
+    def target_rows(self) -> list[tuple[Any, ...]]:
+        return self.query(self.sink, f"SELECT t::text FROM {self.job.channel.target} t")
+
+    def sink(self) -> pg.Connection:
+        """A superuser session at the sink."""
+        return self.warehouse.server.connect(self.sink_database)
+
+    def source(self, *statements: str) -> None:
+        """Run statements at the source in one transaction, as the superuser."""
+        connection = self.warehouse.connect(False)
+        with pg.transaction(connection) as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+        connection.close()
+
+    def query(self, connect: Callable[[], pg.Connection], statement: str) -> list[tuple[Any, ...]]:
+        connection = connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchall()
+        finally:
+            connection.close()
+
+    def rows(self) -> list[ProgressRow]:
+        """The progress rows now."""
+        progress = wiring.open_progress(self.job, "test", wiring.who(self.job, "test"))
+        try:
+            return progress.rows()
+        finally:
+            progress.close()
+
+    def changes(self) -> dict[str, int]:
+        """Events applied per DN, by the progress rows."""
+        return {row.key.shard: row.changes for row in self.rows()}
+
+    def close(self) -> None:
+        self.wish = Wish.STOP
+        if self._thread is not None:
+            self._thread.join(30)
+        wiring.probe = nothing
+        wiring.close_idle(self.job)
+        drop_database(self.warehouse.server, self.sink_database)
+
+
+MakeMirror = Callable[..., Mirror]
+
+
+@pytest.fixture
+def make_mirror() -> Iterator[MakeMirror]:
+    """Makes mirrors of tables; all are stopped and their sink databases dropped at the end."""
+    made: list[Mirror] = []
+
+    def make(warehouse: Warehouse, table: str, target: str = "mart.orders") -> Mirror:
+        made.append(Mirror(warehouse, table, target))
+        return made[-1]
+
+    yield make
+    for mirror in made:
+        mirror.close()

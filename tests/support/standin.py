@@ -1,0 +1,170 @@
+"""Fixtures: one embedded server per run, and per test a fresh database with the DWS stand-in, cloned from a template.
+
+Next door: `core.embedded.warehouse` (the stand-in), `tests.support.waiting` (conditions with a deadline).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from core.drivers import pg
+from core.embedded import postgres
+from core.embedded.postgres import Server
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+
+TEMPLATE = "standin_template"
+_numbers = itertools.count(1)
+
+
+class MakeWarehouse(Protocol):
+    """Makes one more warehouse for this test; `dns` other than 4 installs anew instead of cloning."""
+
+    def __call__(self, dns: int = 4, switches: Switches | None = None) -> Warehouse: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One row of pgxc_get_binlog_sync_point without the node's name."""
+
+    node: int
+    last: int
+    latest: int
+    xmin: int
+
+
+class Surface:
+    """A client of the documented calls, in one session of the ordinary role `etl`."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.connection = warehouse.connect_etl()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, tuple(parameters))
+            return cursor.fetchall() if cursor.description else []
+
+    def columns(self, statement: str) -> list[str]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement)
+            assert cursor.description is not None
+            return [column.name for column in cursor.description]
+
+    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+        return self.rows(statement, parameters)[0][0]
+
+    def look(self, table: str, slot: str, checkpoint: bool = False, node: int = 0) -> dict[str, Point]:
+        answer = self.rows(
+            "SELECT * FROM pgxc_get_binlog_sync_point(%s, %s, %s, %s)", (table, slot, checkpoint, node)
+        )
+        return {row[0]: Point(*row[1:]) for row in answer}
+
+    def start(self, table: str, slot: str = "slot1") -> dict[str, Point]:
+        """Register both points of every DN at latest, whatever the switches are; recording is on afterwards."""
+        self.rows("SELECT * FROM pgxc_register_full_sync_point(%s, %s)", (table, slot))
+        self.look(table, slot, True)
+        return self.look(table, slot)
+
+    def changes(self, table: str, node: int = 0, start: int = 0, end: int = 9_999_999_999) -> list[tuple[Any, ...]]:
+        """All rows in (point, sequence) order; needs a look at the same table first."""
+        return sorted(
+            self.rows("SELECT * FROM pgxc_get_binlog_changes(%s, %s, %s, %s)", (table, node, start, end)),
+            key=lambda row: row[:2],
+        )
+
+    def register(self, table: str, slot: str, node: int, point: int, checkpoint: bool = False, xmin: int = 3) -> int:
+        return int(
+            self.value(
+                "SELECT pgxc_register_binlog_sync_point(%s, %s, %s, %s, %s, %s)",
+                (table, slot, node, point, checkpoint, xmin),
+            )
+        )
+
+    def register_both(self, table: str, slot: str, node: int, point: int, xmin: int = 3) -> None:
+        for checkpoint in (False, True):
+            self.register(table, slot, node, point, checkpoint, xmin)
+
+
+def run(warehouse: Warehouse, *statements: str, settings: Sequence[str] = ()) -> None:
+    """Run each statement in a transaction of its own, as the superuser."""
+    connection = warehouse.connect()
+    try:
+        with connection.cursor() as cursor:
+            for statement in (*settings, *statements):
+                cursor.execute(statement)
+    finally:
+        connection.close()
+
+
+def drop_database(server: Server, database: str) -> None:
+    connection = server.connect("postgres")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(pg.sql.SQL("DROP DATABASE {} WITH (FORCE)").format(pg.sql.Identifier(database)))
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="session")
+def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the whole run; gone with everything that it wrote at the end."""
+    folder = tmp_path_factory.mktemp("embedded") / "server"
+    server = postgres.start(folder, "embedded")
+    yield server
+    postgres.discard(folder)
+
+
+@pytest.fixture(scope="session")
+def standin_template(pg_server: Server) -> str:
+    """The name of a database with the stand-in, four DNs and no table; nobody stays connected to it."""
+    Warehouse.install(pg_server, dns=4, database=TEMPLATE)
+    return TEMPLATE
+
+
+@pytest.fixture
+def make_warehouse(pg_server: Server, standin_template: str) -> Iterator[MakeWarehouse]:
+    """A maker of warehouses, each in a database of its own that goes with the test."""
+    made: list[str] = []
+
+    def make(dns: int = 4, switches: Switches | None = None) -> Warehouse:
+        database = f"warehouse_{next(_numbers)}"
+        made.append(database)
+        if dns != 4:
+            return Warehouse.install(pg_server, dns, switches, database)
+        names = (pg.sql.Identifier(database), pg.sql.Identifier(standin_template))
+        connection = pg_server.connect("postgres")
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(pg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        finally:
+            connection.close()
+        warehouse = Warehouse.attach(pg_server, database)
+        if switches is not None:
+            warehouse.configure(switches)
+        return warehouse
+
+    yield make
+    for database in made:
+        drop_database(pg_server, database)
+
+
+@pytest.fixture
+def warehouse(make_warehouse: MakeWarehouse) -> Warehouse:
+    """A warehouse with four DNs, default switches and no table."""
+    return make_warehouse()
+
+
+@pytest.fixture
+def surface(warehouse: Warehouse) -> Iterator[Surface]:
+    """A client of `warehouse` as the role `etl`."""
+    client = Surface(warehouse)
+    yield client
+    client.close()

@@ -1,0 +1,200 @@
+"""Configurations that must be refused: a name, the text, and what the one message must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.unit.config.samples import SECOND_JOB, SECRET, VALID, added, changed
+
+SOURCE, SINK, JOB = "sources.dws1", "sinks.mart", "jobs.orders_rt"
+BINLOG, OPTIONS, RETRY, SPARK = f"{JOB}.binlog", f"{JOB}.sink_options", f"{JOB}.retry", f"{JOB}.spark"
+CHANNEL_END = 'into = "mart.orders"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """One malformed configuration."""
+
+    name: str
+    text: str
+    says: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def _case(name: str, text: str, *says: str, **env: str) -> Case:
+    return Case(name, text, says, env)
+
+
+SPELLING = [
+    _case("not TOML", "[sources\n", "config.toml:1:9", "not valid TOML"),
+    _case("key twice", added("logging", 'level = "INFO"\nlevel = "INFO"'), "config.toml:37", "not valid TOML"),
+    _case("key and table of one name", VALID + "[jobs.orders_rt.sink]\n", "not valid TOML", "sink_options"),
+    _case("too deep", "a = " + "[" * 20_000, "nested too deeply"),
+    _case("unknown table", VALID + "[surces.x]\n", "config.toml:38", "unknown key surces", "sources"),
+    _case("unknown key at the top", 'jbos = "x"\n' + VALID, "config.toml:1", "unknown key jbos", "jobs"),
+    _case("alerts", VALID + "[alerts]\n", "[alerts] is known but not supported yet"),
+    _case("sources no table", "sources = 5\n", "sources must be a table"),
+    _case("a list of sources", "[[sources]]\nx = 1\n", "sources must be a table"),
+    _case("source no table", "[sources]\ndws1 = 1\n", "config.toml:2", "sources.dws1 must be a table"),
+    _case("logging no table", 'logging = "INFO"\n', "logging must be a table"),
+    _case(
+        "misspelt key",
+        changed("port = 8000", "prot = 8000"),
+        "config.toml:4",
+        f"[{SOURCE}]",
+        "prot",
+        "did you mean port",
+    ),
+    _case("misspelt sink key", changed('kind = "postgres"', 'knd = "postgres"'), "config.toml:11", "did you mean kind"),
+    _case("misspelt job key", added(JOB, "wiat = 5"), "config.toml:18", "did you mean wait"),
+    _case("far key", added(JOB, "zzz = 5"), "unknown key zzz", "known here"),
+    _case("console key", VALID + "[console]\nrefresh = 1\n", "unknown key refresh in [console]"),
+    _case("hostile key", added(JOB, '"a\\u001b]0;x\\u0007" = 5'), "unknown key a\\x1b]0;x\\x07"),
+    _case("bad section name", VALID + "[sinks.'a b']\n", "name of [sinks.a b]"),
+    _case("two underscores", VALID + "[sinks.a__b]\n", "name of [sinks.a__b]"),
+    _case("long job name", VALID + f"[jobs.{'x' * 41}]\n", "at most 40"),
+]
+
+CAMEL_AND_LATER = [
+    _case("camelCase", added(BINLOG, "binlogSleepTime = 5"), "binlogSleepTime", "spelled binlog_sleep_time"),
+    _case("camelCase later", added(BINLOG, "binlogParallelNum = 5"), "spelled binlog_parallel_num"),
+    _case("camelCase sink", added(OPTIONS, "autoFlushBatchSize = 5"), "spelled auto_flush_batch_size"),
+    _case("dotted Flink option", added(OPTIONS, '"sink.parallelism" = 5'), "spelled sink_parallelism"),
+    _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
+    _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
+    _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
+    _case("columns", changed(CHANNEL_END, CHANNEL_END + "\ncolumns = {a = 'b'}"), "columns", "not supported yet"),
+    _case("where", changed(CHANNEL_END, CHANNEL_END + "\nwhere = 'a'"), "where", "not supported yet"),
+    _case("start latest", added(JOB, 'start = "latest"'), "not supported yet"),
+    _case("start time", added(JOB, 'start = "2026-01-01T00:00:00Z"'), "not supported yet"),
+    _case("dialect later", changed('"dws"', '"mysql"'), "dialect", "not supported yet"),
+    _case("kind later", changed('"postgres"', '"doris"'), "kind", "not supported yet"),
+    _case(
+        "two channels",
+        VALID + '[[jobs.orders_rt.channels]]\nfrom="a.b"\ninto="c.d"\n',
+        "2 channels",
+        "not supported yet",
+    ),
+    _case("slot twice", added(BINLOG, 'binlog_slot_name = "x"'), "slot and binlog.binlog_slot_name"),
+    _case(
+        "start twice",
+        changed('slot = "orders_slot"', 'start = "initial"').replace("binlog = true", 'binlog_start_time = "x"'),
+        "start and binlog.binlog_start_time",
+    ),
+]
+
+VALUES = [
+    _case("port text", changed("port = 8000", 'port = "8000"'), "config.toml:4", "port", "whole number"),
+    _case("port bool", changed("port = 8000", "port = true"), "port", "whole number"),
+    _case("port float", changed("port = 8000", "port = 8000.0"), "port", "whole number"),
+    _case("port 0", changed("port = 8000", "port = 0"), "port", "from 1 to 65535"),
+    _case("port too large", changed("port = 8000", "port = 65536"), "port", "from 1 to 65535"),
+    _case("port huge", changed("port = 8000", "port = 9" + "0" * 30), "port", "from 1 to 65535"),
+    _case("host number", changed('"h1"', "5"), "host", "text in quotes"),
+    _case("host empty", changed('"h1"', '""'), "host", "empty"),
+    _case("host URL", changed('"h1"', f'"postgres://etl:{SECRET}@h1"'), "host", "not a URL"),
+    _case("host control", changed('"h1"', '"h\\u0000"'), "host", "control"),
+    _case("user a date", changed('user = "etl"', "user = 2026-01-01"), "user", "text in quotes"),
+    _case("lacks keys", changed('host = "h1"\nport = 8000\n', ""), "config.toml:1", "lacks host, port"),
+    _case("sslmode", added(SOURCE, 'sslmode = "maybe"'), "sslmode", '"verify-full"'),
+    _case("bad unit", added(BINLOG, 'binlog_sleep_time = "5 parsecs"'), "unknown unit", "ms, s, m"),
+    _case("no number", added(BINLOG, 'binlog_sleep_time = "soon"'), "duration"),
+    _case("negative time", added(BINLOG, "binlog_sleep_time = -1"), "duration"),
+    _case("float time", added(BINLOG, "binlog_sleep_time = 1.5"), "duration"),
+    _case("half a millisecond", added(BINLOG, 'binlog_sleep_time = "0.5ms"'), "whole number of milliseconds"),
+    _case("time too long", added(JOB, 'wait = "2d"'), "wait", "from 0ms to 1d"),
+    _case("size 0", added(BINLOG, "binlog_sync_point_size = 0"), "binlog_sync_point_size", "from 1"),
+    _case("bool text", changed("binlog = true", 'binlog = "true"'), "binlog", "true or false"),
+    _case("bool number", added(OPTIONS, "ignore_delete = 1"), "ignore_delete", "true or false"),
+    _case("flush tries 0", added(OPTIONS, "max_flush_retry_times = 0"), "max_flush_retry_times", "from 1"),
+    _case("memory small", added(SPARK, 'driver_memory = "256m"'), "driver_memory", '"512m"'),
+    _case("memory unit", added(SPARK, 'driver_memory = "1 potato"'), "driver_memory", "size such as"),
+    _case(
+        "setting refused",
+        added(SPARK, 'settings = {"spark.authenticate.secret" = "x"}'),
+        "unknown key spark.authenticate",
+    ),
+    _case("setting a list", added(SPARK, 'settings = {"spark.executor.cores" = [1]}'), "spark.executor.cores", "text"),
+    _case("settings text", added(SPARK, 'settings = "x"'), "settings must be a table"),
+    _case("on_existing", added(JOB, 'on_existing = "drop"'), "on_existing", '"merge"'),
+    _case("start nonsense", added(JOB, 'start = "inital"'), "start", '"initial"'),
+    _case("log level", added("logging", 'level = "LOUD"'), "logging.level", "DEBUG"),
+    _case("progress schema", added(SINK, 'progress_schema = "a.b"'), "progress_schema", "dots"),
+    _case("wait_max below", added(RETRY, 'wait_max = "10ms"'), "config.toml:32", "wait_max is below wait_initial"),
+    _case("max sleep below", added(BINLOG, 'binlog_sleep_time = "1h"'), "binlog_max_sleep_time is below"),
+]
+
+NAMES = [
+    _case("slot with a blank", changed('"orders_slot"', '"a b"'), "slot", "letters, digits"),
+    _case("slot with a quote", changed('"orders_slot"', '"a\';--"'), "slot", "letters, digits"),
+    _case("slot too long", changed('"orders_slot"', f'"{"a" * 64}"'), "slot", "at most 63"),
+    _case(
+        "job name is no slot",
+        VALID.replace("orders_rt", "orders-rt").replace('slot = "orders_slot"\n', ""),
+        "own name is no slot name",
+    ),
+    _case("no schema", changed('"ods.orders"', '"orders"'), "from", "schema.table"),
+    _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),
+    _case("quote in the table", changed('"ods.orders"', "'ods.\"orders\"'"), "from", "without quotes"),
+    _case("empty table", changed('"ods.orders"', '"ods."'), "from", "schema.table"),
+    _case("target with a blank", changed('"mart.orders"', '"mart.or ders"'), "into", "schema.table"),
+    _case(
+        "no channel",
+        changed('[[jobs.orders_rt.channels]]\nfrom = "ods.orders"\ninto = "mart.orders"\n', ""),
+        "no channel",
+    ),
+    _case("channels a table", changed("[[jobs.orders_rt.channels]]", "[jobs.orders_rt.channels]"), "list of tables"),
+    _case("channel no table", 'jobs.x = {source="a", sink="b", channels=[1]}\n', "no [sources.X]"),
+    _case("unknown source", changed('source = "dws1"', 'source = "dws2"'), "config.toml:18", "no [sources.X]", "dws1"),
+    _case("unknown sink", changed('sink = "mart"', 'sink = "smart"'), "config.toml:19", "no [sinks.X]", "mart"),
+    _case(
+        "slot shared",
+        VALID + SECOND_JOB.replace('sink = "mart"', 'sink = "mart"\nslot = "orders_slot"'),
+        "job orders_rt uses",
+    ),
+    _case("target shared", VALID + SECOND_JOB.replace("mart.second", "mart.orders"), "job orders_rt writes to"),
+    _case(
+        "onto itself",
+        VALID.replace('"h2"', '"H1"')
+        .replace("5432", "8000")
+        .replace('"mart"', '"gaussdb"')
+        .replace("mart.orders", "ods.orders")
+        .replace('sink = "gaussdb"', 'sink = "mart"')
+        .replace("[sinks.mart]", "[sinks.mart]"),
+        "onto itself",
+    ),
+]
+
+SECRETS = [
+    _case(
+        "literal password", added(SOURCE, f'password = "{SECRET}"'), "password in [sources.dws1]", "only by reference"
+    ),
+    _case("literal passwd", added(SINK, f'passwd = "{SECRET}"'), "passwd in [sinks.mart]", "only by reference"),
+    _case("literal secret", added(JOB, f'secret = "{SECRET}"'), "only by reference"),
+    _case("url", added(SOURCE, f'url = "postgres://etl:{SECRET}@h"'), "unknown key url"),
+    _case("empty reference", changed('"DWS1_PASSWORD"', '""'), "password_env", "environment variable"),
+    _case("secret as variable name", changed('"DWS1_PASSWORD"', f'"{SECRET}"'), "password_env", "environment variable"),
+    _case("empty file", added(SINK, 'password_file = " "'), "password_file", "empty"),
+    _case("two references", added(SOURCE, f'password_command = "echo {SECRET}"'), "password_env and password_command"),
+    _case("command a list", added(SINK, f'password_command = ["echo", "{SECRET}"]'), "password_command", "text"),
+    _case("port a secret", changed("port = 8000", f'port = "{SECRET}"'), "port", "whole number"),
+    _case("secret in bad TOML", added(SOURCE, f'password = "{SECRET}'), "not valid TOML"),
+]
+
+ENVIRONMENT = [
+    _case(
+        "variable: bad port",
+        VALID,
+        "SLOTKEEPER_SOURCES__DWS1__PORT",
+        "whole number",
+        SLOTKEEPER_SOURCES__DWS1__PORT="x",
+    ),
+    _case("variable: no such source", VALID, "no [sources.nope]", SLOTKEEPER_SOURCES__NOPE__HOST="x"),
+    _case("variable: unknown key", VALID, "unknown key hots", "host", SLOTKEEPER_SOURCES__DWS1__HOTS="x"),
+    _case("variable: unknown table", VALID, "SLOTKEEPER_SORUCES__DWS1__HOST", SLOTKEEPER_SORUCES__DWS1__HOST="x"),
+    _case("variable: literal password", VALID, "only by reference", SLOTKEEPER_SINKS__MART__PASSWORD=SECRET),
+    _case("variable: channels", VALID, "names no key", SLOTKEEPER_JOBS__ORDERS_RT__CHANNELS__INTO="x"),
+    _case("variable: too short", VALID, "names no key", SLOTKEEPER_JOBS__ORDERS_RT="x"),
+]
+
+CASES = [*SPELLING, *CAMEL_AND_LATER, *VALUES, *NAMES, *SECRETS, *ENVIRONMENT]

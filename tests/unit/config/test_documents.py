@@ -1,0 +1,110 @@
+"""The example and the page of parameters say what the model says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import tomli
+
+from core.config.document import TABLES, page, spelled_default
+from core.config.keys import Key, Section, snake
+from core.config.keys_binlog import BINLOG
+from core.config.keys_sink import SINK_OPTIONS
+from core.config.load import load
+from core.domain.spec import BinlogOptions, SinkOptions
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "config.example.toml"
+NAMES = {"sources.X": "sources.dws1", "sinks.X": "sinks.mart", "jobs.X": "jobs.orders_rt"}
+SEED = [
+    "binlog",
+    "binlogSlotName",
+    "binlogBatchReadSize",
+    "fullSyncBinlogBatchReadSize",
+    "binlogReadTimeout",
+    "fullSyncBinlogReadTimeout",
+    "binlogSleepTime",
+    "binlogMaxSleepTime",
+    "binlogMaxRetryTimes",
+    "binlogRetryInterval",
+    "binlogParallelNum",
+    "connectionPoolSize",
+    "needRedistribution",
+    "newSystemValue",
+    "checkNodeChangeInterval",
+    "connectionSocketTimeout",
+    "binlogIgnoreUpdateBefore",
+    "binlogStartTime",
+    "binlogSyncPointSize",
+]
+"""The parameters of "Real-Time Binlog Consumption by Flink", table 1."""
+
+
+def _table_of_example(title: str) -> str:
+    """The part of the example that belongs to a table of the model."""
+    for name, used in NAMES.items():
+        title = title.replace(name, used)
+    after = EXAMPLE.read_text().split(f"\n{title}", 1)[1]
+    return re.split(r"^\[", after, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_the_example_loads_without_a_warning() -> None:
+    loaded = load(EXAMPLE, {})
+    assert list(loaded.jobs) == ["orders_rt"]
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize(("title", "section"), TABLES, ids=[title for title, _ in TABLES])
+def test_every_key_stands_in_the_example_with_a_comment(title: str, section: Section) -> None:
+    text = _table_of_example(title)
+    given = re.findall(r"^(?:# )?([a-z][a-z_0-9]*) = .*? +# (.+)$", text, flags=re.MULTILINE)
+    assert sorted(name for name, _ in given) == sorted(section)
+    for name, comment in given:
+        assert ("not yet" in comment) == section[name].later, name
+
+
+@pytest.mark.parametrize(("title", "section"), TABLES, ids=[title for title, _ in TABLES])
+def test_commented_defaults_of_the_example_are_the_defaults(title: str, section: Section) -> None:
+    for name, value in re.findall(r"^# ([a-z][a-z_0-9]*) = (.*?) +#", _table_of_example(title), flags=re.MULTILINE):
+        key = section[name]
+        if not key.later and key.default is not None and key.read is not None:
+            assert key.read(tomli.loads(f"v = {value}")["v"]) == key.read(key.default), name
+
+
+def test_the_page_is_the_model() -> None:
+    assert (ROOT / "docs" / "parameters.md").read_text() == page()
+
+
+def test_every_key_has_a_row_with_meaning_and_test_or_not_yet() -> None:
+    rows = [line for line in page().splitlines() if line.startswith("| `")]
+    assert len(rows) == sum(len(section) for _, section in TABLES)
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 6
+        assert cells[2] and cells[4] and cells[5]
+
+
+@pytest.mark.parametrize("key", [key for _, s in TABLES for key in s.values() if key.tested], ids=lambda key: key.name)
+def test_a_named_test_exists(key: Key) -> None:
+    assert (ROOT / key.tested).exists()
+
+
+def test_all_parameters_of_the_seed_are_known() -> None:
+    assert len(SEED) == 19
+    assert set(SEED) <= {key.documented for key in BINLOG.values()}
+
+
+@pytest.mark.parametrize("key", [*BINLOG.values(), *SINK_OPTIONS.values()], ids=lambda key: key.name)
+def test_a_documented_parameter_has_its_own_name_in_snake_case(key: Key) -> None:
+    assert snake(key.documented) == key.name
+
+
+@pytest.mark.parametrize(("section", "options"), [(BINLOG, BinlogOptions()), (SINK_OPTIONS, SinkOptions())])
+def test_what_works_is_what_the_engine_gets(section: Section, options: BinlogOptions | SinkOptions) -> None:
+    works = {key.name: key for key in section.values() if not key.later and key.name != "binlog_slot_name"}
+    assert set(works) == {field.name for field in fields(options)}
+    for name, key in works.items():
+        assert getattr(options, name) == key.default, spelled_default(key)

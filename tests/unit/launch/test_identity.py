@@ -1,0 +1,113 @@
+"""A process is recognised by pid, start and session together, and nothing else is ever signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from core.launch import identity as processes
+from core.launch.identity import MARK
+from tests.support.waiting import until
+
+SLEEP = [sys.executable, "-c", "print('on', flush=True); import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that leads a session of its own."""
+    yield from _started({})
+
+
+@pytest.fixture
+def marked() -> Iterator[subprocess.Popen[bytes]]:
+    """The same, carrying the mark of run r1."""
+    yield from _started({MARK: "r1"})
+
+
+def _started(more: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(SLEEP, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, **more}) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        yield child
+        child.kill()
+
+
+def test_a_process_is_recognised_and_dead_once_it_has_ended(sleeper: subprocess.Popen[bytes]) -> None:
+    seen = processes.of(sleeper.pid, "r1")
+    assert (seen.session_id, seen.run_id) == (sleeper.pid, "r1")
+    assert processes.alive(seen)
+    assert not processes.elsewhere(seen)
+    sleeper.kill()
+    until(lambda: not processes.alive(seen), 5, "a zombie counts as dead")
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+def test_a_reused_pid_is_another_process_and_is_never_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+    now = processes.of(sleeper.pid)
+    earlier = replace(now, started=now.started + "1")
+    assert not processes.alive(earlier)
+    assert processes.members(earlier) == []
+    processes.terminate(earlier)
+    assert processes.end(earlier, 0.0)
+    other_session = replace(now, session_id=now.session_id + 1)
+    assert processes.end(other_session, 0.0)
+    assert processes.alive(now)
+
+
+def test_a_process_of_before_a_reboot_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
+    now = processes.of(sleeper.pid)
+    assert not processes.alive(replace(now, started="another-boot:" + now.started.split(":", 1)[1]))
+
+
+def test_another_machine_or_container_cannot_be_seen_from_here(sleeper: subprocess.Popen[bytes]) -> None:
+    now = processes.of(sleeper.pid)
+    assert processes.elsewhere(replace(now, host="other", started="another-boot:pid:[1]:5"))
+    assert not processes.elsewhere(replace(now, host="renamed"))
+    assert not processes.elsewhere(None)
+
+
+def test_what_does_not_lead_its_session_owns_nothing_of_it_but_itself() -> None:
+    with subprocess.Popen(SLEEP, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        seen = processes.of(child.pid)
+        assert seen.session_id == os.getsid(0)
+        assert processes.members(seen) == [child.pid]
+        child.kill()
+
+
+def test_members_of_a_session_whose_leader_died_count_only_with_their_runs_mark(
+    marked: subprocess.Popen[bytes], sleeper: subprocess.Popen[bytes]
+) -> None:
+    gone = replace(processes.of(sleeper.pid, "r1"), pid=2**22 + 1, session_id=2**22 + 1)
+    assert processes.members(gone) == [marked.pid]
+    assert processes.end(gone, 0.0)
+    assert processes.alive(processes.of(sleeper.pid))
+    assert marked.wait(5) == -signal.SIGKILL
+
+
+def test_session_members_are_the_living_processes_of_that_session(sleeper: subprocess.Popen[bytes]) -> None:
+    assert processes.session_members(sleeper.pid) == [sleeper.pid]
+
+
+def test_end_asks_before_it_kills() -> None:
+    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(12)); print(1, flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{code}; time.sleep(600)"], stdout=subprocess.PIPE, start_new_session=True
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert processes.end(processes.of(child.pid), 5.0)
+        assert child.wait(5) == 12
+
+
+def test_the_identity_of_nobody_is_an_error() -> None:
+    with pytest.raises(ProcessLookupError):
+        processes.of(2**22 + 1)
+    assert not processes.alive(None)

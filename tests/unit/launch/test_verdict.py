@@ -1,0 +1,51 @@
+"""What a driver's end means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
+from core.launch.launch import Launch, Limits
+from core.launch.verdict import Crashed, CrashHistory, Ended, judge
+
+
+@pytest.mark.parametrize(
+    ("code", "event"),
+    [(0, JobEvent.STOPPED), (2, JobEvent.FAILED), (10, JobEvent.FAILED), (11, JobEvent.SUPERSEDED), (12, JobEvent.STOPPED)],
+)  # fmt: skip
+def test_the_codes_of_the_contract_end_the_run(code: int, event: JobEvent) -> None:
+    verdict = judge(code, JobState.RUNNING, stop_wished=False)
+    assert isinstance(verdict, Ended)
+    assert verdict.event is event
+
+
+@pytest.mark.parametrize("code", [1, 3, 137, -9, -11, -64, None])
+def test_anything_else_is_a_crash_unless_a_stop_was_wished(code: int | None) -> None:
+    assert isinstance(judge(code, JobState.RUNNING, stop_wished=False), Crashed)
+    wished = judge(code, JobState.RUNNING, stop_wished=True)
+    assert isinstance(wished, Ended) and wished.event is JobEvent.STOPPED
+
+
+@pytest.mark.parametrize("reported", [JobState.STOPPED, JobState.FAILED, JobState.FINISHED])
+def test_an_adopted_driver_that_reported_its_end_did_not_crash(reported: JobState) -> None:
+    assert judge(None, reported, stop_wished=False) == Ended(None, None, f"ended as {reported.value}")
+
+
+@given(st.none() | st.integers(-70, 255), st.sampled_from(sorted(WITH_PROCESS, key=str)), st.booleans())
+def test_every_end_has_a_verdict_whose_event_is_possible(code: int | None, state: JobState, wished: bool) -> None:
+    verdict = judge(code, state, wished)
+    if isinstance(verdict, Ended) and verdict.event is not None:
+        transition(state, verdict.event)
+
+
+def test_crashes_count_within_the_window_only() -> None:
+    history = CrashHistory()
+    assert [history.add(now, 600.0) for now in (0.0, 1.0, 2.0, 601.5, 10_000.0)] == [1, 2, 3, 2, 1]
+
+
+def test_a_launch_comes_back_from_the_store_as_it_was() -> None:
+    launch = Launch(("a", "b"), ("--take-over",), Limits(poll=0.1, crashes=3))
+    assert Launch.parse(launch.text) == launch
+    assert Launch.parse("") == Launch()

@@ -1,0 +1,169 @@
+"""The state store: what goes in comes out, nothing is lost between writers, and it stays bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.domain.identity import Identity
+from core.domain.job import JobEvent, JobState, Wish
+from core.domain.report import JobReport, LaneReport
+from core.errors import Refused
+from core.state import sqlite
+from core.state.sqlite import Store
+
+ME = Identity(pid=7, started="boot:ns:99", session_id=7, run_id="r1", host="here")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "state") as opened:
+        opened.register_job("orders", "/etc/slotkeeper.toml")
+        yield opened
+
+
+def test_a_new_job_is_stopped_and_was_never_started(store: Store) -> None:
+    row = store.job("orders")
+    assert row is not None
+    assert (row.state, row.wish, row.reason, row.run) == (JobState.STOPPED, Wish.STOP, "never started", "")
+    assert store.jobs() == [row]
+    assert store.job("other") is None
+
+
+def test_an_unknown_job_is_refused_by_name(store: Store) -> None:
+    with pytest.raises(Refused, match="'nobody'"):
+        store.set_wish("nobody", Wish.STOP)
+    with pytest.raises(Refused, match="'nobody'"):
+        store.wish("nobody")
+
+
+def test_a_start_sets_state_wish_and_run_at_once_and_only_at_rest(store: Store) -> None:
+    store.begin_run("orders", "r1", "launch")
+    row = store.job("orders")
+    assert row is not None
+    assert (row.state, row.wish, row.run) == (JobState.PENDING, Wish.RUN, "r1")
+    with pytest.raises(Refused):
+        store.begin_run("orders", "r2")
+    assert [run.run for run in store.runs("orders")] == ["r1"]
+
+
+def test_a_report_comes_back_as_it_was_told(store: Store) -> None:
+    store.begin_run("orders", "r1")
+    lane = LaneReport("dn_1", -5, "running", "idle", "10/3", 12, 10, None, 99, 0.25)
+    report = JobReport("orders", "r1", "CATCHING UP", reason="why", trouble="", lanes=(lane,), chunks_done=3)
+    assert store.put_report(report)
+    row = store.job("orders")
+    assert row is not None
+    assert row.report == report
+    assert row.reported_at is not None
+    assert (row.state, row.reason) == (JobState.CATCHING_UP, "why")
+
+
+def test_a_late_report_brings_no_ended_job_back(store: Store) -> None:
+    store.begin_run("orders", "r1")
+    store.apply("orders", JobEvent.FAILED, "five crashes")
+    assert not store.put_report(JobReport("orders", "r1", "RUNNING"))
+    store.end_run("r1", 3, "five crashes")
+    store.begin_run("orders", "r2")
+    assert not store.put_report(JobReport("orders", "r1", "RUNNING"))
+    assert store.put_report(JobReport("orders", "r2", "RUNNING"))
+
+
+def test_identities_and_ends_are_kept_with_their_run(store: Store) -> None:
+    store.begin_run("orders", "r1", "how")
+    store.set_supervisor("r1", ME)
+    store.set_driver("r1", ME)
+    store.note_exit("r1", 10)
+    store.set_driver("r1", ME)
+    run = store.run("r1")
+    assert run is not None
+    assert (run.supervisor, run.driver, run.launch, run.exit_code, run.ended_at) == (ME, ME, "how", 10, None)
+    store.end_run("r1", None, "first end")
+    store.end_run("r1", 0, "second end")
+    ended = store.run("r1")
+    assert ended is not None
+    assert (ended.exit_code, ended.outcome) == (10, "first end")
+
+
+def test_another_driver_forgets_the_exit_code_of_the_one_before(store: Store) -> None:
+    store.begin_run("orders", "r1")
+    store.set_driver("r1", ME)
+    store.note_exit("r1", 10)
+    store.set_driver("r1", Identity(8, "boot:ns:100", 8, "r1", "here"))
+    run = store.run("r1")
+    assert run is not None
+    assert run.exit_code is None
+
+
+def test_equal_errors_count_as_one_whatever_numbers_they_hold_and_show_no_raw_bytes(store: Store) -> None:
+    store.record_error("orders", "sink", "40P01", "deadlock of process 12\x1b]52;c;x\x07")
+    store.record_error("orders", "sink", "40P01", "deadlock of process 99\x1b]52;c;x\x07")
+    (error,) = store.errors("orders")
+    assert error.count == 2
+    assert error.message == "deadlock of process 99\\x1b]52;c;x\\x07"
+    assert error.first_at <= error.last_at
+
+
+def test_events_errors_and_runs_keep_the_newest_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "KEPT_EVENTS", 5)
+    monkeypatch.setattr(sqlite, "KEPT_ERRORS", 3)
+    monkeypatch.setattr(sqlite, "KEPT_RUNS", 2)
+    for number in range(8):
+        store.record_event("orders", "tick", f"number {number}")
+        store.record_error("orders", "source", f"code {number}", "text")
+        store.begin_run("orders", f"run {number}")
+        store.apply("orders", JobEvent.STOPPED)
+    assert [event.text for event in store.events("orders")] == [f"number {n}" for n in (7, 6, 5, 4, 3)]
+    assert [error.code for error in store.errors("orders")] == ["code 7", "code 6", "code 5"]
+    assert [run.run for run in store.runs("orders")] == ["run 7", "run 6"]
+
+
+def test_no_update_is_lost_between_many_writers_that_open_the_store_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "busy"
+
+    def write() -> None:
+        with Store.open(folder) as mine:
+            mine.register_job("orders", "c")
+            for _ in range(20):
+                mine.record_error("orders", "sink", "X", "same")
+                mine.record_event("orders", "tick")
+
+    writers = [threading.Thread(target=write) for _ in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    with Store.open(folder) as store:
+        assert store.errors("orders")[0].count == 120
+        assert len(store.events("orders", 1_000)) == 120
+
+
+def test_of_two_starts_at_once_exactly_one_goes_through(store: Store) -> None:
+    done: list[str] = []
+
+    def begin(run: str) -> None:
+        with Store.open(store.folder.path) as mine:
+            try:
+                mine.begin_run("orders", run)
+                done.append(run)
+            except Refused:
+                pass
+
+    starters = [threading.Thread(target=begin, args=(f"r{n}",)) for n in range(5)]
+    for starter in starters:
+        starter.start()
+    for starter in starters:
+        starter.join(60)
+    assert [run.run for run in store.runs("orders")] == done
+    assert len(done) == 1
+
+
+def test_a_cancelled_job_stays_cancelled(store: Store) -> None:
+    store.apply("orders", JobEvent.CANCELLED)
+    store.set_state("orders", JobState.RUNNING)
+    row = store.job("orders")
+    assert row is not None
+    assert row.state is JobState.CANCELLED
