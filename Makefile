@@ -61,7 +61,7 @@ $(STAMP): pyproject.toml constraints.txt
 	      echo "make: $$python has no venv or ensurepip; install them (Debian, Ubuntu: apt install python3-venv) or uv"; exit 1; \
 	    fi; \
 	    $(PY) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); "$$python" -m venv $(VENV) || exit 1; }; \
-	    $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[demo,dev]' || exit 1; \
+	    $(PY) -m pip install -q --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[demo,dev]' || exit 1; \
 	  fi; \
 	  rm -f $(VENV)/.installed-*; \
 	  touch $@; \

@@ -91,6 +91,9 @@ class SlotAdmin(Protocol):
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         """Register one point on one DN; returns the number of nodes registered (DWS)."""
 
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold one open session for the block: a lost one is not opened again inside it."""
+
     def end_sessions(self, pattern: str, own: str) -> bool:
         """End our own sessions of earlier epochs; False where it cannot be known that they are gone."""
 
@@ -177,6 +180,10 @@ class Rows(Protocol):
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""
+
+    @property
+    def generation(self) -> int:
+        """How many connections this session has had: a new one may have met a sink that fell back."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -1,7 +1,8 @@
 """The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
 
-Next door: `core.engine` sees ports only; `core.spark.job` and the tests call `Wired`; workers call `run_stint` and
-`run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch.
+Next door: `core.engine` sees ports only; `core.spark.job` and the tests start with `WiredSessions`; workers call
+`run_stint` and `run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by
+endpoint and epoch.
 """
 
 from __future__ import annotations
@@ -11,23 +12,21 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from core.clock import Clock, SystemClock
+from core.clock import SystemClock
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
-from core.domain.job import Wish
 from core.domain.progress import LaneState
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers import pg
 from core.engine import copy, stint
 from core.engine.plan import CopyOutcome, CopySpec, StintOutcome, StintSpec
-from core.engine.ports import DriverSessions, Narrator, Store, lane_key
-from core.engine.runner import TaskRunner
-from core.engine.step import Probe
+from core.engine.ports import Store, lane_key
+from core.engine.step import Probe, nothing
 from core.errors import Refused
 from core.ports import Chunk, Runner
 from core.sinks.postgres import target as targets
@@ -39,10 +38,7 @@ from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import DwsSource
 
-KEEPALIVE = 30.0
-"""Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
-
-probe: Probe = stint.nothing
+probe: Probe = nothing
 """Called at named points of steps and copies on a worker; tests put theirs here."""
 
 
@@ -280,20 +276,3 @@ class WiredSessions:
                 kept.clear()
         for one in closing:
             one.close()
-
-
-@dataclass
-class Wired:
-    """Everything that a job's driver is given; implements `core.engine.ports.Surroundings`."""
-
-    job: JobSpec
-    sessions: DriverSessions
-    runner: TaskRunner
-    narrator: Narrator
-    wish: Callable[[], Wish]
-    pause: Callable[[float], None]
-    clock: Clock = field(default_factory=SystemClock)
-    probe: Probe = stint.nothing
-    keepalive: float = KEEPALIVE
-    take_over: bool = False
-    until_caught_up: bool = False

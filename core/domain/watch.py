@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.domain.position import Position
 from core.domain.slot import Look
 from core.domain.start import SAFE
 from core.errors import Trouble, TroubleName
@@ -36,6 +37,19 @@ def judge(look: Look, expected: Expected) -> Trouble | None:
         sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}: someone else uses it"
         return trouble(TroubleName.SLOT_MOVED, sentence)
     return None
+
+
+def ahead_of_row(look: Look, row: Position) -> Trouble | None:
+    """SINK OLDER where the slot stands beyond the progress row while a job runs, or None.
+
+    The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
+    be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
+    """
+    reached = max(look.points.live or 0, look.points.durable or 0)
+    if reached <= row.point:
+        return None
+    sentence = f"{look.shard.name}: the slot is registered at {reached}, the sink's row is back at {row.text}"
+    return trouble(TroubleName.SINK_OLDER, sentence)
 
 
 def trouble(name: TroubleName, sentence: str) -> Trouble:

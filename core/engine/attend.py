@@ -179,7 +179,8 @@ class Attendant:
         move = behind and not self.paused
         if age >= self.plan.keepalive or (age >= SETTLE_EVERY and (move or unregistered)):
             self._start_registration(
-                lane, lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._probe)
+                lane,
+                lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
             )
 
     def _older_look(self, lane: Lane, latest: int, now: float) -> None:

@@ -9,8 +9,8 @@ from core.clock import Clock
 from core.domain.progress import LaneKey
 from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
 from core.engine.pump import pump
-from core.engine.step import Probe
-from core.engine.stint import nothing, peak_kib
+from core.engine.step import Probe, nothing
+from core.engine.stint import peak_kib
 from core.ports import Chunk, Source, StepSink
 
 

@@ -202,7 +202,10 @@ class Loop(Attendant):
         if lane.position.point > lane.registered.live:
             look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
             self._start_registration(
-                lane, lambda: watch.after_stint(*self._registrar(lane), lane, self.plan.epoch, look, self._probe)
+                lane,
+                lambda: watch.after_stint(
+                    *self._registrar(lane), lane, self.plan.epoch, look, self._clock, self._probe
+                ),
             )
         else:
             self.lanes[lane.key.shard] = replace(lane, activity=Activity.IDLE)

@@ -6,16 +6,17 @@ Next door: `core.ports` has what one source or sink session can do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.clock import Clock
+from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.engine.lanes import Lane
 from core.engine.runner import TaskRunner
-from core.engine.step import Probe
+from core.engine.step import Probe, nothing
 from core.engine.watch import Sessions
 from core.ports import Chunk, ChunkCounts, Rows
 
@@ -85,21 +86,28 @@ class Narrator(Protocol):
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
 
 
-class Surroundings(Protocol):
-    """Everything that a job's driver is given."""
+KEEPALIVE = 30.0
+"""Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
+
+
+@dataclass
+class Surroundings:
+    """Everything that a job's driver is given.
+
+    `pause` waits for at most so many seconds, less where a wish comes in.
+    """
 
     job: JobSpec
     sessions: DriverSessions
     runner: TaskRunner
-    clock: Clock
     narrator: Narrator
-    probe: Probe
     wish: Callable[[], Wish]
     pause: Callable[[float], None]
-    """Waits for at most so many seconds, less where a wish comes in."""
-    keepalive: float
-    take_over: bool
-    until_caught_up: bool
+    clock: Clock = field(default_factory=SystemClock)
+    probe: Probe = nothing
+    keepalive: float = KEEPALIVE
+    take_over: bool = False
+    until_caught_up: bool = False
 
 
 def lane_key(job: JobSpec, shard: str) -> LaneKey:

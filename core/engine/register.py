@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.clock import Clock
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Look, Shard
-from core.domain.watch import Expected, judge
+from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import XminChoice
-from core.engine.step import Probe
-from core.engine.stint import nothing
+from core.engine.step import Probe, nothing
 from core.errors import Busy, Defect
 from core.ports import Rows, SlotAdmin
 
@@ -30,20 +30,41 @@ class Registration:
     xmin: XminChoice
 
 
-def register(admin: SlotAdmin, rows: Rows, wanted: Registration, probe: Probe = nothing) -> Registered:
+LOCKED_SECONDS = 10.0
+"""From the row's lock to the last send: a driver that stalls for longer may have lost the lock meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    clock: Clock
+    end: float
+
+    def check(self) -> None:
+        """Raise Busy once the time from the lock to a send is over (model: a stalled registrar hides a wipe)."""
+        if self.clock.monotonic() > self.end:
+            raise Busy("a registration took too long between its lock and its calls; nothing more was sent")
+
+
+def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
     """Register both points and write them into the row.
 
     After any error but a Trouble or Superseded it is not known what landed: the caller has to expect the old and the
     new points from then on, and to be sure that no call of ours is still on its way before it looks again.
     """
-    with rows.registration(wanted.key, wanted.epoch) as lock:
-        position = lock.row.position
-        if position is None or wanted.point > position.point:
-            raise Defect(f"{wanted.shard.name}: point {wanted.point} is ahead of the progress row")
+    with admin.pinned(), rows.registration(wanted.key, wanted.epoch) as lock:
+        limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
         first = _look(admin, wanted)
+        position = lock.row.position
+        if position is None:
+            raise Defect(f"{wanted.shard.name}: a lane without a position is not registered")
+        back = ahead_of_row(first, position)
+        if back:
+            raise back
+        if wanted.point > position.point:
+            raise Defect(f"{wanted.shard.name}: point {wanted.point} is ahead of the progress row")
         xmin = _xmin(admin, wanted)
         probe("before_false")
-        _both(admin, wanted, first, xmin, probe)
+        _both(admin, wanted, first, xmin, limit, probe)
         registered = Registered(wanted.point, wanted.point, xmin)
         lock.record(registered)
     return registered
@@ -59,7 +80,8 @@ def exactly(registered: Registered, incarnation: str) -> Expected:
     return Expected(frozenset({registered.live}), frozenset({registered.durable}), incarnation)
 
 
-def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, probe: Probe) -> None:
+def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, limit: _Limit, probe: Probe) -> None:
+    limit.check()
     _one(admin, wanted, False, xmin)
     probe("after_false")
     second = next(look for look in admin.look(wanted.shard) if look.shard == wanted.shard)
@@ -68,6 +90,7 @@ def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, probe:
     if trouble:
         raise trouble
     probe("before_true")
+    limit.check()
     _one(admin, wanted, True, xmin)
     probe("after_true")
 

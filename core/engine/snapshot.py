@@ -135,7 +135,7 @@ class Snapshot:
                 XminChoice(points.xmin, None, points.xmin),
             )
             try:
-                register(self._all.sessions.admin("start"), self._all.sessions.rows("keep"), wanted)
+                register(self._all.sessions.admin("start"), self._all.sessions.rows("keep"), wanted, self._all.clock)
             except (Trouble, Superseded):
                 raise
             except SlotkeeperError as error:

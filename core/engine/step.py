@@ -15,13 +15,17 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Look
 from core.domain.spec import SinkOptions
-from core.domain.watch import Expected, judge
+from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import explain_miss, position_after, range_end
 from core.engine.pump import pump
 from core.ports import Source, StepSink
 
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""
+
+
+def nothing(point: str) -> None:
+    """The probe of production."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Stepper:
             raise
 
     def _take(self, look_now: Callable[[], Look], after: Position) -> Step:
-        first = self._checked(self._look or look_now())
+        first = self._checked(self._look or look_now(), after)
         self._look = None
         self._probe("after_look")
         if first.latest < after.point:
@@ -78,7 +82,7 @@ class Stepper:
         rows, up_to = self._stage(first, after)
         read = self._clock.monotonic()
         self._probe("after_read")
-        second = self._checked(look_now())
+        second = self._checked(look_now(), after)
         self._probe("after_second_look")
         self._look = second
         if rows == 0 and up_to == first.latest:
@@ -92,8 +96,8 @@ class Stepper:
         done = rows if reached == new else 0
         return Step(reached, done, False, second, top.point, read - began, written - read)
 
-    def _checked(self, look: Look) -> Look:
-        trouble = judge(look, self._plan.expected)
+    def _checked(self, look: Look, after: Position) -> Look:
+        trouble = judge(look, self._plan.expected) or ahead_of_row(look, after)
         if trouble:
             raise trouble
         return look

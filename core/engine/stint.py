@@ -16,13 +16,9 @@ from core.domain.slot import Look
 from core.domain.watch import trouble
 from core.engine.plan import ErrorValues, LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.progress import explain_miss
-from core.engine.step import Probe, Stepper, StepPlan
+from core.engine.step import Probe, StepPlan, Stepper, nothing
 from core.errors import SlotkeeperError, TroubleName
 from core.ports import Source, StepSink
-
-
-def nothing(point: str) -> None:
-    """The probe of production."""
 
 
 def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:

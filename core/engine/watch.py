@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.clock import Clock
 from core.domain.position import Position
 from core.domain.progress import Registered
 from core.domain.slot import Look, Shard
-from core.domain.watch import judge, trouble
+from core.domain.watch import ahead_of_row, judge, trouble
 from core.engine.lanes import Lane
 from core.engine.progress import XminChoice, choose_xmin, explain_miss
 from core.engine.register import Registration, register
@@ -84,7 +85,7 @@ class Settled:
     wanted: int = 0
 
 
-def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, probe: Probe) -> Settled:
+def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
     """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
     position, xmin = lane.position, XminChoice(lane.registered.xmin, None, lane.registered.xmin)
     if move:
@@ -93,25 +94,32 @@ def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, pro
             position, xmin = _moved(lane, found)
         elif found:
             return Settled(position, waiting=True)
-    return register_at(admin, rows, lane, epoch, position, xmin, probe)
+    return register_at(admin, rows, lane, epoch, position, xmin, clock, probe)
 
 
 def after_stint(
-    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, look: tuple[int, int, int | None], probe: Probe
+    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, look: tuple[int, int, int | None], clock: Clock, probe: Probe
 ) -> Settled:
     """The registration of a lane whose stint is in; `look` is (latest, xmin, highest point with rows)."""
     latest, look_xmin, top = look
     choice = choose_xmin(lane.position.point, latest, look_xmin, top, lane.registered.xmin)
-    return register_at(admin, rows, lane, epoch, lane.position, choice, probe)
+    return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
 
 
 def register_at(
-    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, position: Position, xmin: XminChoice, probe: Probe
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    position: Position,
+    xmin: XminChoice,
+    clock: Clock,
+    probe: Probe,
 ) -> Settled:
     """Register a lane's position; an error comes back as a value, with the point that may have landed."""
     wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
     try:
-        return Settled(position, register(admin, rows, wanted, probe), wanted=position.point)
+        return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
     except SlotkeeperError as error:
         return Settled(position, error=error, wanted=position.point)
 
@@ -124,6 +132,9 @@ def _moved(lane: Lane, look: Look) -> tuple[Position, XminChoice]:
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Look | bool:
     """The look whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
     first = _judged(admin, lane)
+    back = ahead_of_row(first, lane.position)
+    if back:
+        raise back
     if first.latest <= lane.position.point:
         return False
     if admin.has_changes(lane.shard, lane.position, first.latest):

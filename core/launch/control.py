@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from core.domain.job import JobEvent, JobState, Wish, transition
 from core.errors import Busy, Refused
 from core.launch import identity as processes
-from core.launch.launch import Launch, spawn_supervisor
+from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
+from core.launch.supervisor import supervise
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
 
 START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
+_LAST_MOMENTS = 5.0
 _POLL = 0.1
 
-__all__ = ["JobView", "Patience", "observe", "pause", "restart", "resume", "start", "stop"]
+__all__ = ["JobView", "Patience", "observe", "pause", "restart", "resume", "run_here", "start", "stop"]
 
 
 def _silent(view: JobView) -> None:
@@ -51,15 +53,8 @@ def start(
     The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
     `take_over` goes on to the driver, and here it starts a job that another machine's name stands at.
     """
-    launch = launch or Launch()
-    if take_over:
-        launch = replace(launch, extra=(*launch.extra, "--take-over"))
-    store.register_job(job, config)
     with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
-        _make_way(store, observe(store, job), take_over)
-        run = uuid.uuid4().hex
-        store.begin_run(job, run, launch.text)
-        store.record_event(job, JobEvent.START.value, f"run {run}")
+        run = _begin(store, job, config, launch, take_over)
         try:
             spawn_supervisor(store.folder, job, config, run)
             _wait_for_supervisor(store, job)
@@ -69,6 +64,14 @@ def start(
             store.end_run(run, None, error.message)
             raise
     return _seen(store, job, patience, lambda view: view.reported or not view.state.has_process, "start")
+
+
+def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobView:
+    """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
+    with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
+        run = _begin(store, job, config, launch, take_over)
+    supervise(job, config, store.folder.path, run, adopt=False)
+    return observe(store, job)
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
@@ -106,9 +109,29 @@ def restart(
     return start(store, job, config or view.config, launch, patience=patience)
 
 
+def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool) -> str:
+    """Record a new run, under the start lock; Refused where the job lives."""
+    launch = launch or Launch()
+    if take_over:
+        launch = replace(launch, extra=(*launch.extra, "--take-over"))
+    store.register_job(job, config)
+    _make_way(store, observe(store, job), take_over)
+    run = uuid.uuid4().hex
+    store.begin_run(job, run, launch.text)
+    store.record_event(job, JobEvent.START.value, f"run {run}")
+    return run
+
+
 def _make_way(store: Store, view: JobView, take_over: bool) -> None:
     """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
-    if view.lives:
+    if not view.state.has_process:
+        # An ended run's supervisor may need a moment to go.
+        processes.wait_gone(lambda: observe(store, view.name).lives, _LAST_MOMENTS)
+        view = observe(store, view.name)
+    lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
+    if lock is not None:
+        lock.release()
+    if view.lives or lock is None:
         raise Refused(
             f"job {view.name} runs already: {_who(view)}",
             f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both",

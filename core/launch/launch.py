@@ -20,6 +20,8 @@ from core.state.folder import StateFolder
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")
+SUPERVISOR_LOCK = "supervisor"
+"""The lock of the state folder that a job's supervisor holds as long as it lives."""
 
 
 @dataclass(frozen=True, slots=True)

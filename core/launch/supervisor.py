@@ -22,12 +22,11 @@ from core.domain.job import WITH_PROCESS, JobEvent, JobState, Wish, transition
 from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
-from core.launch.launch import Launch, driver_environment, spawn_supervisor
+from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
 from core.launch.signals import Signals
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state.sqlite import Store
 
-LOCK = "supervisor"
 _LOG_CHECK_SECONDS = 5.0
 
 
@@ -35,7 +34,8 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
     """Called by a driver every few seconds: record who it is and start a supervisor where none lives; True if started.
 
     Cheap while the supervisor lives: one row and one look at one pid. Two callers at once are harmless: whichever
-    supervisor does not get the lock ends at once.
+    supervisor does not get the lock ends at once. Raises SlotkeeperError where none can be started: for the driver
+    that is something to tell and to try again, no reason to end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -44,7 +44,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
         store.set_driver(run, driver)
     if processes.alive(row.supervisor):
         return False
-    lock = store.folder.try_lock(job, LOCK)
+    lock = store.folder.try_lock(job, SUPERVISOR_LOCK)
     if lock is None:
         return False
     lock.release()
@@ -192,10 +192,13 @@ class Supervisor:
         return row.state if row else JobState.STOPPED
 
     def _finish(self, ended: Ended) -> None:
+        reason = ended.reason
+        if ended.event is JobEvent.STOPPED and self._signals.asked_to_end:
+            reason = "its supervisor was ended by SIGTERM, as at a shutdown"
         if ended.event is not None:
-            self._event(ended.event, ended.reason, ended.trouble, ended.safe)
-        self._store.end_run(self._run, ended.exit_code, ended.reason)
-        self._tell("run ended", ended.reason or self._noted_state().value)
+            self._event(ended.event, reason, ended.trouble, ended.safe)
+        self._store.end_run(self._run, ended.exit_code, reason)
+        self._tell("run ended", reason)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
         """Let an event happen; where the driver has already told a better account of its end, that stays."""
@@ -222,7 +225,7 @@ def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int
         row = store.run(run)
         if row is None or row.ended_at is not None:
             return 0
-        lock = store.folder.try_lock(job, LOCK)
+        lock = store.folder.try_lock(job, SUPERVISOR_LOCK)
         if lock is None:
             return 0
         try:

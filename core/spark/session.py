@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import shutil
 import signal
 import site
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -126,13 +128,15 @@ class _Remains:
         done = threading.Event()
 
         def ask() -> None:
-            try:
-                spark.stop()
-                done.set()
-            except Exception:
-                # The JVM is gone; a second call clears the Python side, which needs no JVM.
-                with suppress(Exception):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark")
+                try:
                     spark.stop()
+                    done.set()
+                except Exception:
+                    # The JVM is gone; a second call clears the Python side, which needs no JVM.
+                    with suppress(Exception):
+                        spark.stop()
 
         asking = threading.Thread(target=ask, name="spark-stop", daemon=True)
         asking.start()
@@ -154,6 +158,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
 
     Raises ConfigError where there is no Java or the settings are refused, Unreachable where Spark does not come up.
     """
+    _check_user()
     java = find_java()
     run = work_dir / f"spark-{os.getpid()}"
     if not private_folder(run) or not all(private_folder(run / part) for part in ("local", "tmp")):
@@ -179,15 +184,30 @@ def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
     return Context(spark, java, seats or max(2, int(spark.defaultParallelism)), remains)
 
 
+def _check_user() -> None:
+    """Hadoop, inside Spark, asks the system for the user's name and fails obscurely without one (containers)."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        raise ConfigError(
+            f"The user id {os.geteuid()} has no name on this system, and Spark needs one",
+            hint="Add a line for it to /etc/passwd (or start the container as a user that has one)",
+            where="spark",
+        ) from None
+
+
 def _start(conf: Any, remains: _Remains) -> Any:
-    # Everything that goes wrong is raised as well; py4j's own records would be noise on the driver's stderr.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_not_from_py4j)
     try:
         # A group of its own keeps Ctrl-C and a SIGTERM to the driver's group away from the JVM, while the session id
         # stays the driver's, by which the supervisor knows what belongs to the job. JVM output goes to stderr:
         # stdout has one owner.
         remains.gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "umask": 0o077, "stdout": 2})
-        return SparkContext(conf=conf, gateway=remains.gateway)
+        spark = SparkContext(conf=conf, gateway=remains.gateway)
+        # It would print a traceback when the JVM is killed, which is told in other ways.
+        spark._accumulatorServer.handle_error = lambda *_: None
+        return spark
     except Exception as error:
         raise Unreachable(
             "Spark did not start",
@@ -195,6 +215,11 @@ def _start(conf: Any, remains: _Remains) -> Any:
             where="spark",
             cause=str(error).split("\n", 1)[0][:500],
         ) from error
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    """Everything that goes wrong in py4j is raised as well; what it writes to the root logger would be noise."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _abandon(remains: _Remains) -> None:

@@ -24,6 +24,9 @@ _MONOTONIC = SystemClock().monotonic
 MOST_RANGES = 4_096
 """First ranges planned at most, so that the list of bounds stays small whatever the table's size."""
 
+DEEPEST = 40
+"""Each cut leaves less than half, so a deeper one means keys that do not sort as they are spelled."""
+
 
 def compare(
     source: TableReader,
@@ -58,20 +61,20 @@ class _Walk:
     rows_source: int = 0
     rows_sink: int = 0
     ranges: int = 0
-    todo: list[KeyRange] = field(default_factory=list)
+    todo: list[tuple[KeyRange, int]] = field(default_factory=list)
 
     def run(self) -> None:
         total = self.source.count(WHOLE)
         step = max(self.options.range_rows, -(-total // MOST_RANGES))
-        self._push(WHOLE, self.source.split(WHOLE, step) if total > step else [])
+        self._push(WHOLE, 0, self.source.split(WHOLE, step) if total > step else [])
         while self.todo:
-            self._one(self.todo.pop())
+            self._one(*self.todo.pop())
             self.ranges += 1
             self.options.on_range(self.ranges, self.ranges + len(self.todo))
         self.suspects.judge()
 
-    def _push(self, bounds: KeyRange, cuts: list[Key]) -> None:
-        self.todo.extend(reversed(bounds.cut(cuts)))
+    def _push(self, bounds: KeyRange, depth: int, cuts: list[Key]) -> None:
+        self.todo.extend((part, depth + 1) for part in reversed(bounds.cut(cuts)))
 
     def _both(self, ask: Callable[[TableReader], T]) -> tuple[T, T]:
         other = self.beside.submit(ask, self.sink)
@@ -80,30 +83,32 @@ class _Walk:
         finally:
             other.cancel()
 
-    def _one(self, bounds: KeyRange) -> None:
+    def _one(self, bounds: KeyRange, depth: int) -> None:
         ours, theirs = self._both(lambda side: side.checksum(bounds))
         if ours == theirs:
             self.rows_source += ours.rows
             self.rows_sink += theirs.rows
             return
-        if max(ours.rows, theirs.rows) > self.options.leaf_rows and self._cut(bounds, ours.rows, theirs.rows):
+        if max(ours.rows, theirs.rows) > self.options.leaf_rows and self._cut(bounds, depth, ours.rows, theirs.rows):
             return
-        self._leaf(bounds)
+        self._leaf(bounds, depth)
 
-    def _cut(self, bounds: KeyRange, ours: int, theirs: int) -> bool:
+    def _cut(self, bounds: KeyRange, depth: int, ours: int, theirs: int) -> bool:
+        if depth > DEEPEST:
+            raise Refused(f"the keys of {self.source.label} and {self.sink.label} cannot be put in one order")
         # The side with more rows knows where they lie; both sides order keys alike, so its bounds serve both.
         side, rows = (self.source, ours) if ours >= theirs else (self.sink, theirs)
         cuts = side.split(bounds, max(1, rows // self.options.fan_out))
         cuts = [cut for cut in dict.fromkeys(cuts) if cut not in (bounds.low, bounds.high)]
         if cuts:
-            self._push(bounds, cuts)
+            self._push(bounds, depth, cuts)
         return bool(cuts)
 
-    def _leaf(self, bounds: KeyRange) -> None:
+    def _leaf(self, bounds: KeyRange, depth: int) -> None:
         most = self.options.leaf_rows * 2
         ours, theirs = self._both(lambda side: side.rows(bounds, most + 1))
         if max(len(ours), len(theirs)) > most:
-            if not self._cut(bounds, len(ours), len(theirs)):
+            if not self._cut(bounds, depth, len(ours), len(theirs)):
                 raise Refused(f"more than {most} rows share one key in {self.source.label} or {self.sink.label}")
             return
         self.rows_source += len(ours)

@@ -19,7 +19,7 @@ from core.verify.statements import Statements
 KEYS_PER_STATEMENT = 500
 
 _COLUMNS = """
-SELECT a.attname, t.typname, format_type(a.atttypid, NULL), a.attnotnull,
+SELECT a.attname, t.typname, format_type(a.atttypid, -1), a.attnotnull,
        CASE WHEN co.collname = 'default' THEN d.datcollate ELSE co.collcollate END IN ('C', 'POSIX')
          OR (co.collname = 'default' AND {}),
        current_setting('server_encoding')

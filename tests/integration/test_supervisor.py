@@ -20,6 +20,7 @@ from core.errors import Refused
 from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
+from core.launch.launch import SUPERVISOR_LOCK
 from core.state.sqlite import Store
 from tests.support.jobs import FAKE, FAST, SOON, Jobs
 from tests.support.waiting import until
@@ -74,10 +75,9 @@ def test_a_retry_is_shown_as_the_reason_and_a_stop_does_not_wait_for_it(jobs: Jo
 def test_a_crash_loop_is_held_after_five_crashes(jobs: Jobs) -> None:
     jobs.start("orders", "kill")
     view = until(lambda: _with(jobs, "orders", JobState.FAILED), SOON, "the crash loop is held")
+    assert view is not None
     assert "5 crashes" in view.reason and "SIGKILL" in view.reason
     assert len(jobs.pids("orders")) == 5
-    until(lambda: not jobs.look("orders").lives, SOON, "the supervisor has ended")
-    jobs.config("orders", "run")
     assert jobs.start("orders").state is JobState.RUNNING
 
 
@@ -96,6 +96,7 @@ def test_an_exit_code_of_the_contract_is_an_end_and_no_crash(
 ) -> None:
     jobs.start("orders", "exit", code=code)
     view = until(lambda: _at_rest(jobs, "orders"), SOON, "the run is over")
+    assert view is not None
     assert (view.state, view.trouble) == (state, trouble)
     assert len(jobs.pids("orders")) == 1
     run = jobs.store.runs("orders")[0]
@@ -231,6 +232,28 @@ def test_a_supervisor_that_is_asked_to_end_ends_its_driver_gracefully(jobs: Jobs
     os.kill(view.supervisor.pid, signal.SIGTERM)
     until(lambda: _at_rest(jobs, "orders"), SOON, "the run is over")
     assert jobs.store.runs("orders")[0].exit_code == 12
+    assert "shutdown" in jobs.look("orders").reason
+
+
+def test_a_supervisor_that_cannot_be_seen_but_holds_its_lock_refuses_a_start(jobs: Jobs) -> None:
+    lock = jobs.store.folder.try_lock("orders", SUPERVISOR_LOCK)
+    assert lock is not None
+    with pytest.raises(Refused, match="runs already"):
+        jobs.start("orders")
+    lock.release()
+    assert jobs.start("orders").state is JobState.RUNNING
+
+
+def test_a_job_in_the_foreground_is_one_that_stop_reaches_from_elsewhere(jobs: Jobs) -> None:
+    jobs.config("orders")
+    command = [sys.executable, "-m", "tests.support.jobs", str(jobs.folder), "orders", "here"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as foreground:
+        until(lambda: jobs.store.job("orders") is not None and jobs.look("orders").reported, 20, "the job runs")
+        supervisor = jobs.look("orders").supervisor
+        assert supervisor is not None and supervisor.pid == foreground.pid
+        assert control.stop(jobs.store, "orders", Patience(SOON)).state is JobState.STOPPED
+        said, _ = foreground.communicate(timeout=SOON)
+    assert said == "ended STOPPED\n"
 
 
 def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Jobs) -> None:

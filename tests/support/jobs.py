@@ -13,8 +13,7 @@ from core.errors import SlotkeeperError
 from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
-from core.launch.launch import Launch, Limits
-from core.launch.supervisor import LOCK
+from core.launch.launch import SUPERVISOR_LOCK, Launch, Limits
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
 from tests.support.waiting import until
@@ -75,10 +74,10 @@ class Jobs:
         recorded = self.store.runs(job)
         for run in recorded:
             self.store.end_run(run.run, None, "end of the test")
-        known = [identity for run in recorded for identity in (run.driver, run.supervisor) if identity is not None]
+        known = [identity for run in recorded for identity in (run.supervisor, run.driver) if identity is not None]
         for identity in known:
             processes.kill_members(identity)
-        lock = self.store.folder.try_lock(job, LOCK)
+        lock = self.store.folder.try_lock(job, SUPERVISOR_LOCK)
         if lock is None:
             return False
         lock.release()
@@ -86,10 +85,14 @@ class Jobs:
 
 
 def main() -> None:
-    """`python -m tests.support.jobs DIR JOB`: start a job as a shell's command would, with its file already written."""
-    folder, job = Path(sys.argv[1]), sys.argv[2]
+    """`python -m tests.support.jobs DIR JOB [here]`: start a job whose file is written, as a shell would."""
+    folder, job, here = Path(sys.argv[1]), sys.argv[2], "here" in sys.argv[3:]
     with Store.open(folder / "state") as store:
         try:
+            if here:
+                ended = control.run_here(store, job, str(folder / f"{job}.json"), FAKE)
+                print("ended", ended.state.value, flush=True)
+                return
             view = control.start(store, job, str(folder / f"{job}.json"), FAKE, patience=Patience(SOON))
             print("started", view.state.value, flush=True)
         except SlotkeeperError as error:

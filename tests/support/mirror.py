@@ -23,9 +23,9 @@ from core.embedded.warehouse import Warehouse
 from core.engine.job import JobEnd
 from core.engine.job import run as run_job
 from core.engine.lanes import Lane
+from core.engine.ports import Surroundings
 from core.engine.runner import LocalRunner
-from core.engine.step import Probe
-from core.engine.stint import nothing
+from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
 from tests.support.standin import drop_database
 from tests.support.waiting import until
@@ -103,7 +103,7 @@ class Mirror:
 
     def _run(self, driver_probe: Probe) -> None:
         sessions = wiring.WiredSessions(self.job, "run-1")
-        wired = wiring.Wired(
+        wired = Surroundings(
             job=self.job,
             sessions=sessions,
             runner=self.runner,

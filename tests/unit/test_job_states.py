@@ -63,7 +63,7 @@ def test_only_a_start_gives_a_process_to_a_job_that_has_none(state: JobState, ev
         assert event is JobEvent.START
 
 
-@pytest.mark.parametrize("state", sorted(WITH_PROCESS, key=lambda state: state.value))
+@pytest.mark.parametrize("state", sorted(WITH_PROCESS, key=str))
 def test_whatever_has_a_process_can_be_paused_stopped_failed_and_found_gone(state: JobState) -> None:
     assert transition(state, JobEvent.PAUSED) is JobState.PAUSED
     assert transition(state, JobEvent.STOPPED) is JobState.STOPPED

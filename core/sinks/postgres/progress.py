@@ -170,6 +170,11 @@ class PostgresProgress:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
             yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
 
+    @property
+    def generation(self) -> int:
+        """How many connections this session has had."""
+        return self.session.generation
+
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()

@@ -75,9 +75,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND epoch = %(epoch)s AND state = 'creating'
 
 -- name: raise_epoch
--- Raises the epoch and writes who runs the job, in one transaction with the chunks below.
+-- Raises the epoch and writes who runs the job, in one transaction with the chunks below. Never a number that was used
+-- before: after a fall back of the sink, epoch + 1 may be one that an old driver still holds (model: loss after 22 moves).
 UPDATE {schema}.slotkeeper_progress
-SET epoch = epoch + 1, job = %(job)s, run = %(run)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s,
+SET epoch = greatest(epoch + 1, (extract(epoch FROM now()) * 1000)::bigint), job = %(job)s, run = %(run)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s,
     updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 RETURNING epoch

@@ -7,11 +7,13 @@ page), and because one look must not hold back the cleaning of old rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from core.domain.endpoint import Endpoint
 from core.drivers import pg
-from core.errors import TooLarge
+from core.errors import TooLarge, Unreachable
 from core.sources.dws.faults import translated
 from core.sqltext import statements
 
@@ -32,6 +34,21 @@ class DwsSession:
         self._password = password
         self._connection: pg.Connection | None = None
         self._limit_ms: int | None = None
+        self._pinned = False
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Hold one open session for the block: a lost one is not opened again inside it.
+
+        A registrar that stalls and wakes must find its session ended, not open another one.
+        """
+        with translated(self.place):
+            self._ready(LOOK_LIMIT_MS)
+        self._pinned = True
+        try:
+            yield
+        finally:
+            self._pinned = False
 
     @property
     def fresh(self) -> bool:
@@ -103,6 +120,8 @@ class DwsSession:
 
     def _ready(self, limit_ms: int) -> pg.Connection:
         if self._connection is None or self._connection.closed:
+            if self._pinned:
+                raise Unreachable(f"source {self.place}: the session was ended", code="08003", where="source")
             self._connection = pg.connect(
                 self._endpoint,
                 self._password,

@@ -6,6 +6,8 @@ land later than that.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from core.domain.slot import Shard
 from core.errors import SlotkeeperError
 from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS
@@ -29,6 +31,10 @@ class DwsSlotAdmin(DwsSource):
             "xmin": xmin,
         }
         return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold one open session for the block: a lost one is not opened again inside it."""
+        return self.session.pinned()
 
     def end_sessions(self, pattern: str, own: str) -> bool:
         """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain."""

@@ -159,8 +159,7 @@ NAMES = [
         .replace("5432", "8000")
         .replace('"mart"', '"gaussdb"')
         .replace("mart.orders", "ods.orders")
-        .replace('sink = "gaussdb"', 'sink = "mart"')
-        .replace("[sinks.mart]", "[sinks.mart]"),
+        .replace('sink = "gaussdb"', 'sink = "mart"'),
         "onto itself",
     ),
 ]

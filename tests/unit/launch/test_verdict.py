@@ -13,8 +13,14 @@ from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 
 @pytest.mark.parametrize(
     ("code", "event"),
-    [(0, JobEvent.STOPPED), (2, JobEvent.FAILED), (10, JobEvent.FAILED), (11, JobEvent.SUPERSEDED), (12, JobEvent.STOPPED)],
-)  # fmt: skip
+    [
+        (0, JobEvent.STOPPED),
+        (2, JobEvent.FAILED),
+        (10, JobEvent.FAILED),
+        (11, JobEvent.SUPERSEDED),
+        (12, JobEvent.STOPPED),
+    ],
+)
 def test_the_codes_of_the_contract_end_the_run(code: int, event: JobEvent) -> None:
     verdict = judge(code, JobState.RUNNING, stop_wished=False)
     assert isinstance(verdict, Ended)

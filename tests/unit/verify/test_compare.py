@@ -127,6 +127,22 @@ def test_one_key_in_very_many_rows_is_refused_rather_than_read_for_ever() -> Non
         compare(MemoryTable({1: "a"}), Repeated({1: "a"}), SMALL)
 
 
+def test_keys_that_do_not_sort_as_they_are_spelled_end_in_a_refusal() -> None:
+    class Restless(MemoryTable):
+        """Every range holds everything, and every look finds another key to cut at."""
+
+        def _in(self, bounds: KeyRange) -> list[int]:
+            return sorted(self.content)
+
+        def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+            return [(str(next(self.cuts)),)]
+
+        cuts = iter(range(10**6))
+
+    with pytest.raises(Refused, match="one order"):
+        compare(Restless(numbered(50)), MemoryTable({}), SMALL)
+
+
 def test_a_difference_that_passes_away_is_not_reported() -> None:
     source, sink = MemoryTable(numbered(100)), MemoryTable(numbered(100))
     sink.content[5] = "late"

@@ -1,0 +1,182 @@
+"""The driver: one job's engine on Spark, started as `python -m core.spark.job` by its supervisor or `slotkeeper run`.
+
+Exit codes are a contract with `core.launch.verdict`: 0 ended as wished, 2 configuration, 10 FAILED, 11 SUPERSEDED,
+12 ended by SIGTERM; anything else is a crash and the job is started again.
+Next door: `core.engine.job` runs the phases, `runner.py` gives tasks to Spark, `narrator.py` reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from core import wiring
+from core.clock import SystemClock
+from core.config.load import load
+from core.domain.job import JobEvent, Wish
+from core.domain.spec import JobSpec
+from core.engine.job import JobEnd
+from core.engine.job import run as run_job
+from core.engine.ports import Surroundings
+from core.errors import ConfigError, SlotkeeperError, Superseded, Unreachable
+from core.launch import identity
+from core.launch.supervisor import ensure_supervisor
+from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
+from core.spark.narrator import StoreNarrator
+from core.spark.runner import SparkRunner, open_runner
+from core.state.sqlite import Store
+
+CRASHED = 1
+WATCH_EVERY = 3.0
+
+
+class Wishes:
+    """What is wished of the job: the store's wish, and SIGTERM or SIGINT as a wish to stop."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        self._store = store
+        self._job = job
+        self._clock = SystemClock()
+        self._read_at = 0.0
+        self._known = Wish.RUN
+        self.terminated = threading.Event()
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Remember that the job is to stop."""
+        self.terminated.set()
+
+    def now(self) -> Wish:
+        """The wish, read from the store at most four times a second."""
+        if self.terminated.is_set():
+            return Wish.STOP
+        if self._clock.monotonic() - self._read_at > 0.25:
+            self._read_at = self._clock.monotonic()
+            self._known = self._store.wish(self._job)
+        return self._known
+
+    def pause(self, seconds: float) -> None:
+        """Wait at most so long, in small pieces, while nothing else is wished."""
+        end = self._clock.monotonic() + seconds
+        while (left := end - self._clock.monotonic()) > 0 and self.now() is Wish.RUN:
+            self.terminated.wait(min(left, 0.25))
+
+
+class Watchman(threading.Thread):
+    """Every few seconds: is our supervisor alive, is our Spark?"""
+
+    def __init__(self, folder: Path, job: str, run: str) -> None:
+        super().__init__(name="watchman", daemon=True)
+        self._place = (folder, job, run)
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        folder, job, run = self._place
+        me = identity.of(os.getpid(), run)
+        with Store.open(folder) as store:
+            while not self._done.wait(WATCH_EVERY):
+                ensure_supervisor(store, job, run, me)
+
+    def stop(self) -> None:
+        """No more."""
+        self._done.set()
+
+
+def drive(options: argparse.Namespace) -> int:
+    """Run the job; returns the exit code."""
+    job = _job(options)
+    with Store.open(Path(options.state_dir)) as store:
+        store.set_driver(options.run, identity.of(os.getpid(), options.run))
+        wishes = Wishes(store, job.name)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, wishes.on_signal)
+        watchman = Watchman(Path(options.state_dir), job.name, options.run)
+        if not options.foreground:
+            watchman.start()
+        try:
+            code = _drive(job, options, store, wishes)
+        finally:
+            watchman.stop()
+        store.note_exit(options.run, code)
+        return code
+
+
+def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
+    runner: SparkRunner | None = None
+    sessions = wiring.WiredSessions(job, options.run)
+    try:
+        runner = open_runner(job.spark, f"slotkeeper {job.name}", Path(options.state_dir) / "spark" / options.run)
+        narrator = StoreNarrator(store, job.name, options.run, job.environment, SystemClock(), runner)
+        wired = Surroundings(
+            job,
+            sessions,
+            runner,
+            narrator,
+            wishes.now,
+            wishes.pause,
+            take_over=options.take_over,
+            until_caught_up=options.until_caught_up,
+        )
+        return _ended(run_job(wired), narrator, wishes)
+    except Superseded as error:
+        _say(str(error))
+        return SUPERSEDED
+    except SlotkeeperError as error:
+        return _failed(error, store, job, narrator if runner else None)
+    finally:
+        sessions.close()
+        if runner is not None:
+            runner.close()
+
+
+def _ended(end: JobEnd, narrator: StoreNarrator, wishes: Wishes) -> int:
+    narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
+    return TERMINATED if wishes.terminated.is_set() else ENDED
+
+
+def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:
+    _say(f"{error}" + (f" ({error.hint})" if error.hint else ""))
+    if error.where == "spark" and isinstance(error, Unreachable):
+        return CRASHED
+    if narrator is not None:
+        narrator.failed(error)
+    else:
+        store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
+    return CONFIGURATION if isinstance(error, ConfigError) else FAILED
+
+
+def _job(options: argparse.Namespace) -> JobSpec:
+    loaded = load(Path(options.config), os.environ)
+    if options.job not in loaded.jobs:
+        raise ConfigError(f"{options.config}: no job {options.job!r}")
+    job = loaded.jobs[options.job]
+    return replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"slotkeeper: {text}\n")
+
+
+def main() -> int:
+    """Parse the arguments that supervisor and foreground run give."""
+    parser = argparse.ArgumentParser(prog="python -m core.spark.job")
+    for name in ("--job", "--config", "--state-dir", "--run"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--take-over", action="store_true")
+    parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument("--foreground", action="store_true")
+    parser.add_argument("--wait-ms", type=int)
+    try:
+        return drive(parser.parse_args())
+    except ConfigError as error:
+        _say(f"{error}")
+        return CONFIGURATION
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Tells the state store what the engine does: state changes at once, reports about once a second.
+
+Next door: `core.engine.ports.Narrator` is the port; `job.py` is the driver that holds one.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from core.clock import Clock
+from core.domain.job import JobEvent, JobState
+from core.domain.progress import LaneState
+from core.domain.report import JobReport, LaneReport
+from core.engine.lanes import Activity, Lane
+from core.engine.runner import TaskRunner
+from core.errors import Refused, SlotkeeperError
+from core.ports import ChunkCounts
+from core.state.sqlite import Store
+
+EVERY = 1.0
+"""Seconds between reports."""
+
+
+class StoreNarrator:
+    """Implements `core.engine.ports.Narrator` over the state store of this host."""
+
+    def __init__(self, store: Store, job: str, run: str, environment: str, clock: Clock, runner: TaskRunner) -> None:
+        self._store = store
+        self._clock = clock
+        self._runner = runner
+        self._report = JobReport(job=job, run=run, state=JobState.PENDING.value, environment=environment)
+        self._told = 0.0
+        self._errors: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def event(self, event: JobEvent, reason: str = "") -> None:
+        """Something happened to the job's state; told at once."""
+        state = self._store.apply(self._report.job, event, reason)
+        self._store.record_event(self._report.job, event.value, reason)
+        with self._lock:
+            self._report = replace(self._report, state=state.value, reason=reason)
+        self._tell(now=True)
+
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
+        """How the lanes stand."""
+        now = self._clock.monotonic()
+        told = tuple(_lane_report(lane, state, now) for lane in lanes.values())
+        troubled = next((f"{one.shard}: {one.retry}" for one in told if one.retry), "")
+        for lane in lanes.values():
+            self._record_error(lane.key.shard, lane.error)
+        with self._lock:
+            self._report = replace(
+                self._report,
+                lanes=told,
+                epoch=epoch,
+                reason=troubled,
+                changes=sum(lane.changes for lane in lanes.values()),
+                registrations=registrations,
+                tasks_started=self._runner.tasks_started,
+            )
+        self._tell()
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        """How far the copy is."""
+        with self._lock:
+            self._report = replace(
+                self._report,
+                epoch=epoch,
+                chunks_done=counts.done,
+                chunks_total=counts.total,
+                snapshot_rows=counts.rows,
+                tasks_started=self._runner.tasks_started,
+            )
+        self._tell()
+
+    def retrying(self, text: str) -> None:
+        """A passing trouble outside the lanes, or its end."""
+        if text != self._report.reason:
+            self._record_error("", text)
+        with self._lock:
+            self._report = replace(self._report, reason=text)
+        self._tell(now=bool(text))
+
+    def failed(self, error: SlotkeeperError) -> None:
+        """The job needs a person."""
+        trouble = str(getattr(getattr(error, "name", None), "value", ""))
+        job = self._report.job
+        self._store.record_error(job, error.where, error.code, str(error))
+        self._store.apply(job, JobEvent.FAILED, str(error), trouble, error.hint)
+        self._store.record_event(job, JobEvent.FAILED.value, str(error))
+
+    def _record_error(self, place: str, text: str) -> None:
+        if text and self._errors.get(place) != text:
+            self._store.record_error(self._report.job, "", "", text)
+        self._errors[place] = text
+
+    def _tell(self, now: bool = False) -> None:
+        if not now and self._clock.monotonic() - self._told < EVERY:
+            return
+        self._told = self._clock.monotonic()
+        try:
+            self._store.put_report(self._report)
+        except Refused:
+            # the store of this host may be busy or gone; the mirror itself does not depend on it
+            return
+
+
+def _lane_report(lane: Lane, state: LaneState, now: float) -> LaneReport:
+    retry = ""
+    if lane.activity is Activity.WAITING:
+        retry = f"retrying {lane.history.failures}, next in {max(0.0, lane.ready_at - now):.0f} s"
+    return LaneReport(
+        shard=lane.key.shard,
+        node_id=lane.shard.node_id,
+        state=state.value,
+        activity=lane.activity.value,
+        position=lane.position.text,
+        latest=lane.latest,
+        registered_live=lane.registered.live,
+        registered_durable=lane.registered.durable,
+        changes=lane.changes,
+        last_commit_age=None if lane.committed_at is None else now - lane.committed_at,
+        retry=retry,
+        error=lane.error,
+    )

@@ -1,0 +1,276 @@
+"""The workload against the stand-in: its ledger must equal what the binlog holds, whatever happens to its sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.drivers import pg
+from core.embedded import ledger, postgres, workload
+from core.embedded.ledger import ledger_totals
+from core.embedded.markers import Marker, MarkerReader
+from core.embedded.orders import TABLE
+from core.embedded.plans import Mix, Planner, Verb
+from core.embedded.warehouse import Warehouse
+from core.embedded.workload import Workload
+from core.embedded.writers import Writer
+from tests.support.standin import MakeWarehouse, Surface
+from tests.support.waiting import until
+
+ROWS = 2_000
+QUICK = Mix(rows=ROWS, longest_delay_s=0.005)
+
+
+@pytest.fixture
+def recording(warehouse: Warehouse, seed: int) -> Iterator[Surface]:
+    """Orders loaded, and the slot registered afterwards; a client to read the binlog."""
+    print(f"seed {seed}")
+    prepare(warehouse, seed)
+    surface = Surface(warehouse)
+    surface.start(TABLE)
+    yield surface
+    surface.close()
+
+
+def prepare(warehouse: Warehouse, seed: int) -> None:
+    workload.create(warehouse)
+    connection = warehouse.connect()
+    workload.load(connection, ROWS, seed)
+    connection.close()
+
+
+def recorded(surface: Surface, warehouse: Warehouse) -> dict[str, dict[str, int]]:
+    """Events per DN name and type, read by the documented call."""
+    surface.look(TABLE, "slot1")
+    found: dict[str, dict[str, int]] = {}
+    for name, node in warehouse.nodes():
+        kinds: dict[str, int] = {}
+        for row in surface.changes(TABLE, node):
+            kinds[row[2]] = kinds.get(row[2], 0) + 1
+        found[name] = kinds
+    return found
+
+
+def booked(warehouse: Warehouse) -> dict[str, dict[str, int]]:
+    """The same, by the ledger."""
+    connection = warehouse.connect()
+    totals = ledger_totals(connection)
+    connection.close()
+    return {
+        name: {
+            kind: count
+            for kind, count in (
+                ("I", e.inserted),
+                ("d", e.deleted),
+                ("B", e.updated + e.key_changed),
+                ("U", e.updated + e.key_changed),
+            )
+            if count
+        }
+        for name, e in totals.items()
+    }
+
+
+def rows(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    connection = warehouse.connect()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT o.*::text FROM {TABLE} o ORDER BY cust, order_no")
+        found = cursor.fetchall()
+    connection.close()
+    return found
+
+
+def test_the_ledger_equals_the_binlog_per_dn_and_kind_under_contention(
+    recording: Surface, warehouse: Warehouse, seed: int
+) -> None:
+    running = Workload(warehouse.connect, writers=4, rate=0, seed=seed, mix=QUICK)
+    running.start()
+    until(lambda: running.failed or running.changes > 4_000, 30, "4,000 changes")
+    stats = running.stop()
+    assert recorded(recording, warehouse) == booked(warehouse)
+    connection = warehouse.connect()
+    totals = ledger_totals(connection)
+    connection.close()
+    assert sum(events.total for events in totals.values()) == sum(one.events for one in stats)
+    assert len(totals) == 4
+    for events in totals.values():
+        assert min(events.inserted, events.updated, events.deleted, events.key_changed) > 0
+    assert all(one.rolled_back for one in stats)
+
+
+def test_bulk_changes_and_one_huge_transaction_are_booked(recording: Surface, warehouse: Warehouse) -> None:
+    connection = warehouse.connect()
+    assert sum(e.total for e in workload.bulk(connection, "insert", 3_000, per_statement=700).values()) == 3_000
+    assert sum(e.total for e in workload.bulk(connection, "update", 1_500, per_transaction=10_000).values()) == 3_000
+    assert sum(e.total for e in workload.bulk(connection, "delete", 1_000).values()) == 1_000
+    assert sum(e.total for e in workload.one_huge_transaction(connection, 4_000).values()) == 4_000
+    with pytest.raises(ValueError, match="insert, update or delete"):
+        workload.bulk(connection, "upsert", 1)
+    connection.close()
+    assert recorded(recording, warehouse) == booked(warehouse)
+    points = {row[0] for row in recording.changes(TABLE)}
+    assert len(points) == 5 + 1 + 1 + 1, "one sync point per transaction"
+
+
+def test_one_writer_with_one_seed_does_the_same_twice(make_warehouse: MakeWarehouse, seed: int) -> None:
+    def once() -> tuple[list[tuple[Any, ...]], dict[str, dict[str, int]]]:
+        warehouse = make_warehouse()
+        prepare(warehouse, seed)
+        writer = Writer(warehouse.connect, seed, mix=QUICK, transactions=60)
+        writer.start()
+        writer.finish()
+        return rows(warehouse), booked(warehouse)
+
+    assert once() == once()
+
+
+def test_plans_repeat_by_seed_and_differ_by_writer(seed: int) -> None:
+    def plans(of: int, writer: int) -> list[Any]:
+        planner = Planner(of, writer, QUICK)
+        return [planner.plan() for _ in range(200)]
+
+    assert plans(seed, 0) == plans(seed, 0)
+    assert plans(seed, 0) != plans(seed, 1)
+    made = plans(seed, 0)
+    assert {step.verb for plan in made for step in plan.steps} == set(Verb)
+    assert any(plan.rolled_back for plan in made)
+    assert any(step.undone for plan in made for step in plan.steps)
+
+
+def test_the_rate_is_kept(recording: Surface, warehouse: Warehouse, seed: int) -> None:
+    """Two writers share one bucket: a thousand changes at 2,000 a second take the better part of half a second."""
+    running = Workload(warehouse.connect, writers=2, rate=2_000, seed=seed, mix=QUICK)
+    started = time.monotonic()
+    running.start()
+    until(lambda: running.failed or running.changes >= 1_000, 30, "1,000 changes")
+    took = time.monotonic() - started
+    running.stop()
+    assert took >= 0.35  # half a second less the bucket's burst and the last transactions, never less however fast
+
+
+class CutAtCommit:
+    """A connection that loses its line at a COMMIT: before it is carried out, or after it and before its answer."""
+
+    def __init__(self, warehouse: Warehouse, cut: Callable[[pg.Connection], bool]) -> None:
+        self._real = warehouse.connect()
+        self._dead = warehouse.connect()
+        self._dead.close()
+        self._cut = cut
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._real, name, value)
+
+    def commit(self) -> None:
+        if self._cut(self._real):
+            self._dead.cursor()  # raises the driver's own error for a lost line
+        self._real.commit()
+
+    def close(self) -> None:
+        """A client that lost its line cannot end its session: it lives on at the server, holding its locks."""
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["after the commit", "before the commit"])
+def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
+    recording: Surface, warehouse: Warehouse, seed: int, done: bool
+) -> None:
+    cuts: list[bool] = []
+    commits = [0]
+
+    def cut(real: pg.Connection) -> bool:
+        with real.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowExclusiveLock'")
+            writing = cursor.fetchall()[0][0] > 0
+        commits[0] += writing
+        if not writing or commits[0] % 5:
+            return False
+        if done:
+            real.commit()
+        cuts.append(True)
+        return True
+
+    mix = Mix(rows=ROWS, rollback=0.0, delay=0.0)
+    writer = Writer(lambda: CutAtCommit(warehouse, cut), seed, mix=mix, transactions=40)  # type: ignore[arg-type, return-value]
+    writer.start()
+    stats = writer.finish()
+    assert len(cuts) == 8
+    assert (stats.recovered, stats.lost) == ((8, 0) if done else (0, 8))
+    assert stats.reconnects == 8
+    assert recorded(recording, warehouse) == booked(warehouse)
+    connection = warehouse.connect()
+    assert sum(e.total for e in ledger_totals(connection).values()) == stats.events
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT tx) FROM ledger.events")
+        assert cursor.fetchall()[0][0] == stats.committed
+    connection.close()
+
+
+def test_writers_go_on_after_the_source_crashed_and_the_ledger_still_agrees(tmp_path: Path, seed: int) -> None:
+    server = postgres.start(tmp_path / "crash", "crash")
+    try:
+        warehouse = Warehouse.install(server, dns=2)
+        prepare(warehouse, seed)
+        surface = Surface(warehouse)
+        surface.start(TABLE)
+        surface.close()
+        running = Workload(warehouse.connect, writers=3, rate=0, seed=seed, mix=QUICK)
+        running.start()
+        for _ in range(2):
+            before = running.changes
+            until(lambda before=before: running.failed or running.changes > before + 300, 20, "changes")
+            server.restart("immediate")
+        before = running.changes
+        until(lambda: running.failed or running.changes > before + 300, 20, "changes after the crash")
+        stats = running.stop()
+        assert all(one.reconnects >= 2 for one in stats)
+        surface = Surface(warehouse)
+        assert recorded(surface, warehouse) == booked(warehouse)
+        surface.close()
+        connection = warehouse.connect()
+        assert sum(e.total for e in ledger_totals(connection).values()) == sum(one.events for one in stats)
+        connection.close()
+    finally:
+        postgres.discard(tmp_path / "crash")
+
+
+def test_an_error_of_the_statement_itself_ends_the_writer_and_is_raised(warehouse: Warehouse, seed: int) -> None:
+    prepare(warehouse, seed)
+    connection = warehouse.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE ledger.events")
+    connection.close()
+    writer = Writer(warehouse.connect, seed, mix=QUICK, transactions=5)
+    writer.start()
+    with pytest.raises(pg.DriverError, match=r"ledger\.events"):
+        writer.finish()
+
+
+def test_markers_are_timed_from_commit_to_the_first_read_that_sees_them(
+    recording: Surface, warehouse: Warehouse
+) -> None:
+    marker = Marker(warehouse.connect, rate=200, limit=60)
+    reader = MarkerReader(warehouse.connect, TABLE, marker, every_s=0.001)
+    marker.start()
+    reader.start()
+    until(lambda: marker.error or reader.error or marker.latency().seen == 60, 20, "60 markers seen")
+    reader.stop()
+    for thread in (marker, reader):
+        thread.finish()
+    latency = marker.latency()
+    assert (latency.seen, latency.waiting) == (60, 0)
+    assert latency.p50 is not None
+    assert latency.p99 is not None
+    assert 0 <= latency.p50 <= latency.p99 < 5_000
+    assert recorded(recording, warehouse) == booked(warehouse)
+    connection = warehouse.connect()
+    assert ledger.last_tx(connection, "markers") == 60
+    connection.close()
