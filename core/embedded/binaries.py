@@ -99,8 +99,8 @@ def _version(folder: Path) -> int:
 def major_version(banner: str) -> int:
     """The major version in a program's `--version` line, 0 where there is none.
 
-    >>> major_version("initdb (PostgreSQL) 18.6"), major_version("initdb (PostgreSQL) 15.18 (Debian)"), major_version("")
-    (18, 15, 0)
+    >>> major_version("initdb (PostgreSQL) 15.18 (Debian)"), major_version("")
+    (15, 0)
     """
     found = re.search(r"\(PostgreSQL\) (\d+)", banner)
     return int(found.group(1)) if found else 0

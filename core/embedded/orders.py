@@ -39,7 +39,8 @@ SELECT i %% {custs} + 1, i,
        (ARRAY['new', 'paid', 'sent', 'returned'])[1 + h %% 4], (h %% 10000000) / 100.0,
        CASE h %% 16 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'NULL' WHEN 3 THEN E'tab\\there\\nand a line\\\\N'
                    WHEN 4 THEN 'Gr\u00fc\u00dfe \u4f60\u597d \U0001f680' ELSE 'note ' || h END,
-       timestamptz '2026-01-01 00:00:00+00' + i * interval '1 second' + (h %% 1000000) * interval '1 microsecond',
+       timestamptz '2026-01-01 00:00:00+00' + i %% 20000000 * interval '1 second'
+           + h %% 1000000 * interval '1 microsecond',
        CASE h %% 5 WHEN 0 THEN NULL ELSE h %% 2 = 0 END,
        CASE h %% 8 WHEN 0 THEN NULL ELSE jsonb_build_object('n', h, 'tags', jsonb_build_array('a', h %% 7)) END
   FROM (SELECT i, hashint8extended(i, %(seed)s) & 4611686018427387903 AS h

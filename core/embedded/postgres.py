@@ -90,7 +90,7 @@ class Server:
         return self.pid != 0
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and wait until its process is gone; harder after a minute. Nothing to do if it is not running.
+        """Stop the server and wait until its process is gone, harder after a minute; fine if it does not run.
 
         `fast` ends sessions, `smart` waits for them, `immediate` is a crash: the next start recovers.
         Raises Unreachable when the process does not go.
@@ -228,7 +228,8 @@ def _initdb(binaries: Binaries, mode: Mode, place: Path, password: str) -> None:
             placement.remove(data_dir)
     finally:
         password_file.unlink()
-    raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=f"binaries: {binaries.folder}, mode {mode.value}")
+    hint = f"binaries: {binaries.folder}, mode {mode.value}"
+    raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=hint)
 
 
 def _locales(version: int) -> list[list[str]]:

@@ -57,7 +57,8 @@ class Switches:
             name, _, value = (word.strip() for word in part.partition("="))
             if name not in all_values() or value.lower() not in _ON + _OFF:
                 known = ", ".join(all_values())
-                raise ConfigError(f"not a switch of the stand-in: {part!r}", hint=f"NAME=on or off, NAME one of {known}")
+                hint = f"NAME=on or off, NAME one of {known}"
+                raise ConfigError(f"not a switch of the stand-in: {part!r}", hint=hint)
             values[name] = value.lower() in _ON
         return cls(**values)
 

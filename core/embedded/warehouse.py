@@ -104,7 +104,8 @@ class Warehouse:
 
     def nodes(self) -> list[tuple[str, int]]:
         """(name, id) of every data node, in the stand-in's own order."""
-        return [(str(name), int(node)) for name, node in self._rows("SELECT node_name, node_id FROM dws.node ORDER BY ord")]
+        rows = self._rows("SELECT node_name, node_id FROM dws.node ORDER BY ord")
+        return [(str(name), int(node)) for name, node in rows]
 
     def create_table(
         self,

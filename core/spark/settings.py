@@ -57,6 +57,7 @@ def spark_settings(
         "spark.task.maxFailures": "1",
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
+        "spark.python.daemon.module": "core.spark.daemon",
     }
     if is_local(options.master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"

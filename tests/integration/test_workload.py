@@ -214,6 +214,12 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     connection.close()
 
 
+def more_changes(running: Workload) -> None:
+    """Wait until the writers have changed 300 more rows."""
+    enough = running.changes + 300
+    until(lambda: running.failed or running.changes > enough, 20, "300 more changes")
+
+
 def test_writers_go_on_after_the_source_crashed_and_the_ledger_still_agrees(tmp_path: Path, seed: int) -> None:
     server = postgres.start(tmp_path / "crash", "crash")
     try:
@@ -225,11 +231,9 @@ def test_writers_go_on_after_the_source_crashed_and_the_ledger_still_agrees(tmp_
         running = Workload(warehouse.connect, writers=3, rate=0, seed=seed, mix=QUICK)
         running.start()
         for _ in range(2):
-            before = running.changes
-            until(lambda before=before: running.failed or running.changes > before + 300, 20, "changes")
+            more_changes(running)
             server.restart("immediate")
-        before = running.changes
-        until(lambda: running.failed or running.changes > before + 300, 20, "changes after the crash")
+        more_changes(running)
         stats = running.stop()
         assert all(one.reconnects >= 2 for one in stats)
         surface = Surface(warehouse)

@@ -72,7 +72,7 @@ def test_spark_starts_without_an_installed_java_from_the_wheel(
 
 
 def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
-    tmp_path: Path, spark_cache: Path
+    tmp_path: Path, spark_cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for archive in (spark_cache / "slotkeeper" / "spark").glob("*.jsa"):
         archive.chmod(0o600)
@@ -92,4 +92,8 @@ def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
     runner.close()
     again = open_runner(SparkOptions(master="local[2]"), "again", tmp_path)
     assert again.submit(f"{WORK}.echoed", 4, "echo").result(SECONDS) == 4
+    jvm = psutil.Process(context_of(again).jvm_pid)
+    jvm.suspend()
     again.close()
+    assert not jvm.is_running(), "a JVM that hangs is killed"
+    assert capfd.readouterr() == ("", "")

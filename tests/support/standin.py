@@ -62,9 +62,7 @@ class Surface:
         return self.rows(statement, parameters)[0][0]
 
     def look(self, table: str, slot: str, checkpoint: bool = False, node: int = 0) -> dict[str, Point]:
-        answer = self.rows(
-            "SELECT * FROM pgxc_get_binlog_sync_point(%s, %s, %s, %s)", (table, slot, checkpoint, node)
-        )
+        answer = self.rows("SELECT * FROM pgxc_get_binlog_sync_point(%s, %s, %s, %s)", (table, slot, checkpoint, node))
         return {row[0]: Point(*row[1:]) for row in answer}
 
     def start(self, table: str, slot: str = "slot1") -> dict[str, Point]:

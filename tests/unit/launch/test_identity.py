@@ -30,12 +30,23 @@ def marked() -> Iterator[subprocess.Popen[bytes]]:
     yield from _started({MARK: "r1"})
 
 
-def _started(more: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(SLEEP, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, **more}) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        yield child
-        child.kill()
+@pytest.fixture
+def companion() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the session of this test."""
+    yield from _started({}, new_session=False)
+
+
+def _started(
+    more: dict[str, str], command: list[str] = SLEEP, new_session: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, **more}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=new_session, env=environment) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            yield child
+        finally:
+            child.kill()
 
 
 def test_a_process_is_recognised_and_dead_once_it_has_ended(sleeper: subprocess.Popen[bytes]) -> None:
@@ -72,14 +83,10 @@ def test_another_machine_or_container_cannot_be_seen_from_here(sleeper: subproce
     assert not processes.elsewhere(None)
 
 
-def test_what_does_not_lead_its_session_owns_nothing_of_it_but_itself() -> None:
-    with subprocess.Popen(SLEEP, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        seen = processes.of(child.pid)
-        assert seen.session_id == os.getsid(0)
-        assert processes.members(seen) == [child.pid]
-        child.kill()
+def test_what_does_not_lead_its_session_owns_nothing_of_it_but_itself(companion: subprocess.Popen[bytes]) -> None:
+    seen = processes.of(companion.pid)
+    assert seen.session_id == os.getsid(0)
+    assert processes.members(seen) == [companion.pid]
 
 
 def test_members_of_a_session_whose_leader_died_count_only_with_their_runs_mark(
@@ -98,11 +105,7 @@ def test_session_members_are_the_living_processes_of_that_session(sleeper: subpr
 
 def test_end_asks_before_it_kills() -> None:
     code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(12)); print(1, flush=True)"
-    with subprocess.Popen(
-        [sys.executable, "-c", f"{code}; time.sleep(600)"], stdout=subprocess.PIPE, start_new_session=True
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
+    for child in _started({}, [sys.executable, "-c", f"{code}; time.sleep(600)"]):
         assert processes.end(processes.of(child.pid), 5.0)
         assert child.wait(5) == 12
 

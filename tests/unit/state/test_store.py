@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -124,39 +124,32 @@ def test_events_errors_and_runs_keep_the_newest_only(store: Store, monkeypatch: 
 def test_no_update_is_lost_between_many_writers_that_open_the_store_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "busy"
 
-    def write() -> None:
+    def write(_: int) -> None:
         with Store.open(folder) as mine:
             mine.register_job("orders", "c")
             for _ in range(20):
                 mine.record_error("orders", "sink", "X", "same")
                 mine.record_event("orders", "tick")
+                mine.apply("orders", JobEvent.STOPPED)
 
-    writers = [threading.Thread(target=write) for _ in range(6)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
     with Store.open(folder) as store:
         assert store.errors("orders")[0].count == 120
         assert len(store.events("orders", 1_000)) == 120
 
 
 def test_of_two_starts_at_once_exactly_one_goes_through(store: Store) -> None:
-    done: list[str] = []
-
-    def begin(run: str) -> None:
+    def begin(run: str) -> str | None:
         with Store.open(store.folder.path) as mine:
             try:
                 mine.begin_run("orders", run)
-                done.append(run)
             except Refused:
-                pass
+                return None
+            return run
 
-    starters = [threading.Thread(target=begin, args=(f"r{n}",)) for n in range(5)]
-    for starter in starters:
-        starter.start()
-    for starter in starters:
-        starter.join(60)
+    with ThreadPoolExecutor(5) as pool:
+        done = [run for run in pool.map(begin, [f"r{n}" for n in range(5)]) if run is not None]
     assert [run.run for run in store.runs("orders")] == done
     assert len(done) == 1
 

@@ -51,7 +51,8 @@ class MemoryTable:
         return [(str(key),) for key in self._in(bounds)[rows::rows]]
 
     def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        found = [((str(key),), self._hash(key)) for key in self._in(bounds)][:limit]
+        keys: list[Key] = [(str(key),) for key in self._in(bounds)[:limit]]
+        found = [(key, self._hash(int(key[0]))) for key in keys]
         self.read += len(found)
         self.most_rows = max(self.most_rows, len(found))
         return found

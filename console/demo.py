@@ -1,0 +1,363 @@
+"""The demo: an embedded warehouse (a stand-in for a DWS) and a sink server, one real job, writers, and the verdict.
+
+The job is started through the same supervisor that users get. Next door: `console.commands.demo` is the command and
+shows what is told here; `core.embedded` has servers, stand-in and workload; `core.verify` compares at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.clock import SystemClock
+from core.config.load import load
+from core.config.model import Loaded
+from core.domain.job import JobState
+from core.drivers import pg
+from core.embedded import ledger, postgres, workload
+from core.embedded.markers import Latency, Marker, MarkerReader
+from core.embedded.orders import TABLE
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
+from core.embedded.workload import Workload
+from core.errors import Refused, SlotkeeperError, Unreachable
+from core.launch import control
+from core.launch.control import Patience
+from core.launch.view import JobView, observe
+from core.state.sqlite import Store
+from core.verify.compare import compare
+from core.verify.pg import open_pair
+from core.verify.reader import Comparison
+
+JOB = "orders_rt"
+TARGET = "mart.orders"
+SINK_DATABASE = "mart"
+SINK_USER = "mart"
+WRITERS = 4
+CATCH_UP_SECONDS = 120.0
+
+_CONFIG = """\
+# Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
+[sources.dws1]
+dialect = "dws"
+host = "{source.host}"
+port = {source.port}
+database = "{source.database}"
+user = "{source.user}"
+password_file = "{source.password.ref}"
+sslmode = "disable"
+environment = "DEMO"
+
+[sinks.mart]
+kind = "postgres"
+host = "{sink.host}"
+port = {sink.port}
+database = "{sink.database}"
+user = "{sink.user}"
+password_file = "{sink.password.ref}"
+sslmode = "disable"
+
+[jobs.{job}]
+source = "dws1"
+sink = "mart"
+start = "initial"
+
+[[jobs.{job}.channels]]
+from = "{table}"
+into = "{target}"
+create_target = true
+
+[jobs.{job}.binlog]
+binlog = true
+binlog_slot_name = "{job}"
+binlog_sleep_time = "50ms"
+binlog_max_sleep_time = "500ms"
+
+[jobs.{job}.sink_options]
+auto_flush_batch_size = 10000
+
+[state]
+dir = "{state}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write."""
+
+    rows: int = 120_000
+    dns: int = 4
+    rate: float = 400.0
+    seconds: float = 60.0
+    seed: int = 1
+
+
+@dataclass
+class Figures:
+    """What was measured on the way, for the result."""
+
+    snapshot_seconds: float = 0.0
+    writing_seconds: float = 0.0
+    spark: dict[str, object] = field(default_factory=dict)
+
+
+class Demo:
+    """One demo; `close` ends everything that it started, in whatever state it is."""
+
+    def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
+        self.options = options
+        self.figures = Figures()
+        self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-demo-"))
+        self._say = say
+        self._clock = SystemClock()
+        self._servers: list[Server] = []
+        self._threads: list[Marker | MarkerReader] = []
+        self._writers: Workload | None = None
+        self._janitor: _Janitor | None = None
+        self.marker: Marker | None = None
+        self.warehouse: Warehouse | None = None
+        self.sink: Server | None = None
+        self.loaded: Loaded | None = None
+        self.store: Store | None = None
+
+    # -- setting up --------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Start both servers, make and load the table, write the configuration."""
+        self._say("starting two PostgreSQL servers (the warehouse stand-in and the sink)")
+        with ThreadPoolExecutor(2) as pool:
+            starting = [
+                pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
+                for name in ("warehouse", "sink")
+            ]
+            for one in starting:
+                self._servers.append(one.result())
+        source, self.sink = self._servers
+        self.warehouse = Warehouse.install(source, self.options.dns)
+        workload.create(self.warehouse)
+        sink_password = self._make_sink(self.sink)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
+        connection = self.warehouse.connect()
+        workload.load(connection, self.options.rows, self.options.seed)
+        connection.close()
+        text = _CONFIG.format(
+            source=self.warehouse.endpoint(),
+            sink=self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password),
+            job=JOB,
+            table=TABLE,
+            target=TARGET,
+            state=self.folder / "state",
+        )
+        self.config.write_text(text, encoding="utf-8")
+        self.loaded = load(self.config, dict(os.environ))
+        self.store = Store.open(self.loaded.state_dir)
+
+    @property
+    def config(self) -> Path:
+        """The configuration that the demo wrote."""
+        return self.folder / "config.toml"
+
+    def _make_sink(self, server: Server) -> Path:
+        file = self.folder / f"{SINK_USER}.password"
+        password = postgres.write_password(file)
+        connection = server.connect("postgres")
+        try:
+            with connection.cursor() as cursor:
+                name = pg.sql.Identifier(SINK_USER)
+                cursor.execute(pg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, pg.sql.Literal(password)))
+                cursor.execute(f"CREATE DATABASE {SINK_DATABASE} OWNER {SINK_USER}")
+        finally:
+            connection.close()
+        connection = server.connect(SINK_DATABASE)
+        with connection.cursor() as cursor:
+            cursor.execute(f"GRANT CREATE ON SCHEMA public TO {SINK_USER}")
+        connection.close()
+        return file
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def start_job(self) -> None:
+        """Start the job through its supervisor and wait until recording has begun."""
+        assert self.store is not None
+        self._say("starting the job: supervisor, Spark driver, JVM")
+        began = self._clock.monotonic()
+        control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
+        self.figures.spark["start_s"] = round(self._clock.monotonic() - began, 1)
+        self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
+
+    def start_writers(self) -> None:
+        """Start the writers and the markers; every one of their changes is in the ledger."""
+        warehouse, sink = self._known()
+        self._writers = Workload(
+            lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed
+        )
+        self._writers.start()
+        self.marker = Marker(lambda: warehouse.connect(autocommit=False))
+        reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, self.marker)
+        self._threads = [self.marker, reader]
+        for thread in self._threads:
+            thread.start()
+        self._janitor = _Janitor(warehouse)
+        self._janitor.start()
+
+    def stop_writers(self) -> None:
+        """Stop changing the source; raises what ended a writer before its time."""
+        if self._writers is not None:
+            self._writers.stop()
+            self._writers = None
+        if self._threads and self.marker is not None:
+            self.marker.stop()
+            self.marker.finish()
+
+    def view(self) -> JobView:
+        """A look at the job."""
+        assert self.store is not None
+        return observe(self.store, JOB)
+
+    def written(self) -> int:
+        """Rows changed at the source so far."""
+        return self._writers.changes if self._writers is not None else 0
+
+    def latency(self) -> Latency | None:
+        """What the markers say so far."""
+        return self.marker.latency() if self.marker is not None else None
+
+    def caught_up(self) -> bool:
+        """Whether every lane has read as many events as the ledger holds, and the copy is done."""
+        return self.view().state is JobState.RUNNING and self.applied() == self.ledger()
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait for a condition; raises what the job failed with, or Unreachable at the limit."""
+        end = self._clock.monotonic() + seconds
+        pause = threading.Event()
+        while not condition():
+            view = self.view()
+            if view.state in (JobState.FAILED, JobState.STOPPED):
+                raise Refused(f"the job is {view.state.value}: {view.reason}", view.safe or f"log: {self.log_file()}")
+            if self._clock.monotonic() > end:
+                raise Unreachable(f"not within {seconds:.0f} s: {what}", f"log: {self.log_file()}")
+            pause.wait(0.1)
+
+    def log_file(self) -> Path:
+        """Where the job's driver logs."""
+        assert self.store is not None
+        return self.store.folder.log(JOB)
+
+    # -- accounts ----------------------------------------------------------------------------------------------------
+
+    def ledger(self) -> dict[str, int]:
+        """Events per DN by the generator's own account."""
+        warehouse, _ = self._known()
+        connection = warehouse.connect(autocommit=False)
+        try:
+            totals = ledger.ledger_totals(connection)
+        finally:
+            connection.close()
+        return {name: totals[name].total if name in totals else 0 for name, _ in warehouse.nodes()}
+
+    def ledger_kinds(self) -> dict[str, int]:
+        """Rows changed by kind."""
+        warehouse, _ = self._known()
+        connection = warehouse.connect(autocommit=False)
+        try:
+            all_ = sum(ledger.ledger_totals(connection).values(), ledger.Events())
+        finally:
+            connection.close()
+        return {
+            "insert": all_.inserted,
+            "update": all_.updated,
+            "delete": all_.deleted,
+            "key_change": all_.key_changed,
+        }
+
+    def applied(self) -> dict[str, int]:
+        """Events per DN by the sink's progress rows."""
+        rows = self._at_sink("SELECT shard, changes FROM slotkeeper_progress")
+        return {str(shard): int(changes) for shard, changes in rows}
+
+    def verify(self) -> Comparison:
+        """Compare the two tables row by row."""
+        warehouse, sink = self._known()
+        source, target = warehouse.connect(autocommit=False), sink.connect(SINK_DATABASE, autocommit=False)
+        try:
+            return compare(*open_pair(source, TABLE, target, TARGET))
+        finally:
+            source.close()
+            target.close()
+
+    def _recording(self) -> int:
+        try:
+            return len(self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered_live > 0"))
+        except pg.DriverError:
+            return 0  # the job has not made its tables yet
+
+    def _at_sink(self, statement: str) -> list[tuple[object, ...]]:
+        _, sink = self._known()
+        connection = sink.connect(SINK_DATABASE)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchall()
+        finally:
+            connection.close()
+
+    def _known(self) -> tuple[Warehouse, Server]:
+        assert self.warehouse is not None and self.sink is not None
+        return self.warehouse, self.sink
+
+    # -- ending ------------------------------------------------------------------------------------------------------
+
+    def detach(self) -> None:
+        """Stop writing and leave servers and job running (`--keep`)."""
+        self._quiet_threads()
+        if self.store is not None:
+            self.store.close()
+
+    def close(self) -> None:
+        """End writers, job, servers and files; never raises for what is gone already."""
+        self._quiet_threads()
+        if self.store is not None:
+            try:
+                if self.store.job(JOB) is not None:
+                    control.stop(self.store, JOB, Patience(seconds=30))
+            except SlotkeeperError as error:
+                self._say(f"stopping the job: {error}")
+            self.store.close()
+        for server in self._servers:
+            postgres.discard(server.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _quiet_threads(self) -> None:
+        if self._janitor is not None:
+            self._janitor.stop()
+        for thread in self._threads:
+            thread.stop()
+        if self._writers is not None:
+            for writer in self._writers.writers:
+                writer.stop()
+
+
+class _Janitor(threading.Thread):
+    """Purges what every slot has passed, as a DWS does by itself."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        super().__init__(name="janitor", daemon=True)
+        self._warehouse = warehouse
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        while not self._stop_asked.wait(5.0):
+            try:
+                self._warehouse.purge()
+            except pg.DriverError:
+                continue  # the server is restarting: the next round purges
+
+    def stop(self) -> None:
+        """No more; safe twice."""
+        self._stop_asked.set()

@@ -1,0 +1,166 @@
+"""Embedded servers: start, restart, crash, stop, attach; and the ways of not being root. Next door: core/embedded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.embedded import placement, postgres
+from core.embedded.binaries import BIN_VARIABLE, find_binaries
+from core.embedded.unprivileged import Mode, choose_mode
+from core.embedded.warehouse import Warehouse
+from core.errors import ConfigError
+from tests.support.standin import Surface, run
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose name is too long for a socket; the server in it is gone after the test."""
+    place = tmp_path / ("long" * 30) / "server"
+    yield place
+    postgres.discard(place)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def family(pid: int) -> list[int]:
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+
+
+def ask(server: postgres.Server, statement: str) -> list[tuple[object, ...]]:
+    connection = server.connect("postgres")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+    finally:
+        connection.close()
+
+
+def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:
+    server = postgres.start(folder, "one", {"work_mem": "7MB"})
+    assert ask(server, "SELECT current_setting('work_mem'), current_setting('fsync')") == [("7MB", "on")]
+    ask(server, "CREATE TABLE kept AS SELECT 1 AS a")
+    before = server.pid
+    server.restart("immediate")
+    assert server.running() and server.pid != before and not alive(before)
+    assert ask(server, "SELECT a FROM kept") == [(1,)]
+
+
+def test_stop_leaves_no_process_and_start_goes_on(folder: Path) -> None:
+    server = postgres.start(folder, "one")
+    assert postgres.start(folder, "one") == server, "one that runs is not started twice"
+    assert postgres.attach(folder) == server
+    pids = family(server.pid)
+    assert len(pids) > 3
+    server.stop()
+    assert not server.running() and not [pid for pid in pids if alive(pid)] and postgres.attach(folder) is None
+    server.stop()
+    assert postgres.start(folder, "one").port == server.port
+
+
+def test_passwords_are_asked_for_and_private(folder: Path) -> None:
+    server = postgres.start(folder, "one")
+    assert stat.S_IMODE(server.password_file.stat().st_mode) == 0o600
+    with pytest.raises(pg.DriverError, match="password authentication failed"):
+        pg.connect(Endpoint("x", server.host, server.port, "postgres", server.superuser), "wrong", "test")
+    listening = {at.laddr.ip for at in psutil.Process(server.pid).net_connections("inet") if at.status == "LISTEN"}
+    assert listening == {"127.0.0.1"}
+    assert not psutil.Process(server.pid).net_connections("unix")
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder of our own that everybody may enter; pytest's is closed to other users."""
+    place = Path(tempfile.mkdtemp(prefix="slotkeeper-test-"))
+    place.chmod(0o755)
+    if not placement.everybody_may_enter(place):
+        place.rmdir()
+        pytest.skip("the system's temporary folder is closed to other users")
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root has to drop rights")
+def test_as_root_with_binaries_that_nobody_can_reach(
+    opened: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = find_binaries().folder.parents[1]
+    libraries = package.with_name(package.name + ".libs")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copytree(package / "pginstall", closed / package.name / "pginstall", symlinks=True)
+    shutil.copytree(libraries, closed / libraries.name)
+    monkeypatch.setenv(BIN_VARIABLE, str(closed / package.name / "pginstall" / "bin"))
+    server = postgres.start(folder, "one", mode=Mode.SETUID)
+    assert psutil.Process(server.pid).uids().real != 0
+    assert server.data_dir.is_relative_to(opened)
+    assert Path(psutil.Process(server.pid).exe()).is_relative_to(opened), "a copy runs"
+    server.restart("immediate")
+    assert ask(server, "SELECT 1") == [(1,)]
+    postgres.discard(folder)
+    assert not server.data_dir.exists() and not server.running()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root has to drop rights")
+def test_as_root_in_a_user_namespace(folder: Path) -> None:
+    if choose_mode() is not Mode.USERNS:
+        pytest.skip("user namespaces are not allowed here")
+    folder.mkdir(parents=True, mode=0o700)
+    server = postgres.start(folder, "one", mode=Mode.USERNS)
+    inside = Path(f"/proc/{server.pid}/uid_map").read_text(encoding="ascii").split()
+    assert inside[0] != "0" and inside[1:] == ["0", "1"]
+    assert server.data_dir.stat().st_uid == 0, "files stay root's"
+
+
+def test_no_binaries_is_a_configuration_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BIN_VARIABLE, str(tmp_path))
+    with pytest.raises(ConfigError, match="no PostgreSQL") as caught:
+        postgres.start(tmp_path / "server", "one")
+    assert BIN_VARIABLE in caught.value.hint
+    assert not (tmp_path / "server").exists()
+
+
+def test_a_pid_that_is_another_program_is_not_the_server(folder: Path) -> None:
+    server = postgres.start(folder, "one")
+    server.stop()
+    (server.data_dir / "postmaster.pid").write_text(f"{os.getpid()}\n", encoding="utf-8")
+    assert not server.running()
+    server.stop()
+    (server.data_dir / "postmaster.pid").unlink()
+
+
+def test_the_standin_runs_on_the_systems_binaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = sorted(Path(Path.cwd().anchor).glob("usr/lib/postgresql/1[5-9]/bin"))
+    if not system:
+        pytest.skip("no PostgreSQL of the system")
+    monkeypatch.setenv(BIN_VARIABLE, str(system[0]))
+    server = postgres.start(folder, "old")
+    warehouse = Warehouse.install(server, dns=2)
+    warehouse.create_table("ods.t", "a int, b text", ["a"])
+    surface = Surface(warehouse)
+    surface.start("ods.t")
+    run(warehouse, "INSERT INTO ods.t VALUES (1, 'x')", "UPDATE ods.t SET b = 'y'", "ALTER TABLE ods.t RENAME b TO c")
+    assert [row[2] for row in surface.changes("ods.t")] == ["I", "B", "U"]
+    run(warehouse, "TRUNCATE ods.t")
+    assert surface.changes("ods.t") == []
+    surface.close()
+    with pytest.raises(ConfigError, match="already"):
+        Warehouse.install(server)
