@@ -279,7 +279,7 @@ class Demo:
     def applied(self) -> dict[str, int]:
         """Events per DN by the sink's progress rows."""
         rows = self._at_sink("SELECT shard, changes FROM slotkeeper_progress")
-        return {str(shard): int(changes) for shard, changes in rows}
+        return {str(shard): int(str(changes)) for shard, changes in rows}
 
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""

@@ -94,6 +94,12 @@ class SlotAdmin(Protocol):
     def pinned(self) -> AbstractContextManager[None]:
         """Hold one open session for the block: a lost one is not opened again inside it."""
 
+    cleared_for: int
+    """The sink connection (its `generation`) up to which other registrars of the lane are known to be gone."""
+
+    def end_rivals(self) -> bool:
+        """End other sessions that register the same lane; False where it is not certain."""
+
     def end_sessions(self, pattern: str, own: str) -> bool:
         """End our own sessions of earlier epochs; False where it cannot be known that they are gone."""
 

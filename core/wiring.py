@@ -48,7 +48,7 @@ def session_name(job: str, part: str) -> str:
     >>> session_name("orders_rt", "7")
     'slotkeeper/orders_rt/7'
     """
-    short = job if len(job) <= 28 else f"{job[:19]}-{hashlib.sha256(job.encode()).hexdigest()[:8]}"
+    short = job if len(job) <= 24 else f"{job[:15]}-{hashlib.sha256(job.encode()).hexdigest()[:8]}"
     return f"slotkeeper/{short}/{part}"
 
 

@@ -1,4 +1,4 @@
-"""What every test sees: the fixtures of `tests.support`, and a seed that is printed, so that a failure can be repeated."""
+"""What every test sees: the fixtures of `tests.support`, and a printed seed, so that a failure can be repeated."""
 
 from __future__ import annotations
 

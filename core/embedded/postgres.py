@@ -24,7 +24,7 @@ from typing import Literal
 from core.domain.endpoint import Endpoint, SecretRef
 from core.drivers import pg
 from core.embedded import placement
-from core.embedded.binaries import Binaries, find_binaries, major_version
+from core.embedded.binaries import Binaries, find_binaries
 from core.embedded.unprivileged import Mode, choose_mode, nobody, wrapped
 from core.errors import ConfigError, Unreachable
 
@@ -337,8 +337,3 @@ def _write_card(folder: Path, card: _Card) -> None:
     fresh = folder / "server.json.new"
     fresh.write_text(json.dumps(asdict(card)), encoding="utf-8")
     fresh.replace(folder / "server.json")
-
-
-def version_of(server: Server) -> int:
-    """The major version that `server` runs."""
-    return major_version(f"(PostgreSQL) {_read_card(server.folder).version}")

@@ -231,7 +231,7 @@ class Attendant:
             lane = replace(lane, expected=widened(lane.expected, settled.wanted))
         self.lanes[lane.key.shard] = lane
         self._lane_failed(lane, settled.error)
-        if sent and self._failure is None:
+        if sent and not settled.certain and self._failure is None:
             self._wait_out(self.lanes[lane.key.shard])
 
     def _wait_out(self, lane: Lane) -> None:

@@ -7,6 +7,7 @@ Runs on a worker; it never raises: each lane's failure is in its outcome. Next d
 from __future__ import annotations
 
 import resource
+import threading
 from dataclasses import dataclass, replace
 
 from core.clock import Clock
@@ -16,9 +17,14 @@ from core.domain.slot import Look
 from core.domain.watch import trouble
 from core.engine.plan import ErrorValues, LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.progress import explain_miss
-from core.engine.step import Probe, StepPlan, Stepper, nothing
+from core.engine.step import Probe, Stepper, StepPlan, nothing
 from core.errors import SlotkeeperError, TroubleName
 from core.ports import Source, StepSink
+
+LINGER = 0.3
+"""Seconds for which a stint stays with lanes that are all quiet."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
+"""Seconds between looks while it stays."""
 
 
 def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
@@ -29,6 +35,7 @@ def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
 def run(spec: StintSpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> StintOutcome:
     """Take the stint's lanes in turn; returns an outcome per lane."""
     deadline = clock.monotonic() + spec.seconds
+    lull = _Lull(clock)
     turns = [_Turn(spec, task, source, sink, clock, probe) for task in spec.lanes]
     live = list(turns)
     while live:
@@ -36,9 +43,32 @@ def run(spec: StintSpec, source: Source, sink: StepSink, clock: Clock, probe: Pr
             turn.take()
             if turn.failed:
                 live.remove(turn)
-        if clock.monotonic() >= deadline or all(turn.quiet for turn in live):
+        if clock.monotonic() >= deadline or lull.over(all(turn.quiet for turn in live)):
             break
     return StintOutcome(tuple(turn.outcome for turn in turns), peak_kib())
+
+
+class _Lull:
+    """Stays with quiet lanes for a moment: looking again costs milliseconds, another Spark task tens of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._pause = SHORTEST_PAUSE
+        self._never = threading.Event()
+
+    def over(self, quiet: bool) -> bool:
+        """Whether all lanes have been quiet for long enough; waits a little where they have not."""
+        if not quiet:
+            self._since, self._pause = None, SHORTEST_PAUSE
+            return False
+        now = self._clock.monotonic()
+        self._since = self._since if self._since is not None else now
+        if now - self._since >= LINGER:
+            return True
+        self._never.wait(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return False
 
 
 def peak_kib() -> int:

@@ -19,7 +19,7 @@ from core.engine.lanes import Lane
 from core.engine.progress import XminChoice, choose_xmin, explain_miss
 from core.engine.register import Registration, register
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, TroubleName
+from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
 from core.ports import Rows, SlotAdmin, Source
 
 
@@ -75,7 +75,7 @@ def _ask(source: Source, lane: Lane, look: Look) -> Seen:
 class Settled:
     """What settling a lane gave: its position, what is registered now, or that rows came in between.
 
-    `error` came after the position was moved, so both count.
+    `error` came after the position was moved, so both count; `certain` is False where a call may still be on its way.
     """
 
     position: Position
@@ -83,6 +83,7 @@ class Settled:
     waiting: bool = False
     error: SlotkeeperError | None = None
     wanted: int = 0
+    certain: bool = True
 
 
 def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
@@ -121,7 +122,8 @@ def register_at(
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
     except SlotkeeperError as error:
-        return Settled(position, error=error, wanted=position.point)
+        named = isinstance(error, Trouble | Superseded)
+        return Settled(position, error=error, wanted=position.point, certain=named or admin.end_rivals())
 
 
 def _moved(lane: Lane, look: Look) -> tuple[Position, XminChoice]:

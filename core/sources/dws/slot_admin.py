@@ -17,6 +17,9 @@ from core.sources.dws.source import DwsSource
 class DwsSlotAdmin(DwsSource):
     """A source session that may also register; implements `core.ports.SlotAdmin`."""
 
+    cleared_for = 1
+    """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
+
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         """Register one point on one DN.
 
@@ -44,6 +47,15 @@ class DwsSlotAdmin(DwsSource):
             return self._all_gone(names)
         except SlotkeeperError:
             return False
+
+    def end_rivals(self) -> bool:
+        """End other sessions that register the same lane, of any epoch; False where it is not certain.
+
+        They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
+        """
+        parts = self.session.application_name.replace("_", r"\_").split("/")
+        parts[2] = "%"
+        return self.end_sessions("/".join(parts), "")
 
     def _all_gone(self, names: dict[str, str]) -> bool:
         # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
