@@ -192,19 +192,25 @@ class Demo:
         self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
     def start_writers(self) -> None:
-        """Start the writers and the markers; every one of their changes is in the ledger."""
-        warehouse, sink = self._known()
+        """Start the writers; every one of their changes is in the ledger."""
+        warehouse, _ = self._known()
         self._writers = Workload(
             lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed
         )
         self._writers.start()
+        self._janitor = _Janitor(warehouse)
+        self._janitor.start()
+
+    def start_markers(self) -> None:
+        """Start measuring latency, once the job is RUNNING: a change made during the copy waits for the copy."""
+        if self.marker is not None:
+            return
+        warehouse, sink = self._known()
         self.marker = Marker(lambda: warehouse.connect(autocommit=False))
         reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, self.marker)
         self._threads = [self.marker, reader]
         for thread in self._threads:
             thread.start()
-        self._janitor = _Janitor(warehouse)
-        self._janitor.start()
 
     def stop_writers(self) -> None:
         """Stop changing the source; raises what ended a writer before its time."""

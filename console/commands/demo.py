@@ -117,6 +117,8 @@ class _Clock:
             if view.state in (JobState.FAILED, JobState.STOPPED):
                 self._run.wait_for(lambda: False, 1, "the job to run")
             self._measure(view.state)
+            if view.state is JobState.RUNNING:
+                self._run.start_markers()
             if passed >= next_line:
                 diagnostics.note(self._line(passed))
                 next_line = passed + _EVERY

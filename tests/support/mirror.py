@@ -19,6 +19,8 @@ from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
 from core.drivers import pg
+from core.embedded import ledger
+from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.engine.job import JobEnd
 from core.engine.job import run as run_job
@@ -59,22 +61,49 @@ class Heard:
             self.retries.append(text)
 
 
-class Mirror:
-    """One job; `start` runs it in a thread, `stop` ends it by the wish, `wait_equal` waits until it has caught up."""
+class At:
+    """A probe that acts once: at the `nth` call of the point `point`; `done` is set once it has."""
 
-    def __init__(self, warehouse: Warehouse, table: str, target: str = "mart.orders") -> None:
+    def __init__(self, point: str, action: Callable[[], object], nth: int = 1) -> None:
+        self.point = point
+        self.done = threading.Event()
+        self._action = action
+        self._left = nth
+        self._lock = threading.Lock()
+
+    def __call__(self, point: str) -> None:
+        with self._lock:
+            self._left -= point == self.point
+            hit = point == self.point and self._left == 0
+        if hit:
+            try:
+                self._action()
+            finally:
+                self.done.set()
+
+
+class Mirror:
+    """One job; `start` runs it in a thread, `stop` ends it by the wish, `wait_equal` waits until it has caught up.
+
+    Its source is the table `table` of the stand-in; its sink a database of its own, in `sink_server` or beside it.
+    """
+
+    def __init__(
+        self, warehouse: Warehouse, table: str, target: str = "mart.orders", sink_server: Server | None = None
+    ) -> None:
         self.warehouse = warehouse
         self.table = table
+        self.sink_server = sink_server or warehouse.server
         number = next(_numbers)
         self.sink_database = f"sink_{number}"
-        connection = warehouse.server.connect("postgres")
+        connection = self.sink_server.connect("postgres")
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {self.sink_database}")
         connection.close()
         self.job = JobSpec(
             name=f"job_{number}",
             source=replace(warehouse.endpoint(), name="dws1"),
-            sink=replace(warehouse.server.endpoint(self.sink_database), name="mart"),
+            sink=replace(self.sink_server.endpoint(self.sink_database), name="mart"),
             slot=f"slot_{number}",
             channels=(ChannelSpec(table, target, create_target=True),),
             binlog=FAST,
@@ -86,7 +115,7 @@ class Mirror:
         self.error: BaseException | None = None
         self.end: JobEnd | None = None
         self.keepalive = 5.0
-        self.stint_seconds = 0.5
+        self.take_over = False
         self.until_caught_up = False
         self.runner = LocalRunner(4)
         self._thread: threading.Thread | None = None
@@ -113,6 +142,7 @@ class Mirror:
             probe=driver_probe,
             keepalive=self.keepalive,
             until_caught_up=self.until_caught_up,
+            take_over=self.take_over,
         )
         try:
             self.end = run_job(wired)
@@ -133,6 +163,11 @@ class Mirror:
         if self._thread is not None:
             self._thread.join(seconds)
             assert not self._thread.is_alive(), "the job did not end"
+
+    def pause(self, seconds: float = 30) -> None:
+        """Wish it to pause and wait until it says so."""
+        self.wish = Wish.PAUSE
+        until(lambda: self._alive() and self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
 
     def ended(self) -> bool:
         return self._thread is not None and not self._thread.is_alive()
@@ -170,7 +205,33 @@ class Mirror:
 
     def sink(self) -> pg.Connection:
         """A superuser session at the sink."""
-        return self.warehouse.server.connect(self.sink_database)
+        return self.sink_server.connect(self.sink_database)
+
+    def at_sink(self, *statements: str) -> None:
+        """Run statements at the sink, each in a transaction of its own, as the superuser."""
+        connection = self.sink()
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+        connection.close()
+
+    def booked(self) -> dict[str, int]:
+        """Events per DN that the workload's ledger holds: what the binlog must hold and the sink must have applied."""
+        connection = self.warehouse.connect()
+        try:
+            return {dn: events.total for dn, events in ledger.ledger_totals(connection).items()}
+        finally:
+            connection.close()
+
+    def wait_applied(self, booked: dict[str, int], seconds: float = 60) -> None:
+        """Wait until the progress rows count what the ledger booked, DN by DN, then compare the tables once."""
+
+        def applied() -> dict[str, int]:
+            return {dn: count for dn, count in self.changes().items() if count}
+
+        until(lambda: self._alive() and sum(applied().values()) >= sum(booked.values()), seconds, "all to be applied")
+        assert applied() == booked
+        assert self.difference() == (0, 0)
 
     def source(self, *statements: str) -> None:
         """Run statements at the source in one transaction, as the superuser."""
@@ -207,7 +268,8 @@ class Mirror:
             self._thread.join(30)
         wiring.probe = nothing
         wiring.close_idle(self.job)
-        drop_database(self.warehouse.server, self.sink_database)
+        if self.sink_server.running():
+            drop_database(self.sink_server, self.sink_database)
 
 
 MakeMirror = Callable[..., Mirror]
@@ -218,8 +280,10 @@ def make_mirror() -> Iterator[MakeMirror]:
     """Makes mirrors of tables; all are stopped and their sink databases dropped at the end."""
     made: list[Mirror] = []
 
-    def make(warehouse: Warehouse, table: str, target: str = "mart.orders") -> Mirror:
-        made.append(Mirror(warehouse, table, target))
+    def make(
+        warehouse: Warehouse, table: str, target: str = "mart.orders", sink_server: Server | None = None
+    ) -> Mirror:
+        made.append(Mirror(warehouse, table, target, sink_server))
         return made[-1]
 
     yield make

@@ -1,0 +1,198 @@
+"""Our side: a job of the product's engine, driven from this process, on Spark or on the local runner.
+
+Timed: the copy, from the event that it begins to the event that it is done; and the catch-up, from the start of the
+job to the moment at which the progress rows hold every event of the round.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.rig import TARGET, Rig
+from core import wiring
+from core.domain.job import JobEvent, Wish
+from core.domain.progress import LaneState
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
+from core.embedded.orders import TABLE
+from core.engine.job import run as run_job
+from core.engine.lanes import Lane
+from core.engine.plan import LaneOutcome, StintOutcome
+from core.engine.ports import Surroundings
+from core.engine.runner import LocalRunner, TaskRunner
+from core.ports import ChunkCounts
+
+LIMIT = 300.0
+POLL = 0.01
+
+
+@dataclass
+class Heard:
+    """When what was told; implements `core.engine.ports.Narrator`."""
+
+    at: dict[JobEvent, float] = field(default_factory=dict)
+    retries: list[str] = field(default_factory=list)
+
+    def event(self, event: JobEvent, reason: str = "") -> None:
+        self.at[event] = time.monotonic()
+
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
+        pass
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        pass
+
+    def retrying(self, text: str) -> None:
+        if text and not self.retries[-1:] == [text]:
+            self.retries.append(text)
+
+
+class Recorder:
+    """A task runner that keeps what the stints of another report; closing it does not close the other."""
+
+    def __init__(self, inner: TaskRunner) -> None:
+        self._inner = inner
+        self.lanes: list[LaneOutcome] = []
+        self.stint_seconds = 0.0
+
+    @property
+    def seats(self) -> int:
+        return self._inner.seats
+
+    @property
+    def tasks_started(self) -> int:
+        return self._inner.tasks_started
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        future = self._inner.submit(function_path, spec, group)
+        future.add_done_callback(partial(self._done, time.monotonic()))
+        return future
+
+    def cancel(self, group: str) -> None:
+        self._inner.cancel(group)
+
+    def close(self) -> None:
+        pass
+
+    def _done(self, began: float, future: Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        outcome = future.result()
+        if isinstance(outcome, StintOutcome):
+            self.stint_seconds += time.monotonic() - began
+            self.lanes.extend(outcome.lanes)
+
+
+def open_runner(kind: str, work: Path) -> tuple[TaskRunner, float]:
+    """The runner with its workers warm, and the seconds that this took (never part of a timing)."""
+    began = time.monotonic()
+    runner: TaskRunner
+    if kind == "local":
+        runner = LocalRunner(4)
+    else:
+        from core.spark.runner import open_runner as open_spark
+
+        runner = open_spark(SparkOptions(), "slotkeeper bench", work)
+    warm = [runner.submit("core.engine.runner.function_of", "core.wiring.run_stint", "warm") for _ in range(0)]
+    warm += [runner.submit("core.wiring.session_name", "warm", "warm") for _ in range(0)]
+    return runner, time.monotonic() - began
+
+
+class OurJob:
+    """One job over warehouse and a sink database; each `run` is one life of its driver."""
+
+    def __init__(self, rig: Rig, database: str, runner: TaskRunner) -> None:
+        self.rig = rig
+        self.database = database
+        self.recorder = Recorder(runner)
+        self.heard = Heard()
+        self.spec = job_of(rig, database)
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def copy(self) -> float:
+        """The first start: slot, copy, and the end when caught up; seconds of the copy alone."""
+        self._start()
+        self._join()
+        return self.heard.at[JobEvent.COPY_DONE] - self.heard.at[JobEvent.COPY_BEGAN]
+
+    def catch_up(self, expected: dict[str, int]) -> float:
+        """Start again with `expected` events per DN waiting; seconds until the progress rows hold them all."""
+        self.recorder = Recorder(self.recorder._inner)
+        connection = self.rig.sink.connect(self.database)
+        began = time.monotonic()
+        self._start()
+        with connection.cursor() as cursor:
+            while True:
+                cursor.execute("SELECT shard, changes FROM slotkeeper_progress")
+                if dict(cursor.fetchall()) == expected:
+                    break
+                self._alive(began)
+                time.sleep(POLL)
+        seconds = time.monotonic() - began
+        connection.close()
+        self._join()
+        return seconds
+
+    def drop(self) -> None:
+        """End what this process keeps open, and the slot, so that the warehouse can purge."""
+        wiring.close_idle(self.spec)
+        connection = self.rig.warehouse.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.spec.slot))
+        connection.close()
+        self.rig.warehouse.purge()
+
+    def _start(self) -> None:
+        self.heard, self._error = Heard(), None
+        self._thread = threading.Thread(target=self._run, daemon=True, name="driver")
+        self._thread.start()
+
+    def _run(self) -> None:
+        sessions = wiring.WiredSessions(self.spec, "bench")
+        surroundings = Surroundings(
+            job=self.spec,
+            sessions=sessions,
+            runner=self.recorder,
+            narrator=self.heard,
+            wish=lambda: Wish.RUN,
+            pause=lambda seconds: time.sleep(min(seconds, 0.2)),
+            until_caught_up=True,
+        )
+        try:
+            run_job(surroundings)
+        except BaseException as error:
+            self._error = error
+        finally:
+            sessions.close()
+
+    def _alive(self, began: float) -> None:
+        if self._error is not None:
+            raise self._error
+        if time.monotonic() - began > LIMIT:
+            raise TimeoutError(f"not caught up within {LIMIT:.0f} s: {self.heard.retries}")
+
+    def _join(self) -> None:
+        assert self._thread is not None
+        self._thread.join(LIMIT)
+        if self._error is not None:
+            raise self._error
+
+
+def job_of(rig: Rig, database: str) -> JobSpec:
+    """The job with the settings of `config.example.toml`, and the demo's shorter sleeps."""
+    return JobSpec(
+        name=f"bench_{database}",
+        source=replace(rig.warehouse.endpoint(), name="dws1"),
+        sink=replace(rig.sink.endpoint(database), name="mart"),
+        slot=f"bench_{database}",
+        channels=(ChannelSpec(TABLE, TARGET, create_target=True),),
+        binlog=BinlogOptions(binlog=True, binlog_sleep_time=50, binlog_max_sleep_time=500),
+        sink_options=SinkOptions(auto_flush_batch_size=10_000),
+        wait_ms=60_000,
+    )

@@ -1,0 +1,66 @@
+"""Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked.
+
+Next door: `target.py` makes and refuses targets, `progress.py` holds the progress rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.drivers import pg
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """Who answers: `clock` is its time in seconds since 1970; `temporary` is the right that staging needs."""
+
+    version: str
+    user: str
+    clock: float
+    superuser: bool
+    temporary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What we may do: in a schema (use, create), or with a table (change rows, truncate)."""
+
+    first: bool
+    second: bool
+
+
+class PostgresViewer:
+    """One session that only looks."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self.session = session
+
+    def server(self) -> ServerSeen:
+        """Who answers."""
+        version, user, clock, superuser, temporary = self._rows("server", {})[0]
+        return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary))
+
+    def schema(self, schema: str) -> Rights | None:
+        """(may use, may create in) a schema; None where it does not exist."""
+        return _rights(self._rows("schema", {"schema": schema}))
+
+    def table(self, table: str) -> Rights | None:
+        """(may read and change rows of, may truncate) a table; None where it does not exist."""
+        schema, _, name = table.rpartition(".")
+        return _rights(self._rows("table", {"schema": schema or "public", "name": name}))
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.session.transaction() as cursor:
+            cursor.execute(pg.sql.SQL(statements("core.sinks.postgres", "viewer.sql")[name]), parameters)
+            return cursor.fetchall()
+
+
+def _rights(rows: list[tuple[Any, ...]]) -> Rights | None:
+    return Rights(bool(rows[0][0]), bool(rows[0][1])) if rows else None

@@ -1,0 +1,20 @@
+-- What looking commands ask a PostgreSQL sink: catalogs only; nothing is made or locked.
+
+-- name: server
+-- Who answers, who we are there, its clock (seconds since 1970), and whether we may make temporary tables.
+SELECT current_setting('server_version'), current_user::text, extract(epoch FROM clock_timestamp())::float8,
+       (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user),
+       has_database_privilege(current_database(), 'TEMPORARY')
+
+-- name: schema
+-- Rights on a schema: may use, may create in it; no row where it does not exist.
+SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE')
+FROM pg_namespace n WHERE n.nspname = %(schema)s
+
+-- name: table
+-- Rights on a table by schema and name: all four that a mirror needs, and TRUNCATE; no row where it does not exist.
+SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+       AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'),
+       has_table_privilege(c.oid, 'TRUNCATE')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s

@@ -1,0 +1,168 @@
+"""Looks at a DWS for commands that show things: slots, unread rows, versions, rights. Nothing here creates a slot.
+
+The vendor's sync-point function makes a slot that it is asked about, so it is not called here.
+Next door: `source.py` reads changes, `slot_admin.py` registers; `viewer.sql` holds what only this file sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from core.drivers import pg
+from core.errors import SlotkeeperError
+from core.sources.dws.session import LOOK_LIMIT_MS, DwsSession
+from core.sqltext import statements
+
+COUNT_LIMIT_MS = 30_000
+"""Counting unread rows reads the binlog itself."""
+
+_NO_FUNCTION = frozenset({"42883", "0A000"})
+"""The function is not there, or is there and does not serve this kind of table."""
+
+_NO_RELATION = "42P01"
+
+NEEDED = (
+    "pgxc_get_binlog_sync_point",
+    "pgxc_get_binlog_changes",
+    "pgxc_register_binlog_sync_point",
+    "pgxc_get_binlog_cursor_by_syncpoint",
+)
+"""Without one of these no job runs; kernel 9.1.0.200 or newer has them."""
+
+USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
+"""Without these slots cannot be listed, measured or dropped; kernel 9.1.0.223 or newer has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointSeen:
+    """One row of `pgxc_get_binlog_slots`."""
+
+    shard: str
+    slot: str
+    checkpoint: bool
+    point: int | None
+    registered_at: datetime | None
+    xmin: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadSeen:
+    """One row of `pgxc_get_binlog_consume_progress`."""
+
+    shard: str
+    slot: str
+    checkpoint: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """Who answers: `clock` is its time in seconds since 1970, `superuser` None where it cannot be told."""
+
+    version: str
+    user: str
+    clock: float
+    superuser: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """What can be known about a table without a slot; None is unknown. `complaint` is the binlog functions' own."""
+
+    readable: bool
+    has_key: bool
+    deferrable: bool
+    options: str
+    distribution: str | None
+    complaint: str
+
+
+class DwsViewer:
+    """One session that only looks; implements `core.slots.inspect.SlotViewer`."""
+
+    def __init__(self, session: DwsSession) -> None:
+        self.session = session
+
+    def points(self, table: str) -> Sequence[PointSeen] | None:
+        """Every registered point of a table; None where the kernel cannot list them."""
+        rows = self._or_none(lambda: self.session.rows("slots", {"table": table}))
+        if rows is None:
+            return None
+        return [
+            PointSeen(str(node), str(slot), bool(flag), _number(point), at, _number(xmin))
+            for node, slot, point, at, xmin, flag in rows
+        ]
+
+    def unread(self, table: str) -> Sequence[UnreadSeen] | None:
+        """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
+        rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
+        if rows is None:
+            return None
+        return [
+            UnreadSeen(str(node), str(slot), bool(flag), _number(count)) for node, _, slot, flag, _, _, count in rows
+        ]
+
+    def latest(self, table: str) -> dict[str, int | None] | None:
+        """The newest sync point by DN; None where the kernel cannot tell it without a slot."""
+        rows = self._or_none(lambda: self._rows("latest", {"table": table}))
+        return None if rows is None else {str(node): _number(point) for node, point in rows}
+
+    def server(self) -> ServerSeen:
+        """Who answers."""
+        version, user, clock, superuser = self._rows("server", {})[0]
+        return ServerSeen(str(version), str(user), float(clock), superuser)
+
+    def settings(self) -> dict[str, str]:
+        """Settings that matter, those that the server has."""
+        return {str(name): str(value) for name, value in self._rows("settings", {})}
+
+    def functions(self) -> dict[str, bool]:
+        """The binlog functions that are there, and whether we may call them."""
+        return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
+
+    def table(self, table: str) -> TableSeen | None:
+        """What can be known about a table without a slot; None where there is no such table."""
+        schema, _, name = table.rpartition(".")
+        rows = self._rows("table", {"schema": schema or "public", "name": name})
+        if not rows:
+            return None
+        oid, usage, select, keys, deferrable, options = rows[0]
+        spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
+        return TableSeen(
+            bool(usage and select),
+            bool(keys),
+            bool(deferrable),
+            str(options),
+            str(spread[0][0]) if spread else None,
+            self._binlog_complaint(table) if usage and select else "",
+        )
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _binlog_complaint(self, table: str) -> str:
+        try:
+            self._rows("consumed", {"table": table}, COUNT_LIMIT_MS)
+        except SlotkeeperError as error:
+            return error.message
+        return ""
+
+    def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int = LOOK_LIMIT_MS) -> list[tuple[Any, ...]]:
+        text = statements("core.sources.dws", "viewer.sql")[name]
+        return self.session.composed_rows(pg.sql.SQL(text), parameters, limit_ms)
+
+    def _or_none(self, ask: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]] | None:
+        try:
+            return ask()
+        except SlotkeeperError as error:
+            if error.code in _NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
+                return None
+            raise
+
+
+def _number(value: object) -> int | None:
+    return None if value is None else int(str(value))

@@ -1,0 +1,40 @@
+-- What looking commands ask a DWS: catalogs and functions that only read; none of these creates a slot.
+-- `slots` and `consume_progress` stand in queries.sql.
+
+-- name: server
+-- Who answers, who we are there, and its clock (seconds since 1970).
+SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::float8,
+       (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
+
+-- name: settings
+-- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
+SELECT name, setting FROM pg_settings
+WHERE name IN ('gtm_option', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout')
+
+-- name: functions
+-- Binlog functions that are there, and whether this user may execute them.
+SELECT p.proname::text, bool_or(has_function_privilege(p.oid, 'EXECUTE'))
+FROM pg_proc p
+WHERE p.proname LIKE 'pgxc\_%%binlog%%' OR p.proname = 'pgxc_register_full_sync_point'
+GROUP BY p.proname
+
+-- name: table
+-- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options.
+SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
+       (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
+       coalesce(array_to_string(c.reloptions, ','), '')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
+-- name: distribution
+-- How a table is distributed: H is hash, the only one that has a binlog.
+SELECT pclocatortype::text FROM pgxc_class WHERE pcrelid = %(oid)s::oid
+
+-- name: consumed
+-- Answers 0 or 1 for a table with binlog and fails for any other; a pure question.
+SELECT pgxc_consumed_binlog_records(%(table)s, 0)
+
+-- name: latest
+-- The newest sync point as each DN tells it, without a slot. Kernel 9.1.0.200 or newer.
+SELECT node_name, latest_sync_point FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, 0, 0)

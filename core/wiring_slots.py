@@ -1,0 +1,160 @@
+"""The composition root of commands that only look: slots of a table, and the comparison of a job's two tables.
+
+`core.wiring` is the one of jobs. Nothing here creates a slot, a table or a progress row.
+Next door: `core.slots.inspect` and `core.verify` see protocols only; `core.wiring_doctor` checks what jobs need.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+
+from core import wiring
+from core.config.model import Loaded, SourceEntry
+from core.config.secrets import resolve
+from core.domain.endpoint import Endpoint
+from core.domain.spec import JobSpec
+from core.drivers import pg
+from core.sinks.postgres import faults as sink_faults
+from core.sinks.postgres.progress import PostgresProgress
+from core.slots.inspect import TableSlots, inspect
+from core.sources.dws import faults as source_faults
+from core.sources.dws.session import DwsSession
+from core.sources.dws.viewer import DwsViewer
+from core.verify import Comparison, Key, KeyRange, Options, TableReader, compare
+from core.verify.pg import open_pair
+from core.verify.reader import Checksum, Digest
+
+SETTLE_SECONDS = 60.0
+_LOOKING = "look"
+
+
+def open_viewer(source: SourceEntry) -> DwsViewer:
+    """A session at a configured source that only looks."""
+    endpoint = source.endpoint
+    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), wiring.session_name(source.name, _LOOKING)))
+
+
+def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
+    """The configured jobs that follow a table, by their slots."""
+    mine = [job for job in loaded.jobs.values() if job.source.name == source and job.binlog.binlog]
+    return {job.slot: job.name for job in mine if any(channel.source_table == table for channel in job.channels)}
+
+
+def tables(loaded: Loaded, source: str = "", table: str = "") -> list[tuple[str, str]]:
+    """(source, table) of every table that a configured job reads, narrowed to a source and a table where given."""
+    found = {(job.source.name, channel.source_table) for job in loaded.jobs.values() for channel in job.channels}
+    return sorted((one, its) for one, its in found if source in ("", one) and table in ("", its))
+
+
+def slots_of(loaded: Loaded, source: str, table: str) -> TableSlots:
+    """The slots of a source's table, without creating any; raises what the source raises."""
+    viewer = open_viewer(loaded.sources[source])
+    try:
+        return inspect(viewer, source, table, owners(loaded, source, table))
+    finally:
+        viewer.close()
+
+
+# -- verify ---------------------------------------------------------------------------------------------------------
+
+
+def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
+    """Compare a job's tables; where the job runs, a difference counts only once its lanes have caught up with it."""
+    with ExitStack() as stack:
+        place, other = job.source.place, job.sink.place
+        at_source = partial(source_faults.translated, place)
+        at_sink = partial(sink_faults.translated, other)
+        limit = job.binlog.full_sync_binlog_read_timeout
+        source = stack.enter_context(_connection(job.source, job.name, limit, at_source))
+        sink = stack.enter_context(_connection(job.sink, job.name, limit, at_sink))
+        with at_source(), at_sink():
+            left, right = open_pair(source, job.channel.source_table, sink, job.channel.target)
+        settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
+        options = Options(settled=settled, on_range=on_range)
+        return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
+
+
+@contextmanager
+def _connection(
+    endpoint: Endpoint, job: str, limit_ms: int, translated: Callable[[], AbstractContextManager[None]]
+) -> Iterator[pg.Connection]:
+    name = wiring.session_name(job, "verify")
+    with translated():
+        connection = pg.connect(endpoint, resolve(endpoint.password), name, {"statement_timeout": str(limit_ms)})
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
+    endpoint = job.source
+    viewer = DwsViewer(DwsSession(endpoint, resolve(endpoint.password), wiring.session_name(job.name, "verify")))
+    rows = wiring.open_progress(job, "verify", wiring.who(job, "verify"))
+    try:
+        yield partial(settled, viewer, rows, job.channel.source_table)
+    finally:
+        viewer.close()
+        rows.close()
+
+
+def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: float = SETTLE_SECONDS) -> bool:
+    """Wait until every lane has passed what the source's newest point is now; False where that cannot be seen.
+
+    Asks for the newest point without naming a slot: naming one that is gone would create it.
+    """
+    latest = viewer.latest(table)
+    if latest is None:
+        return False
+    end = time.monotonic() + seconds
+    while True:
+        positions = {row.key.shard: row.position for row in progress.rows()}
+        if not positions.keys() >= latest.keys():
+            return False
+        behind = [
+            shard
+            for shard, point in latest.items()
+            if point is not None and ((at := positions[shard]) is None or at.point < point)
+        ]
+        if not behind:
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.25)
+
+
+class _Translated:
+    """A reader whose driver errors come out as ours; implements `core.verify.TableReader`."""
+
+    def __init__(self, reader: TableReader, translated: Callable[[], AbstractContextManager[None]]) -> None:
+        self._reader = reader
+        self._translated = translated
+        self.label: str = reader.label
+        self.columns: Sequence[str] = reader.columns
+        self.signature: Sequence[str] = reader.signature
+
+    def count(self, bounds: KeyRange) -> int:
+        with self._translated():
+            return self._reader.count(bounds)
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        with self._translated():
+            return self._reader.checksum(bounds)
+
+    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+        with self._translated():
+            return self._reader.split(bounds, rows)
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        with self._translated():
+            return self._reader.rows(bounds, limit)
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        with self._translated():
+            return self._reader.digests(keys)
+
+

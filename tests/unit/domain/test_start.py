@@ -1,0 +1,134 @@
+"""The start comparison, over every state of row, slot and source: the whole decision is asserted each time.
+
+The expectation is spelled anew here, as a list of rules in their order of rank, not taken from the function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.start import SAFE, StartAction, StartDecision, compare, compare_sets
+from core.errors import TroubleName
+
+SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
+SHARD = Shard("dn_1", -1)
+AT, REGISTERED = 200, 100
+POINTS: dict[str, tuple[int | None, int | None]] = {
+    "no rows": (None, None),
+    "never registered": (0, 0),
+    "live missing": (None, 100),
+    "durable missing": (100, None),
+    "live is 0": (0, 100),
+    "durable is 0": (100, 0),
+    "both behind what was registered": (50, 50),
+    "live behind": (50, 100),
+    "durable behind": (100, 50),
+    "as registered": (100, 100),
+    "between": (150, 150),
+    "one answer lost": (150, 100),
+    "at the position": (200, 200),
+    "one at the position": (200, 100),
+    "ahead": (201, 201),
+    "live ahead": (201, 100),
+    "durable ahead": (100, 201),
+}
+LATEST = {"below": 199, "equal": 200, "above": 300}
+LOST = ("no rows", "never registered", "live missing", "durable missing", "live is 0", "durable is 0")
+AHEAD = ("ahead", "live ahead", "durable ahead")
+BEHIND = ("both behind what was registered", "live behind", "durable behind")
+
+
+def row(state: LaneState, incarnation: str = SAME, registered: Registered | None = None) -> ProgressRow:
+    return ProgressRow(
+        key=LaneKey("dws1", "ods.t", "s", "dn_1"),
+        node_id=-1,
+        target="mart.t",
+        position=None if state is LaneState.CREATING else Position(AT, 4),
+        epoch=7,
+        changes=3,
+        state=state,
+        noted_start=50,
+        noted_end=None,
+        channel="c",
+        incarnation=incarnation,
+        registered=registered or Registered(REGISTERED, REGISTERED, 9),
+    )
+
+
+def look(points: str, latest: str = "above", incarnation: str = SAME) -> Look:
+    return Look(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, incarnation)
+
+
+def expected(state: LaneState | None, points: str, latest: str, incarnation: str, first: bool) -> StartDecision:
+    live, durable = POINTS[points]
+    what = {TABLE: "the table was dropped and made again (its oid changed)", COLUMNS: "the table's columns changed"}
+    changed = what.get(incarnation, "another database answers under this address")
+    if state is None or (state is LaneState.CREATING and first):
+        if not live and not durable:
+            return StartDecision(StartAction.CREATE)
+        said = f"dn_1: the slot holds points {live}/{durable}, but the sink has no progress row for it"
+        return StartDecision(StartAction.REFUSE, TroubleName.PROGRESS_LOST, said)
+    if state is LaneState.CREATING:
+        return StartDecision(StartAction.CREATE)
+    if points in LOST:
+        cause = "" if incarnation == SAME else f"; cause: {changed}"
+        said = f"dn_1: our position is 200/4, the slot holds {live}/{durable}{cause}"
+        return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
+    if points in AHEAD:
+        said = f"dn_1: the slot ({live}/{durable}) is ahead of our position 200"
+        return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
+    if points in BEHIND:
+        said = f"dn_1: the slot ({live}/{durable}) is behind what we registered (100/100)"
+        return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
+    if incarnation != SAME:
+        return StartDecision(StartAction.REFUSE, TroubleName.SCHEMA_CHANGED, f"dn_1: {changed}")
+    if latest == "below":
+        said = "dn_1: the source's newest point 199 is below our 200"
+        return StartDecision(StartAction.REFUSE, TroubleName.SOURCE_OLDER, said)
+    return StartDecision(StartAction.COPY if state is LaneState.COPYING else StartAction.STREAM)
+
+
+@pytest.mark.parametrize("state", [None, *LaneState], ids=lambda state: state.value if state else "no row")
+@pytest.mark.parametrize("points", POINTS)
+def test_every_state_has_the_decision_of_the_design(state: LaneState | None, points: str) -> None:
+    for latest, incarnation, first in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE), (False, True)):
+        found = compare(row(state) if state else None, look(points, latest, incarnation), first)
+        assert found == expected(state, points, latest, incarnation, first), (latest, incarnation, first)
+
+
+def test_a_lost_slot_is_never_resumed_whatever_else_is_true() -> None:
+    states = [state for state in LaneState if state is not LaneState.CREATING]
+    for state, points, latest, incarnation in product(states, LOST, LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
+        found = compare(row(state), look(points, latest, incarnation))
+        assert (found.action, found.trouble) == (StartAction.REFUSE, TroubleName.SLOT_LOST)
+
+
+def test_a_row_without_a_known_registration_is_compared_by_its_position_alone() -> None:
+    bare = replace(row(LaneState.RUNNING), registered=None)
+    assert compare(bare, look("both behind what was registered")) == StartDecision(StartAction.STREAM)
+    assert compare(bare, look("ahead")).trouble is TroubleName.SLOT_MOVED
+
+
+def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
+    assert set(SAFE) == set(TroubleName)
+    assert compare(row(LaneState.RUNNING), look("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
+    assert compare(row(LaneState.RUNNING), look("as registered")).safe == ""
+
+
+def test_another_set_of_dns_is_named_and_the_same_set_passes() -> None:
+    ours = [row(LaneState.RUNNING)]
+    assert compare_sets(ours, [SHARD]) is None
+    more = compare_sets(ours, [SHARD, Shard("dn_2", 5)])
+    other = compare_sets(ours, [Shard("dn_9", 5)])
+    again = compare_sets(ours, [Shard("dn_1", 5)])
+    assert more and other and again
+    assert {one.trouble for one in (more, other, again)} == {TroubleName.TOPOLOGY_CHANGED}
+    assert more.sentence == "the DN set changed: gone none; new dn_2"
+    assert other.sentence == "the DN set changed: gone dn_1; new dn_9"
+    assert again.sentence == "the DN set changed: gone dn_1; new dn_1", "a DN under an old name is another DN"
