@@ -11,7 +11,6 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bench.rig import TARGET, Rig
@@ -88,7 +87,7 @@ class Recorder:
             self.lanes.extend(outcome.lanes)
 
 
-def open_runner(kind: str, work: Path) -> tuple[TaskRunner, float]:
+def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
     """The runner with its workers warm, and the seconds that this took (never part of a timing)."""
     began = time.monotonic()
     runner: TaskRunner
@@ -97,9 +96,10 @@ def open_runner(kind: str, work: Path) -> tuple[TaskRunner, float]:
     else:
         from core.spark.runner import open_runner as open_spark
 
-        runner = open_spark(SparkOptions(), "slotkeeper bench", work)
-    warm = [runner.submit("core.engine.runner.function_of", "core.wiring.run_stint", "warm") for _ in range(0)]
-    warm += [runner.submit("core.wiring.session_name", "warm", "warm") for _ in range(0)]
+        runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
+    warming = [runner.submit("core.wiring.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.seats)]
+    for one in warming:
+        one.result(LIMIT)
     return runner, time.monotonic() - began
 
 

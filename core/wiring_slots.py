@@ -12,13 +12,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
 from core import wiring
-from core.config.model import Loaded, SourceEntry
+from core.config.model import Loaded
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
 from core.drivers import pg
+from core.engine.ports import lane_key
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.session import SinkSession
 from core.slots.inspect import TableSlots, inspect
 from core.sources.dws import faults as source_faults
 from core.sources.dws.session import DwsSession
@@ -28,13 +30,20 @@ from core.verify.pg import open_pair
 from core.verify.reader import Checksum, Digest
 
 SETTLE_SECONDS = 60.0
-_LOOKING = "look"
 
 
-def open_viewer(source: SourceEntry) -> DwsViewer:
-    """A session at a configured source that only looks."""
-    endpoint = source.endpoint
-    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), wiring.session_name(source.name, _LOOKING)))
+def look_name(what: str) -> str:
+    """The session name of a command that looks: not a job's, whose sessions its next start ends.
+
+    >>> look_name("orders_rt")
+    'slotkeeper-look/orders_rt'
+    """
+    return f"slotkeeper-look/{what}"[:63]
+
+
+def open_viewer(endpoint: Endpoint) -> DwsViewer:
+    """A session at a source that only looks."""
+    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), look_name(endpoint.name)))
 
 
 def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
@@ -51,7 +60,7 @@ def tables(loaded: Loaded, source: str = "", table: str = "") -> list[tuple[str,
 
 def slots_of(loaded: Loaded, source: str, table: str) -> TableSlots:
     """The slots of a source's table, without creating any; raises what the source raises."""
-    viewer = open_viewer(loaded.sources[source])
+    viewer = open_viewer(loaded.sources[source].endpoint)
     try:
         return inspect(viewer, source, table, owners(loaded, source, table))
     finally:
@@ -70,20 +79,28 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         limit = job.binlog.full_sync_binlog_read_timeout
         source = stack.enter_context(_connection(job.source, job.name, limit, at_source))
         sink = stack.enter_context(_connection(job.sink, job.name, limit, at_sink))
-        with at_source(), at_sink():
-            left, right = open_pair(source, job.channel.source_table, sink, job.channel.target)
+        left, right = _readers(job, source, sink)
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
         options = Options(settled=settled, on_range=on_range)
         return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
+
+
+def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[TableReader, TableReader]:
+    try:
+        return open_pair(source, job.channel.source_table, sink, job.channel.target)
+    except pg.DriverError as error:
+        if getattr(getattr(error, "cursor", None), "connection", source) is sink:
+            raise sink_faults.classify(error, job.sink.place) from error
+        raise source_faults.classify(error, job.source.place) from error
 
 
 @contextmanager
 def _connection(
     endpoint: Endpoint, job: str, limit_ms: int, translated: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[pg.Connection]:
-    name = wiring.session_name(job, "verify")
+    password = resolve(endpoint.password)
     with translated():
-        connection = pg.connect(endpoint, resolve(endpoint.password), name, {"statement_timeout": str(limit_ms)})
+        connection = pg.connect(endpoint, password, look_name(job), {"statement_timeout": str(limit_ms)})
     try:
         yield connection
     finally:
@@ -92,14 +109,14 @@ def _connection(
 
 @contextmanager
 def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
-    endpoint = job.source
-    viewer = DwsViewer(DwsSession(endpoint, resolve(endpoint.password), wiring.session_name(job.name, "verify")))
-    rows = wiring.open_progress(job, "verify", wiring.who(job, "verify"))
+    viewer = open_viewer(job.source)
+    session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
+    progress = PostgresProgress(session, lane_key(job, ""), wiring.who(job, "verify"))
     try:
-        yield partial(settled, viewer, rows, job.channel.source_table)
+        yield partial(settled, viewer, progress, job.channel.source_table)
     finally:
         viewer.close()
-        rows.close()
+        progress.close()
 
 
 def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: float = SETTLE_SECONDS) -> bool:

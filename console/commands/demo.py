@@ -6,13 +6,16 @@ Next door: `console.demo` does it. Text goes to stderr while it runs, the result
 from __future__ import annotations
 
 import signal
+import sys
 import time
+from contextlib import nullcontext
 from types import FrameType
 from typing import Annotated
 
 import typer
+from rich.live import Live
 
-from console import diagnostics, output
+from console import demo_view, diagnostics, output
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from core.config import values
 from core.domain.job import JobState
@@ -58,7 +61,7 @@ def demo(
     run = Demo(options, diagnostics.note)
     kept = False
     try:
-        verdict = _run(run, options)
+        verdict = _run(run, options, drawn=not headless and sys.stderr.isatty())
         verdict["duration_s"] = round(time.monotonic() - began, 1)
         if keep:
             kept = True
@@ -80,11 +83,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(run: Demo, options: DemoOptions) -> dict[str, object]:
+def _run(run: Demo, options: DemoOptions, drawn: bool) -> dict[str, object]:
     run.prepare()
     run.start_job()
     run.start_writers()
-    clock = _Clock(run)
+    clock = _Clock(run, drawn)
     try:
         clock.follow(options.seconds)
     except KeyboardInterrupt:
@@ -101,8 +104,9 @@ def _run(run: Demo, options: DemoOptions) -> dict[str, object]:
 class _Clock:
     """Shows a line now and then while the job works, and measures on the way."""
 
-    def __init__(self, run: Demo) -> None:
+    def __init__(self, run: Demo, drawn: bool) -> None:
         self._run = run
+        self._drawn = drawn
         self._began = time.monotonic()
         self._copied_at: float | None = None
         self._copied_rows = 0
@@ -110,6 +114,14 @@ class _Clock:
 
     def follow(self, seconds: float) -> None:
         """Until so many seconds have passed; raises what the job failed with."""
+        picture = demo_view.live() if self._drawn else None
+        try:
+            with picture or nullcontext():
+                self._follow(seconds, picture)
+        finally:
+            self.writing_seconds = time.monotonic() - self._began
+
+    def _follow(self, seconds: float, picture: Live | None) -> None:
         next_line = 0.0
         while (passed := time.monotonic() - self._began) < seconds:
             self._run.wait_for(lambda: True, 1, "")
@@ -119,11 +131,12 @@ class _Clock:
             self._measure(view.state)
             if view.state is JobState.RUNNING:
                 self._run.start_markers()
-            if passed >= next_line:
+            if picture is not None:
+                picture.update(demo_view.draw(view, self._run.written(), self._run.latency(), passed))
+            elif passed >= next_line:
                 diagnostics.note(self._line(passed))
                 next_line = passed + _EVERY
             time.sleep(0.1)
-        self.writing_seconds = time.monotonic() - self._began
 
     def _measure(self, state: JobState) -> None:
         report = self._run.view().report

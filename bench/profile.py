@@ -1,0 +1,160 @@
+"""Where our time goes: CPU by group of processes, statements by both servers' own account, one step taken apart.
+
+Nothing here is inside a timing but the servers' `pg_stat_statements`, which both sides carry.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from bench.ours import OurJob, Recorder
+from bench.rig import Rig, run
+from core import wiring
+from core.domain.position import Position
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.sinks.postgres import statements
+from core.sinks.postgres.sink import PostgresSink
+from core.sources.dws.source import DwsSource
+
+_TOP = """
+SELECT left(regexp_replace(query, '\\s+', ' ', 'g'), 70) AS text, sum(calls)::bigint, sum(total_exec_time) / 1000,
+       sum(rows)::bigint
+FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
+WHERE d.datname = '{}' GROUP BY 1 ORDER BY 3 DESC LIMIT 12
+"""
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, TIMING OFF) "
+
+
+def cpu(rig: Rig) -> dict[str, float]:
+    """CPU seconds so far by group; differences of two calls are what counts."""
+    me = psutil.Process()
+    found = {"source server": _tree(rig.source.pid), "sink server": _tree(rig.sink.pid)}
+    times = me.cpu_times()
+    found["driver"] = times.user + times.system
+    found["jvm"] = found["workers"] = 0.0
+    for child in me.children(recursive=True):
+        try:
+            name, spent = child.name(), child.cpu_times()
+        except psutil.Error:
+            continue
+        if name == "java":
+            found["jvm"] += spent.user + spent.system
+        elif name.startswith("python"):
+            found["workers"] += spent.user + spent.system
+    return found
+
+
+def _tree(postmaster: int) -> float:
+    """CPU of a server: its processes that live, and what it has reaped."""
+    root = psutil.Process(postmaster)
+    times = root.cpu_times()
+    total = times.user + times.system + times.children_user + times.children_system
+    for child in root.children():
+        try:
+            spent = child.cpu_times()
+        except psutil.Error:
+            continue
+        total += spent.user + spent.system
+    return total
+
+
+def spent(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """Differences, rounded."""
+    return {group: round(after[group] - before[group], 2) for group in after}
+
+
+def forget_statements(rig: Rig) -> None:
+    """Begin both servers' account anew."""
+    for server in (rig.source, rig.sink):
+        run(server, "postgres", "SELECT pg_stat_statements_reset()")
+
+
+def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
+    """The statements that took longest, with their share of all statements' time in that database."""
+    found = run(server, "postgres", _TOP.format(database))
+    total = sum(seconds for _, _, seconds, _ in found) or 1.0
+    return [
+        {"statement": text, "calls": calls, "seconds": round(seconds, 3), "share": round(seconds / total, 3), "rows": n}
+        for text, calls, seconds, n in found
+    ]
+
+
+def steps(recorder: Recorder) -> dict[str, Any]:
+    """Sums over all stints: lanes run beside each other, so the seconds are more than the wall's."""
+    lanes = recorder.lanes
+    count = sum(one.steps for one in lanes)
+    return {
+        "stints": len({id(one) for one in lanes}),
+        "tasks": recorder.tasks_started,
+        "stint_seconds": round(recorder.stint_seconds, 3),
+        "steps": count,
+        "events": sum(one.rows for one in lanes),
+        "events_per_step": round(sum(one.rows for one in lanes) / max(1, count)),
+        "read_seconds": round(sum(one.read_seconds for one in lanes), 3),
+        "write_seconds": round(sum(one.write_seconds for one in lanes), 3),
+    }
+
+
+@dataclass
+class Anatomy:
+    """One step of one lane taken apart: seconds by part, and the plans of what the sink executes."""
+
+    events: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    plans: dict[str, str] = field(default_factory=dict)
+
+
+def anatomy(job: OurJob) -> Anatomy:
+    """Read a range that waits, stage it, time and explain each part, and roll all of it back."""
+    found, spec = Anatomy(), job.spec
+    source = wiring.open_source(spec, "bench")
+    session = wiring.open_sink_session(spec, "bench")
+    target = wiring.targets.target_of(spec.channel.target, source.identify())
+    sink = PostgresSink(session, target, spec.sink_options)
+    try:
+        text, up_to = _read(job, source, found)
+        _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))
+        _timed(found, "top", lambda: sink.top(up_to))
+        with session.ready().cursor() as cursor:
+            parts = statements.apply(target, spec.sink_options.ignore_delete).as_string(cursor).split("; ")
+            for number, part in enumerate(parts, 1):
+                _explain(found, cursor, f"apply {number}", part)
+    finally:
+        sink.abandon()
+        sink.close()
+        source.close()
+    return found
+
+
+def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, int]:
+    """About one step's rows of the first DN after its progress row."""
+    progress = wiring.open_progress(job.spec, "bench", wiring.who(job.spec, "bench"))
+    row = progress.rows()[0]
+    progress.close()
+    looks = _timed(found, "look", lambda: source.look(None))
+    look = next(look for look in looks if look.shard.name == row.key.shard)
+    after, out = row.position or Position(0), io.BytesIO()
+    _timed(found, "second look", lambda: source.look(look.shard))
+    up_to = min(look.latest, after.point + 20)
+    found.events = _timed(found, "read", lambda: source.copy_changes(look.shard, after, up_to, out))
+    return out.getvalue(), up_to
+
+
+def _timed(found: Anatomy, part: str, work: Any) -> Any:
+    began = time.perf_counter()
+    value = work()
+    found.seconds[part] = round(time.perf_counter() - began, 4)
+    return value
+
+
+def _explain(found: Anatomy, cursor: pg.Cursor, part: str, statement: str) -> None:
+    began = time.perf_counter()
+    cursor.execute(_EXPLAIN + statement)
+    found.seconds[part] = round(time.perf_counter() - began, 4)
+    found.plans[part] = "\n".join(line for (line,) in cursor.fetchall())

@@ -1,0 +1,44 @@
+"""What a command line chose of the configuration: a job by its name, the state folder, with a helpful refusal.
+
+Next door: `console.invocation` loads the configuration; commands that connect to servers or start jobs ask here.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import typer
+
+from console import invocation
+from core.config.load import default_state_dir
+from core.config.model import Loaded, NoConfig
+from core.domain.spec import JobSpec
+from core.errors import ConfigError
+
+
+def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
+    """The configuration and a job of it; raises ConfigError with the nearest name."""
+    loaded = invocation.of(ctx).load()
+    if name in loaded.jobs:
+        return loaded, loaded.jobs[name]
+    near = get_close_matches(name, loaded.jobs, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
+    raise ConfigError(f"{loaded.path}: there is no job {name!r}", hint)
+
+
+def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
+    """The configuration, where one is read, and the state folder: `given`, the configured one, or the default."""
+    if given is not None:
+        return None, given
+    shared = invocation.of(ctx)
+    try:
+        loaded = shared.load()
+    except NoConfig:
+        return None, default_state_dir(shared.env)
+    return loaded, loaded.state_dir
+
+
+def ascii_only(ctx: typer.Context) -> bool:
+    """Whether plain ASCII was asked for."""
+    return invocation.of(ctx).ascii_only

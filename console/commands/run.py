@@ -1,0 +1,135 @@
+"""`slotkeeper run`: one job in the foreground, for systemd and containers.
+
+This process is the job's supervisor: it starts the driver, restarts it when it crashes, passes SIGTERM and SIGINT on
+as a graceful stop, and shows on stderr what the driver says. Other shells steer the job as any other.
+Next door: `core.launch.control.run_here` does it; `core.launch.verdict` says what a driver's exit code means.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console import chosen, diagnostics
+from core.config import values
+from core.domain.job import JobState
+from core.launch import control, verdict
+from core.launch.launch import Launch
+from core.launch.view import JobView
+from core.state.sqlite import Store
+
+app = typer.Typer(help="Run one job in the foreground.")
+
+LAUNCH = Launch()
+"""How the driver is started; tests put a driver without Spark here."""
+
+_DAY_MS = 86_400_000
+_FOLLOW_SECONDS = 0.25
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        return int(str(values.duration(0, _DAY_MS)(text)))
+    except values.BadValue as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="end once everything that the source has is applied")
+    ] = False,
+    wait: Annotated[
+        int | None,
+        typer.Option(
+            "--wait", parser=_milliseconds, metavar="TIME", help="limit of the wait for open transactions (10m)"
+        ),
+    ] = None,
+    take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
+) -> None:
+    """Run one job in the foreground; exit 0 ended as wished, 1 failed, 2 configuration, 3 refused or superseded."""
+    loaded, _ = chosen.job_of(ctx, job)
+    extra = [*LAUNCH.extra, "--foreground"]
+    extra += ["--until-caught-up"] if until_caught_up else []
+    extra += ["--wait-ms", str(wait)] if wait is not None else []
+    launch = replace(LAUNCH, extra=tuple(extra))
+    with Store.open(loaded.state_dir) as store:
+        with _signals_kept(), _followed(store.folder.log(job)):
+            view = control.run_here(store, job, str(loaded.path.resolve()), launch, take_over)
+        ended = store.run(view.run)
+    code = exit_code(ended.exit_code if ended else None, view)
+    if code is not diagnostics.ExitCode.FINE:
+        why = ": ".join(part for part in (view.trouble, view.reason) if part)
+        diagnostics.note(f"{job}: {view.state.value}" + (f" ({why})" if why else ""))
+        if view.safe:
+            diagnostics.note(view.safe)
+        raise typer.Exit(int(code))
+
+
+def exit_code(driver: int | None, view: JobView) -> diagnostics.ExitCode:
+    """What a foreground run returns, from its driver's last exit code and how the job stands afterwards."""
+    if driver == verdict.CONFIGURATION:
+        return diagnostics.ExitCode.USAGE
+    if driver == verdict.SUPERSEDED or view.trouble:
+        return diagnostics.ExitCode.REFUSED
+    if driver in (verdict.ENDED, verdict.TERMINATED) or view.state in (JobState.STOPPED, JobState.FINISHED):
+        return diagnostics.ExitCode.FINE
+    return diagnostics.ExitCode.FAILED
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Put back the handlers that the supervisor replaces."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)}
+    try:
+        yield
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
+
+
+@contextmanager
+def _followed(log: Path) -> Iterator[None]:
+    """Show on stderr what is added to the job's log meanwhile: a container has no other place for it."""
+    done = threading.Event()
+    follower = threading.Thread(target=_follow, args=(log, _size(log), done), name="follow", daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        done.set()
+        follower.join(5.0)
+
+
+def _follow(log: Path, offset: int, done: threading.Event) -> None:
+    last = False
+    while not last:
+        last = done.wait(_FOLLOW_SECONDS)
+        size = _size(log)
+        if size < offset:  # it was cut because it had grown too long
+            offset = 0
+        if size == offset:
+            continue
+        with log.open("rb") as reading:
+            reading.seek(offset)
+            added = reading.read(size - offset)
+        whole = len(added) if last else added.rfind(b"\n") + 1
+        offset += whole
+        for line in added[:whole].splitlines():
+            diagnostics.note(line.decode("utf-8", "backslashreplace"))
+
+
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except FileNotFoundError:
+        return 0

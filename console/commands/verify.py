@@ -1,0 +1,90 @@
+"""`slotkeeper verify`: compare a job's source table with its target, key by key where they differ.
+
+Next door: `core.verify` compares; `core.wiring_slots` opens both sides and waits until a running job has caught up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from console import chosen, diagnostics, output
+from core import wiring_slots
+from core.domain.spec import JobSpec
+from core.launch.view import JobView, view_of
+from core.state.sqlite import Store
+from core.verify import Comparison, Found
+
+app = typer.Typer(help="Compare source and target of a job.")
+
+_SHOWN_KEYS = 20
+_KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+) -> None:
+    """Compare source and target of a job: exit 0 equal, 4 different (keys named), 1 could not be settled."""
+    loaded, spec = chosen.job_of(ctx, job)
+    with Store.open(loaded.state_dir) as store:
+        row = store.job(job)
+        view = view_of(row, store.run(row.run) if row.run else None) if row else None
+    runs = view is not None and (view.lives or view.elsewhere)
+    found = wiring_slots.verify(spec, runs, _silent)
+    verdict = _verdict(found)
+    if as_json:
+        output.as_json({"job": job, "verdict": verdict, "equal": found.equal, "job_runs": runs, **_figures(found)})
+    else:
+        _print(ctx, spec, found, verdict)
+        _tell_limits(spec, view, runs)
+    if verdict == "different":
+        raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
+    if verdict == "unsettled":
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _silent(done: int, known: int) -> None:
+    """Nobody watches the ranges go by."""
+
+
+def _verdict(found: Comparison) -> str:
+    if found.missing.count or found.extra.count or found.different.count:
+        return "different"
+    return "unsettled" if found.unsettled.count else "equal"
+
+
+def _figures(found: Comparison) -> dict[str, object]:
+    return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+
+
+def _print(ctx: typer.Context, spec: JobSpec, found: Comparison, verdict: str) -> None:
+    ascii_only = chosen.ascii_only(ctx)
+    place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
+    output.line(f"{spec.name}: {verdict}: {place}", ascii_only)
+    rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink"
+    output.line(f"  {rows}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
+    for kind in _KINDS:
+        _print_kind(kind, getattr(found, kind), ascii_only)
+    for column, count in found.differing_columns:
+        output.line(f"  column {column} differs in {count} rows", ascii_only)
+
+
+def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
+    if not found.count:
+        return
+    named = ", ".join("(" + ", ".join(key) + ")" for key in found.keys[:_SHOWN_KEYS])
+    more = f" and {found.count - _SHOWN_KEYS} more" if found.count > _SHOWN_KEYS else ""
+    output.line(f"  {kind}: {found.count}: {named}{more}", ascii_only)
+
+
+def _tell_limits(spec: JobSpec, view: JobView | None, runs: bool) -> None:
+    if not runs:
+        state = "was never started here" if view is None else f"is {view.state.value}"
+        diagnostics.note(f"job {spec.name} {state}: a difference may be a change that it has not applied yet")
+    if spec.on_existing == "merge":
+        diagnostics.note('on_existing is "merge": what is promised is "source within target", so extra rows may stay')
