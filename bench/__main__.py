@@ -35,13 +35,13 @@ class Bench:
         sinks = self.rig.new_sinks(number)
         job = OurJob(self.rig, sinks[0], self.runner)
         self._snapshot(job, sinks, number)
-        native.prepare(self.rig, sinks[1])
         expected = self.rig.change_warehouse(number)
-        self.rig.change_publisher(number)
-        self.rig.settle(sinks)
         if last:
             self.profile["one_step"] = asdict(profile.anatomy(job))
-            self.rig.settle(sinks)
+        self.rig.settle(sinks)
+        native.prepare(self.rig, sinks[1])  # after all else, so that the WAL from here on holds its own changes only
+        self.rig.change_publisher(number)
+        self.rig.checkpoint()
         self._stream(job, sinks, number, expected)
         self._check(sinks)
         native.drop(self.rig, sinks[1])

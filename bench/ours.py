@@ -47,7 +47,7 @@ class Heard:
         pass
 
     def retrying(self, text: str) -> None:
-        if text and not self.retries[-1:] == [text]:
+        if text and self.retries[-1:] != [text]:
             self.retries.append(text)
 
 

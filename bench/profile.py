@@ -20,6 +20,7 @@ from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres import statements
 from core.sinks.postgres.sink import PostgresSink
+from core.sinks.postgres.target import target_of
 from core.sources.dws.source import DwsSource
 
 _TOP = """
@@ -115,7 +116,7 @@ def anatomy(job: OurJob) -> Anatomy:
     found, spec = Anatomy(), job.spec
     source = wiring.open_source(spec, "bench")
     session = wiring.open_sink_session(spec, "bench")
-    target = wiring.targets.target_of(spec.channel.target, source.identify())
+    target = target_of(spec.channel.target, source.identify())
     sink = PostgresSink(session, target, spec.sink_options)
     try:
         text, up_to = _read(job, source, found)

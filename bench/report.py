@@ -93,7 +93,8 @@ def profile_text(found: dict[str, Any]) -> str:
     ]
     for place in ("sink", "source"):
         for one in found[f"{place}_statements"][:5]:
-            lines.append(f"  {place:<7}{one['share']:>6.0%} {one['seconds']:>8.3f} s {one['calls']:>5} x {one['statement']}")
+            share = f"{one['share']:>6.0%} {one['seconds']:>8.3f} s {one['calls']:>5} x"
+            lines.append(f"  {place:<7}{share} {one['statement']}")
     parts = ", ".join(f"{part} {seconds * 1000:.0f}" for part, seconds in found["one_step"]["seconds"].items())
     return "\n".join([*lines, f"  one step of {found['one_step']['events']:,} events alone (ms): {parts}"])
 

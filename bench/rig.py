@@ -131,6 +131,10 @@ class Rig:
             run(self.source, database, "VACUUM ANALYZE")
         for database in sinks:
             run(self.sink, database, "VACUUM ANALYZE")
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write out both servers' dirty pages."""
         for server in (self.source, self.sink):
             run(server, "postgres", "CHECKPOINT")
 

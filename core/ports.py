@@ -187,6 +187,9 @@ class Rows(Protocol):
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""
 
+    def rows(self) -> list[ProgressRow]:
+        """All lanes' rows as they are committed now."""
+
     @property
     def generation(self) -> int:
         """How many connections this session has had: a new one may have met a sink that fell back."""

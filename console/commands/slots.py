@@ -38,12 +38,12 @@ def list_slots(
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
     if as_json:
-        errors = [{"place": place, "error": str(error)} for place, error in failed]
+        errors = [{"place": place, "error": str(reason)} for place, reason in failed]
         output.as_json({"tables": list(map(_as_json, found)), "errors": errors})
     else:
         _print(ctx, found)
-    for place, error in failed:
-        diagnostics.warn(f"{place}: {error}" + (f" ({error.hint})" if error.hint else ""))
+    for place, reason in failed:
+        diagnostics.warn(f"{place}: {reason}" + (f" ({reason.hint})" if reason.hint else ""))
     if failed:
         raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0][1].kind]))
 

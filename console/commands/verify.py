@@ -41,7 +41,7 @@ def verify(
         output.as_json({"job": job, "verdict": verdict, "equal": found.equal, "job_runs": runs, **_figures(found)})
     else:
         _print(ctx, spec, found, verdict)
-        _tell_limits(spec, view, runs)
+        _tell_limits(spec, found, view, runs)
     if verdict == "different":
         raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
     if verdict == "unsettled":
@@ -82,9 +82,9 @@ def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
     output.line(f"  {kind}: {found.count}: {named}{more}", ascii_only)
 
 
-def _tell_limits(spec: JobSpec, view: JobView | None, runs: bool) -> None:
-    if not runs:
+def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:
+    if not runs and not found.equal:
         state = "was never started here" if view is None else f"is {view.state.value}"
         diagnostics.note(f"job {spec.name} {state}: a difference may be a change that it has not applied yet")
-    if spec.on_existing == "merge":
-        diagnostics.note('on_existing is "merge": what is promised is "source within target", so extra rows may stay')
+    if spec.on_existing == "merge" and found.extra.count:
+        diagnostics.note('on_existing is "merge": what is promised is "source within target", so extra rows stay')

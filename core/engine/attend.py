@@ -14,6 +14,7 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
+from core.domain.progress import ProgressRow
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine import watch
@@ -23,6 +24,7 @@ from core.engine.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
 from core.retry import Failure, RetryRules
 
+READ_EVERY = 1.0
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
 PER_DN_FOR = 30.0
@@ -70,6 +72,8 @@ class Attendant:
         self._per_dn_until = 0.0
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
+        self._reading = False
+        self._read_at = 0.0
 
     def _post(self, handle: Callable[..., None], *arguments: object) -> None:
         self._events.put(lambda: handle(*arguments))
@@ -106,6 +110,36 @@ class Attendant:
         else:
             self._looking = 1
             self._submit(lambda: self._see_all(idle))
+
+    def _read_rows(self, now: float) -> None:
+        """Every second, where the lanes in stints stand by now: a stint tells only at its end."""
+        if self._reading or now < self._read_at or not any(one.stint for one in self.lanes.values()):
+            return
+        self._reading, self._read_at = True, now + READ_EVERY
+
+        def read() -> None:
+            try:
+                rows = self._sessions.rows("reader").rows()
+            except SlotkeeperError:
+                rows = []  # whoever writes there reports the trouble
+            self._post(self._rows_read, rows)
+
+        self._submit(read)
+
+    def _rows_read(self, rows: list[ProgressRow]) -> None:
+        self._reading = False
+        for row in rows:
+            lane = self.lanes.get(row.key.shard)
+            if lane is None or not lane.stint or row.position is None or row.epoch != self.plan.epoch:
+                continue
+            if row.position > lane.position:
+                self.lanes[row.key.shard] = replace(
+                    lane,
+                    position=row.position,
+                    changes=row.changes,
+                    latest=max(lane.latest or 0, row.position.point),
+                    committed_at=self._clock.monotonic(),
+                )
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._pool.submit(work)

@@ -31,7 +31,8 @@ class Lane:
     """One lane: times are monotonic seconds.
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
-    may be tried again; `alone` after a failure or an overrun; `stint` the number of the stint that it is in.
+    may be tried again; `changes_before` are those before its stint; `alone` after a failure or an overrun; `stint` the
+    number of the stint that it is in.
     """
 
     key: LaneKey
@@ -48,6 +49,7 @@ class Lane:
     ready_at: float = 0.0
     failing_since: float = 0.0
     stint: int = 0
+    changes_before: int = 0
     alone: bool = False
     history: History = NO_HISTORY
     error: str = ""
@@ -91,7 +93,7 @@ def deal(
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
-    free = seats - len(busy)
+    free = max(0, seats - len(busy))
     shy = max(0, max(1, seats - 1) - sum(stint.alone or stint.overrun for stint in busy))
     dealt: list[tuple[list[Lane], bool]] = []
     for lane in [lane for lane in waiting if lane.alone][: min(free, shy)]:

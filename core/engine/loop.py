@@ -91,6 +91,7 @@ class Loop(Attendant):
             self._overruns(now)
             self._deal(now)
         self._look_around(now)
+        self._read_rows(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
 
@@ -159,6 +160,7 @@ class Loop(Attendant):
             tasks = []
             for shard in stint.lanes:
                 lane = replace(self.lanes[shard], activity=Activity.STINT, stint=stint.number)
+                lane = replace(lane, changes_before=lane.changes)
                 self.lanes[shard] = lane
                 tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
             spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), self.plan.stint_seconds)
@@ -188,7 +190,7 @@ class Loop(Attendant):
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
         now = self._clock.monotonic()
-        lane = replace(lane, stint=0, changes=lane.changes + outcome.rows)
+        lane = replace(lane, stint=0, changes=max(lane.changes, lane.changes_before + outcome.rows))
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:

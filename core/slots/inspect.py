@@ -125,7 +125,7 @@ def inspect(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, st
     """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name."""
     points, unread = viewer.points(table), viewer.unread(table)
     untold = [text for text, answer in ((NO_LIST, points), (NO_COUNT, unread)) if answer is None]
-    named = {each.slot for each in (*(points or ()), *(unread or ()))}
+    named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
     listed = points is not None
     slots = []
     for name in sorted(named | set(owners)):

@@ -167,19 +167,19 @@ class Mirror:
     def pause(self, seconds: float = 30) -> None:
         """Wish it to pause and wait until it says so."""
         self.wish = Wish.PAUSE
-        until(lambda: self._alive() and self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
+        self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
 
     def ended(self) -> bool:
         return self._thread is not None and not self._thread.is_alive()
 
     def wait_running(self, seconds: float = 60) -> Mirror:
         """Wait until the job is RUNNING; fails at once where it ended with an error."""
-        until(lambda: self._alive() and self.heard.state is LaneState.RUNNING, seconds, "the job to be RUNNING")
+        self._until(lambda: self.heard.state is LaneState.RUNNING, seconds, "the job to be RUNNING")
         return self
 
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target hold the same rows and every lane has read everything."""
-        until(lambda: self._alive() and self.difference() == (0, 0), seconds, "source and target to be equal")
+        self._until(lambda: self.difference() == (0, 0), seconds, "source and target to be equal")
 
     def wait_error(self, seconds: float = 60) -> BaseException:
         """Wait for the job to end with an error; returns it."""
@@ -187,10 +187,21 @@ class Mirror:
         assert self.error is not None, f"the job ended as {self.end}"
         return self.error
 
-    def _alive(self) -> bool:
-        if self.error is not None:
-            raise self.error
-        return True
+    def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait, fail at once where the job has ended with an error, and tell the job's story where it takes too long."""
+
+        def asked() -> bool:
+            if self.error is not None:
+                raise self.error
+            return condition()
+
+        try:
+            until(asked, seconds, what)
+        except AssertionError as late:
+            heard = self.heard
+            lanes = [f"{lane.key.shard} {lane.activity.value} {lane.position} {lane.error}" for lane in heard.now.values()]
+            story = [[event.value for event in heard.events], heard.state, heard.retries[-3:], lanes, self.end]
+            raise AssertionError(f"{late}; {story}") from late
 
     def difference(self) -> tuple[int, int]:
         """(rows only in the source, rows only in the target)."""
@@ -229,7 +240,7 @@ class Mirror:
         def applied() -> dict[str, int]:
             return {dn: count for dn, count in self.changes().items() if count}
 
-        until(lambda: self._alive() and sum(applied().values()) >= sum(booked.values()), seconds, "all to be applied")
+        self._until(lambda: sum(applied().values()) >= sum(booked.values()), seconds, f"{booked} to be applied")
         assert applied() == booked
         assert self.difference() == (0, 0)
 

@@ -41,8 +41,8 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
     >>> from_bounds([("3",), ("7",)])
     [Chunk(number=0, lo=(), hi=('3',)), Chunk(number=1, lo=('3',), hi=('7',))]
     """
-    lows: list[tuple[str, ...]] = [(), *bounds[:-1]]
-    return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=True))]
+    lows: list[tuple[str, ...]] = [(), *bounds]  # one more than bounds: an empty table has no chunk at all
+    return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
 
 
 def read_statement(table: str, identity: TableIdentity, chunk: Chunk, as_text: bool = False) -> pg.sql.Composable:

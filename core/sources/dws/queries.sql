@@ -88,16 +88,17 @@ WHERE pid <> pg_backend_pid() AND datname = current_database()
   AND (xact_start IS NOT NULL OR query = '<insufficient privilege>')
 
 -- name: end_sessions
--- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them.
+-- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them. Never the session that
+-- holds the lease: it is the sink's, which may be this very database.
 SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND usename = current_user
-  AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+  AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'
 
 -- name: sessions_left
 -- How many of those sessions are still there.
 SELECT count(*) FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND usename = current_user
-  AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+  AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'
 
 -- name: transaction_id
 -- The cluster's transaction counter now: a DN whose xmin is beyond it has no older transaction open.

@@ -1,0 +1,277 @@
+"""What jobs need at the servers, checked with sessions that only look; and the least rights, as GRANT statements.
+
+No slot, table or row is made. Next door: `core.wiring_slots` composes the other looking commands,
+`console.commands.doctor` checks this machine and shows the findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from core.clock import Clock, SystemClock
+from core.config.model import Loaded, SinkEntry, SourceEntry
+from core.config.secrets import resolve
+from core.domain.spec import JobSpec
+from core.errors import ConfigError, ErrorKind, SlotkeeperError
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.viewer import PostgresViewer, Rights
+from core.sources.dws.viewer import NEEDED, USEFUL, DwsViewer, TableSeen
+from core.wiring_slots import look_name, open_viewer, tables
+
+CLOCK_SECONDS = 2.0
+"""A clock further away than this makes ages between machines misleading."""
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+_PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
+
+
+class Level(Enum):
+    """How a finding counts."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; `unreachable` tells a server that did not answer from one that answers no."""
+
+    place: str
+    level: Level
+    text: str
+    unreachable: bool = False
+
+
+class _Clocked(Protocol):
+    @property
+    def clock(self) -> float: ...
+
+
+def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None) -> list[Finding]:
+    """Reachable, login, version, clock, binlog functions, and the tables that jobs read there."""
+    return _checked(
+        f"source {entry.name}",
+        lambda: open_viewer(entry.endpoint),
+        lambda viewer: list(_source_findings(loaded, entry, viewer, clock or SystemClock())),
+    )
+
+
+def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> list[Finding]:
+    """Reachable, login, version, clock, and the rights that progress tables and targets need."""
+
+    def opened() -> PostgresViewer:
+        session = SinkSession(entry.endpoint, resolve(entry.endpoint.password), look_name(entry.name))
+        return PostgresViewer(session)
+
+    jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
+    return _checked(
+        f"sink {entry.name}", opened, lambda viewer: list(_sink_findings(entry, jobs, viewer, clock or SystemClock()))
+    )
+
+
+def _checked[V: (DwsViewer, PostgresViewer)](
+    place: str, opened: Callable[[], V], look: Callable[[V], list[Finding]]
+) -> list[Finding]:
+    try:
+        viewer = opened()
+    except ConfigError as error:  # a password reference that cannot be resolved
+        return [Finding(place, Level.FAIL, str(error))]
+    try:
+        return look(viewer)
+    except SlotkeeperError as error:
+        text = f"{error}" + (f" ({error.hint})" if error.hint else "")
+        return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]
+    finally:
+        viewer.close()
+
+
+# -- sources --------------------------------------------------------------------------------------------------------
+
+
+def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, clock: Clock) -> Iterator[Finding]:
+    place = f"source {entry.name}"
+    before = clock.utc().timestamp()
+    server = viewer.server()
+    after = clock.utc().timestamp()
+    yield Finding(place, Level.OK, f"{entry.endpoint.place} answers as {server.user}: {server.version[:100]}")
+    yield _clock_finding(place, server, before, after)
+    if server.superuser:
+        yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
+    yield from _function_findings(place, viewer.functions())
+    yield from _setting_findings(place, viewer.settings())
+    for _, table in tables(loaded, entry.name):
+        yield from _table_findings(f"{place} {table}", table, viewer.table(table))
+
+
+def _function_findings(place: str, there: dict[str, bool]) -> Iterator[Finding]:
+    absent = [name for name in NEEDED if name not in there]
+    refused = [name for name, allowed in there.items() if not allowed and name in (*NEEDED, *USEFUL)]
+    less = [name for name in USEFUL if name not in there]
+    if absent:
+        yield Finding(place, Level.FAIL, f"no {', '.join(absent)}: kernel 9.1.0.200 or newer is needed")
+    if refused:
+        yield Finding(place, Level.FAIL, f"may not execute {', '.join(refused)}")
+    if less:
+        text = f"no {', '.join(less)} (kernel 9.1.0.223 or newer): slots cannot be listed, measured or dropped here"
+        yield Finding(place, Level.WARN, text)
+    if not (absent or refused or less):
+        yield Finding(place, Level.OK, "all binlog functions are there and may be called")
+
+
+def _setting_findings(place: str, settings: dict[str, str]) -> Iterator[Finding]:
+    mode = settings.get("gtm_option")
+    if mode is None:
+        yield Finding(place, Level.UNKNOWN, "gtm_option cannot be read: one sync point per transaction is assumed")
+    elif mode.lower() in ("gtm-free", "2"):
+        yield Finding(place, Level.FAIL, f"gtm_option is {mode}: without one sync point per transaction no job runs")
+    else:
+        yield Finding(place, Level.OK, f"gtm_option is {mode}")
+    if settings.get("enable_hstore_binlog_table") == "off":
+        yield Finding(place, Level.WARN, "enable_hstore_binlog_table is off: no new table can have a binlog")
+    if settings.get("enable_generate_binlog") == "off":
+        yield Finding(place, Level.FAIL, "enable_generate_binlog is off for this user's sessions by default")
+
+
+def _table_findings(place: str, table: str, seen: TableSeen | None) -> Iterator[Finding]:
+    if seen is None:
+        yield Finding(place, Level.FAIL, f"there is no table {table}, or its schema may not be used")
+        return
+    faults = []
+    if not seen.readable:
+        faults.append("may not be read (see the GRANT script)")
+    if not seen.has_key:
+        faults.append("has no primary key")
+    if seen.deferrable:
+        faults.append("its primary key is deferrable")
+    if seen.distribution not in (None, "H"):
+        faults.append(f"is not distributed by hash (locator {seen.distribution})")
+    if seen.complaint:
+        faults.append(f"the binlog functions do not serve it: {seen.complaint}")
+    for fault in faults:
+        yield Finding(place, Level.FAIL, fault)
+    if not faults:
+        spread = "distribution unknown" if seen.distribution is None else "distributed by hash"
+        options = f", options {seen.options}" if seen.options else ""
+        yield Finding(place, Level.OK, f"readable, primary key, its binlog answers; {spread}{options}")
+
+
+# -- sinks ----------------------------------------------------------------------------------------------------------
+
+
+def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer, clock: Clock) -> Iterator[Finding]:
+    place = f"sink {entry.name}"
+    before = clock.utc().timestamp()
+    server = viewer.server()
+    after = clock.utc().timestamp()
+    yield Finding(place, Level.OK, f"{entry.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
+    yield _clock_finding(place, server, before, after)
+    if server.superuser:
+        yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
+    if not server.temporary:
+        yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
+    yield _progress_finding(place, entry.progress_schema, viewer)
+    for job in jobs:
+        yield from _target_findings(f"{place} {job.channel.target}", job, viewer)
+
+
+def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
+    rights = viewer.schema(schema)
+    if rights is None:
+        return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
+    found = [viewer.table(f"{schema}.{name}") for name in _PROGRESS]
+    there = [one for one in found if one is not None]
+    if len(there) == len(found) and rights.first:
+        if all(one.first for one in there):
+            return Finding(place, Level.OK, f"the progress tables in {schema} are there and may be written")
+        return Finding(place, Level.FAIL, f"the progress tables in {schema} belong to somebody else and are closed")
+    if rights.first and rights.second:
+        return Finding(place, Level.OK, f"the progress tables can be made in schema {schema}")
+    return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
+
+
+def _target_findings(place: str, job: JobSpec, viewer: PostgresViewer) -> Iterator[Finding]:
+    schema = job.channel.target.rpartition(".")[0] or "public"
+    rights, target = viewer.schema(schema), viewer.table(job.channel.target)
+    if target is not None:
+        yield _existing_target(place, job, target)
+    elif not job.channel.create_target:
+        yield Finding(place, Level.FAIL, "does not exist, and the channel does not say create_target = true")
+    elif rights is None or (rights.first and rights.second):
+        # a start makes an absent schema too, which only the server can allow or refuse
+        made = "with its schema " if rights is None else ""
+        level = Level.UNKNOWN if rights is None else Level.OK
+        yield Finding(place, level, f"does not exist and is to be made {made}at the first start")
+    else:
+        yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
+
+
+def _existing_target(place: str, job: JobSpec, target: Rights) -> Finding:
+    if not target.first:
+        return Finding(place, Level.FAIL, "SELECT, INSERT, UPDATE and DELETE are not all granted")
+    if job.on_existing == "replace" and not target.second:
+        return Finding(place, Level.FAIL, 'on_existing = "replace" needs TRUNCATE')
+    return Finding(place, Level.OK, "is there and may be written")
+
+
+def _clock_finding(place: str, server: _Clocked, before: float, after: float) -> Finding:
+    """The server's clock against ours at the middle of the question; certain only to half of its duration."""
+    offset, doubt = server.clock - (before + after) / 2, (after - before) / 2
+    text = f"clock {offset:+.3f} s from here (to within {doubt:.3f} s)"
+    return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
+
+
+# -- the least rights -----------------------------------------------------------------------------------------------
+
+
+def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
+    """(server, statements) with the least rights that the configured jobs need."""
+    scripts = [(f"source {name}", _source_grants(loaded, entry)) for name, entry in loaded.sources.items()]
+    return scripts + [(f"sink {name}", _sink_grants(loaded, entry)) for name, entry in loaded.sinks.items()]
+
+
+def _source_grants(loaded: Loaded, entry: SourceEntry) -> list[str]:
+    user = quoted(entry.endpoint.user)
+    names = [table for _, table in tables(loaded, entry.name)]
+    found = [f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in _schemas(names)]
+    return found + [f"GRANT SELECT ON {_dotted(name)} TO {user};" for name in names]
+
+
+def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
+    user, schema = quoted(entry.endpoint.user), quoted(entry.progress_schema)
+    jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
+    found = [
+        f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(entry.endpoint.database)} TO {user};",
+        f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};",
+    ]
+    made = [job.channel.target for job in jobs if job.channel.create_target]
+    kept = [job for job in jobs if not job.channel.create_target]
+    found += [f"CREATE SCHEMA IF NOT EXISTS {one};" for one in _schemas(made)]
+    found += [f"GRANT USAGE, CREATE ON SCHEMA {one} TO {user};" for one in _schemas(made)]
+    found += [f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in _schemas([job.channel.target for job in kept])]
+    for job in kept:
+        rights = "SELECT, INSERT, UPDATE, DELETE" + (", TRUNCATE" if job.on_existing == "replace" else "")
+        found.append(f"GRANT {rights} ON {_dotted(job.channel.target)} TO {user};")
+    return found
+
+
+def _schemas(names: list[str]) -> list[str]:
+    return sorted({quoted(name.rpartition(".")[0] or "public") for name in names})
+
+
+def _dotted(name: str) -> str:
+    return ".".join(map(quoted, name.split(".", 1)))
+
+
+def quoted(name: str) -> str:
+    """An identifier as it may stand in a statement.
+
+    >>> quoted("orders"), quoted('Or"ders')
+    ('orders', '"Or""ders"')
+    """
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
