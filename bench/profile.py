@@ -104,11 +104,11 @@ def steps(recorder: Recorder) -> dict[str, Any]:
 
 @dataclass
 class Anatomy:
-    """One step of one lane taken apart: seconds by part, and the plans of what the sink executes."""
+    """One step of one lane taken apart: seconds by part, and the plan of the statement that applies it."""
 
     events: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    plans: dict[str, str] = field(default_factory=dict)
+    plan: str = ""
 
 
 def anatomy(job: OurJob) -> Anatomy:
@@ -123,9 +123,7 @@ def anatomy(job: OurJob) -> Anatomy:
         _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))
         _timed(found, "top", lambda: sink.top(up_to))
         with session.ready().cursor() as cursor:
-            parts = statements.apply(target, spec.sink_options.ignore_delete).as_string(cursor).split("; ")
-            for number, part in enumerate(parts, 1):
-                _explain(found, cursor, f"apply {number}", part)
+            _explain(found, cursor, statements.apply(target, spec.sink_options.ignore_delete).as_string(cursor))
     finally:
         sink.abandon()
         sink.close()
@@ -154,8 +152,8 @@ def _timed(found: Anatomy, part: str, work: Any) -> Any:
     return value
 
 
-def _explain(found: Anatomy, cursor: pg.Cursor, part: str, statement: str) -> None:
+def _explain(found: Anatomy, cursor: pg.Cursor, statement: str) -> None:
     began = time.perf_counter()
     cursor.execute(_EXPLAIN + statement)
-    found.seconds[part] = round(time.perf_counter() - began, 4)
-    found.plans[part] = "\n".join(line for (line,) in cursor.fetchall())
+    found.seconds["apply"] = round(time.perf_counter() - began, 4)
+    found.plan = "\n".join(line for (line,) in cursor.fetchall())

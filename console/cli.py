@@ -43,7 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "try everything on this machine, without a warehouse", group=False),
     "run": Entry("run", "run one job in the foreground", group=False),
     "jobs": Entry("jobs", "list, start, pause and stop jobs"),
-    "slots": Entry("slots", "look at slots, create, reset and drop them"),
+    "slots": Entry("slots", "look at slots and what they hold back"),
     "verify": Entry("verify", "compare source and target of a job", group=False),
     "status": Entry("status", "one answer for monitoring", group=False),
     "doctor": Entry("doctor", "check what jobs need on this machine and at the servers", group=False),

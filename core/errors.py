@@ -151,6 +151,11 @@ class TopologyTrouble(Trouble):
     kind = ErrorKind.TOPOLOGY
 
 
+def classed(error: Exception) -> SlotkeeperError:
+    """The error itself where it is one of ours, else an Unclassified that names it."""
+    return error if isinstance(error, SlotkeeperError) else Unclassified(f"{type(error).__name__}: {error}")
+
+
 KINDS: dict[ErrorKind, type[SlotkeeperError]] = {
     ErrorKind.TRANSIENT: Unreachable,
     ErrorKind.CONTENTION: Busy,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry
@@ -18,7 +18,7 @@ from core.config.secrets import resolve
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.viewer import PostgresViewer, Rights
+from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws.viewer import NEEDED, USEFUL, DwsViewer, TableSeen
 from core.wiring_slots import look_name, open_viewer, tables
 
@@ -26,6 +26,7 @@ CLOCK_SECONDS = 2.0
 """A clock further away than this makes ages between machines misleading."""
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+V = TypeVar("V", DwsViewer, PostgresViewer)
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
 
 
@@ -75,9 +76,7 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
     )
 
 
-def _checked[V: (DwsViewer, PostgresViewer)](
-    place: str, opened: Callable[[], V], look: Callable[[V], list[Finding]]
-) -> list[Finding]:
+def _checked(place: str, opened: Callable[[], V], look: Callable[[V], list[Finding]]) -> list[Finding]:
     try:
         viewer = opened()
     except ConfigError as error:  # a password reference that cannot be resolved
@@ -177,7 +176,7 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
         yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
     yield _progress_finding(place, entry.progress_schema, viewer)
     for job in jobs:
-        yield from _target_findings(f"{place} {job.channel.target}", job, viewer)
+        yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
@@ -186,29 +185,31 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
         return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
     found = [viewer.table(f"{schema}.{name}") for name in _PROGRESS]
     there = [one for one in found if one is not None]
-    if len(there) == len(found) and rights.first:
-        if all(one.first for one in there):
-            return Finding(place, Level.OK, f"the progress tables in {schema} are there and may be written")
+    if not all(one.first for one in there):
         return Finding(place, Level.FAIL, f"the progress tables in {schema} belong to somebody else and are closed")
-    if rights.first and rights.second:
-        return Finding(place, Level.OK, f"the progress tables can be made in schema {schema}")
-    return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
+    if not (rights.first and rights.second):
+        # each start asks for CREATE TABLE IF NOT EXISTS, which needs the right even where the table is there
+        return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
+    ready = "are there and may be written" if len(there) == len(found) else "can be made at the first start"
+    return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
 
 
-def _target_findings(place: str, job: JobSpec, viewer: PostgresViewer) -> Iterator[Finding]:
-    schema = job.channel.target.rpartition(".")[0] or "public"
-    rights, target = viewer.schema(schema), viewer.table(job.channel.target)
+def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: PostgresViewer) -> Iterator[Finding]:
+    target = viewer.table(job.channel.target)
     if target is not None:
         yield _existing_target(place, job, target)
     elif not job.channel.create_target:
         yield Finding(place, Level.FAIL, "does not exist, and the channel does not say create_target = true")
-    elif rights is None or (rights.first and rights.second):
-        # a start makes an absent schema too, which only the server can allow or refuse
-        made = "with its schema " if rights is None else ""
-        level = Level.UNKNOWN if rights is None else Level.OK
-        yield Finding(place, level, f"does not exist and is to be made {made}at the first start")
+    elif not server.creates:
+        # the start asks for CREATE SCHEMA IF NOT EXISTS, which needs the right even where the schema is there
+        yield Finding(place, Level.FAIL, "is to be made at the first start, which needs CREATE on the database")
     else:
-        yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
+        schema = job.channel.target.rpartition(".")[0] or "public"
+        rights = viewer.schema(schema)
+        if rights is None or (rights.first and rights.second):
+            yield Finding(place, Level.OK, "does not exist yet and can be made at the first start")
+        else:
+            yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
 
 
 def _existing_target(place: str, job: JobSpec, target: Rights) -> Finding:
@@ -245,14 +246,13 @@ def _source_grants(loaded: Loaded, entry: SourceEntry) -> list[str]:
 def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
     user, schema = quoted(entry.endpoint.user), quoted(entry.progress_schema)
     jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
-    found = [
-        f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(entry.endpoint.database)} TO {user};",
-        f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};",
-    ]
     made = [job.channel.target for job in jobs if job.channel.create_target]
     kept = [job for job in jobs if not job.channel.create_target]
-    found += [f"CREATE SCHEMA IF NOT EXISTS {one};" for one in _schemas(made)]
-    found += [f"GRANT USAGE, CREATE ON SCHEMA {one} TO {user};" for one in _schemas(made)]
+    wide = "CONNECT, TEMPORARY" + (", CREATE" if made else "")
+    found = [
+        f"GRANT {wide} ON DATABASE {quoted(entry.endpoint.database)} TO {user};",
+        f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};",
+    ]
     found += [f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in _schemas([job.channel.target for job in kept])]
     for job in kept:
         rights = "SELECT, INSERT, UPDATE, DELETE" + (", TRUNCATE" if job.on_existing == "replace" else "")

@@ -173,5 +173,3 @@ class _Translated:
     def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
         with self._translated():
             return self._reader.digests(keys)
-
-

@@ -34,7 +34,7 @@ def verify(
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
-    runs = view is not None and (view.lives or view.elsewhere)
+    runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
     found = wiring_slots.verify(spec, runs, _silent)
     verdict = _verdict(found)
     if as_json:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), surrogates."""
+_REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+"""Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), odd spaces."""
 
 
 def safe(value: object, limit: int = 500) -> str:
@@ -21,7 +21,7 @@ def safe(value: object, limit: int = 500) -> str:
 
 
 def _one(character: str) -> str:
-    if unicodedata.category(character) not in _REFUSED:
+    if character == " " or unicodedata.category(character) not in _REFUSED:
         return character
     if character in _VISIBLE:
         return _VISIBLE[character]

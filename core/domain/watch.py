@@ -5,10 +5,11 @@ Next door: `core.domain.start` compares at a start, where more is possible.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.domain.position import Position
-from core.domain.slot import Look
+from core.domain.slot import Look, Shard
 from core.domain.start import SAFE
 from core.errors import Trouble, TroubleName
 
@@ -50,6 +51,12 @@ def ahead_of_row(look: Look, row: Position) -> Trouble | None:
         return None
     sentence = f"{look.shard.name}: the slot is registered at {reached}, the sink's row is back at {row.text}"
     return trouble(TroubleName.SINK_OLDER, sentence)
+
+
+def no_point(shards: Iterable[Shard]) -> Trouble:
+    """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked."""
+    names = ", ".join(shard.name for shard in sorted(shards))
+    return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more")
 
 
 def trouble(name: TroubleName, sentence: str) -> Trouble:

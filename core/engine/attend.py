@@ -21,7 +21,7 @@ from core.engine import watch
 from core.engine.lanes import Activity, Lane, due, look_pause
 from core.engine.register import exactly, widened
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
+from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.retry import Failure, RetryRules
 
 READ_EVERY = 1.0
@@ -120,7 +120,7 @@ class Attendant:
         def read() -> None:
             try:
                 rows = self._sessions.rows("reader").rows()
-            except SlotkeeperError:
+            except Exception:
                 rows = []  # whoever writes there reports the trouble
             self._post(self._rows_read, rows)
 
@@ -145,14 +145,18 @@ class Attendant:
         self._pool.submit(work)
 
     def _see_one(self, lane: Lane) -> None:
-        seen = watch.see_one(self._sessions.source(f"watch/{lane.key.shard}"), lane)
+        try:
+            seen = watch.see_one(self._sessions.source(f"watch/{lane.key.shard}"), lane)
+        except Exception as error:  # a thread that ended without an answer would end all looking
+            seen = watch.Seen(lane.shard, error=classed(error))
         self._post(self._looked, [(lane, seen)], None)
 
     def _see_all(self, idle: list[Lane]) -> None:
         try:
-            seen, shards = watch.see_all(self._sessions.source("watch"), idle)
-        except SlotkeeperError as error:
-            self._post(self._look_failed, error)
+            ours = {lane.shard for lane in self.lanes.values()}
+            seen, shards = watch.see_all(self._sessions.source("watch"), idle, ours)
+        except Exception as error:
+            self._post(self._look_failed, classed(error))
             return
         by_shard = {one.shard: one for one in seen}
         self._post(self._looked, [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard], shards)
@@ -235,10 +239,8 @@ class Attendant:
         def run() -> None:
             try:
                 settled = work()
-            except SlotkeeperError as error:
-                settled = watch.Settled(lane.position, error=error)
             except Exception as error:
-                settled = watch.Settled(lane.position, error=Unclassified(f"{type(error).__name__}: {error}"))
+                settled = watch.Settled(lane.position, error=classed(error))
             self._post(self._registered, shard, settled)
 
         self._submit(run)

@@ -22,7 +22,7 @@ from core.engine.quiet import Interrupted
 from core.engine.register import exactly
 from core.engine.snapshot import Snapshot, plan
 from core.engine.start import Begun, begin, refuse
-from core.errors import SlotkeeperError
+from core.errors import Busy, SlotkeeperError, Unreachable
 from core.retry import Failure, RetryRules
 
 
@@ -53,21 +53,22 @@ def run(all_: Surroundings) -> JobEnd:
 def _once(all_: Surroundings) -> JobEnd | None:
     """Start, copy where that is due, stream; None where the job is to be started again (after a pause)."""
     all_.narrator.event(JobEvent.BEGAN)
-    begun = _begun(all_)
-    if not all_.job.binlog.binlog:
+    streaming = _begun(all_)
+    if streaming is None:
         return JobEnd.FINISHED
-    ended = _stream(all_, begun)
+    ended = streaming.run()
     if ended is End.STOPPED:
         return JobEnd.STOPPED
     return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
 
 
-def _begun(all_: Surroundings) -> Begun:
+def _begun(all_: Surroundings) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
     history, since, rules = retry.NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
     while True:
         try:
-            return _start_and_copy(all_)
+            begun = _start_and_copy(all_)
+            return Streaming(all_, begun).looked() if all_.job.binlog.binlog else None
         except SlotkeeperError as error:
             if error.where == "spark":
                 raise
@@ -116,10 +117,6 @@ def lane_of(row: ProgressRow, width: int, now: float) -> Lane:
     )
 
 
-def _stream(all_: Surroundings, begun: Begun) -> End:
-    return Streaming(all_, begun).run()
-
-
 class Streaming:
     """The loop of one start, and the turn from CATCHING UP to RUNNING."""
 
@@ -129,9 +126,10 @@ class Streaming:
         self._state = begun.state
         self._noted = {row.key.shard: row.noted_end or 0 for row in begun.rows}
         self._told = 0.0
+        self._lanes: dict[str, Lane] = {}
 
-    def run(self) -> End:
-        """Stream until a wish; raises what needs a person."""
+    def looked(self) -> Streaming:
+        """Take the first look; a failure here is one of the start, which is tried again."""
         all_, begun = self._all, self._begun
         now = all_.clock.monotonic()
         width = all_.job.binlog.binlog_sync_point_size
@@ -142,8 +140,14 @@ class Streaming:
             refuse(compare(row, look) if look else compare_sets(begun.rows, [one.shard for one in looks.values()]))
             assert look is not None
             lanes[row.key.shard] = _as_found(lanes[row.key.shard], look.points.both)
+        self._lanes = lanes
+        return self
+
+    def run(self) -> End:
+        """Stream until a wish; raises what needs a person."""
+        all_, begun = self._all, self._begun
         loop_plan = LoopPlan(all_.job, begun.epoch, all_.keepalive, all_.until_caught_up)
-        loop = Loop(loop_plan, lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
+        loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
         if self._state is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
         return loop.run()
@@ -152,11 +156,17 @@ class Streaming:
         if loop.paused and self._state is not None:
             self._tell_pause()
         caught_up = all(lane.position.point >= self._noted[shard] for shard, lane in loop.lanes.items())
-        if self._state is LaneState.CATCHING_UP and caught_up:
-            self._all.sessions.store().set_state(self._begun.epoch, LaneState.RUNNING)
-            self._state = LaneState.RUNNING
-            self._all.narrator.event(JobEvent.CAUGHT_UP)
+        if self._state is LaneState.CATCHING_UP and caught_up and not loop.paused:
+            self._turn_to_running()
         self._all.narrator.lanes(loop.lanes, self._state, self._begun.epoch, loop.registrations)
+
+    def _turn_to_running(self) -> None:
+        try:
+            self._all.sessions.store().set_state(self._begun.epoch, LaneState.RUNNING)
+        except (Unreachable, Busy):
+            return  # the sink is restarting: the next turn of the loop tries again
+        self._state = LaneState.RUNNING
+        self._all.narrator.event(JobEvent.CAUGHT_UP)
 
     def _tell_pause(self) -> None:
         if not self._told:

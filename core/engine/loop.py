@@ -86,8 +86,8 @@ class Loop(Attendant):
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
+        self._wake(now)
         if not self.paused:
-            self._wake(now)
             self._overruns(now)
             self._deal(now)
         self._look_around(now)
@@ -128,11 +128,16 @@ class Loop(Attendant):
                 for stint in self._stints.values():
                     self._runner.cancel(stint.group)
         for shard, lane in self.lanes.items():
-            self.lanes[shard] = replace(lane, activity=Activity.IDLE, stint=0)
+            # one that is still being registered stays so: a look before its answer would take it for somebody else's
+            left = lane.activity if lane.activity is Activity.REGISTERING else Activity.IDLE
+            self.lanes[shard] = replace(lane, activity=left, stint=0)
 
     def _wake(self, now: float) -> None:
         for shard, lane in self.lanes.items():
-            if lane.activity is Activity.WAITING and lane.ready_at <= now:
+            ready = lane.activity is Activity.WAITING and lane.ready_at <= now
+            if self.paused and (ready or lane.activity is Activity.DUE):
+                self.lanes[shard] = replace(lane, activity=Activity.IDLE)  # its slot has to be kept alive all the same
+            elif ready:
                 self.lanes[shard] = due(lane, now)
 
     def _overruns(self, now: float) -> None:

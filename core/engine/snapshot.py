@@ -10,16 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from core import retry
-from core.domain.job import Wish
+from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState
-from core.domain.slot import Shard
-from core.engine.plan import CopyOutcome, CopySpec
+from core.domain.slot import Look, Shard
+from core.domain.start import compare
+from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
 from core.engine.ports import Surroundings
 from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
-from core.engine.start import Begun
-from core.errors import SlotkeeperError, Superseded, Trouble, Unclassified
+from core.engine.start import Begun, refuse
+from core.errors import ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
 from core.ports import Chunk
 from core.retry import Failure, History, RetryRules
 
@@ -43,6 +44,7 @@ class Snapshot:
         self._all = all_
         self._begun = begun
         self._left: list[Chunk] = []
+        self._planned = 0
         self._running: dict[Future[Any], tuple[Chunk, ...]] = {}
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
@@ -52,6 +54,7 @@ class Snapshot:
         """Copy what is left; returns the state that the lanes are in now."""
         store = self._all.sessions.store()
         self._left = store.chunks_left()
+        self._planned = store.chunk_counts().total
         try:
             while self._left or self._running:
                 self._refuse_wish()
@@ -64,7 +67,16 @@ class Snapshot:
         return self._end()
 
     def _refuse_wish(self) -> None:
-        if self._all.wish() is not Wish.RUN:
+        told = False
+        while self._all.wish() is Wish.PAUSE:
+            if not told:
+                self._all.narrator.event(JobEvent.PAUSED)
+                told = True
+            self._keep_alive()  # the slot is there already, and its TTL runs
+            self._all.pause(0.5)
+        if told and self._all.wish() is Wish.RUN:
+            self._all.narrator.event(JobEvent.RESUMED)
+        if told or self._all.wish() is not Wish.RUN:
             raise Interrupted
 
     def _deal(self) -> None:
@@ -77,19 +89,21 @@ class Snapshot:
 
     def _collect(self) -> None:
         done, _ = wait(self._running, timeout=0.25, return_when="FIRST_COMPLETED")
+        outcomes = []
         for future in done:
-            chunks = self._running.pop(future)
-            outcome = self._outcome(future)
-            self._left = sorted(
-                [*self._left, *(one for one in chunks if one.number not in outcome.done)], key=lambda one: one.number
-            )
-            if outcome.refused:
-                raise Superseded("a chunk was not ours to take: another start has taken over")
-            if outcome.error:
-                self._failed(outcome.error.error())
-            elif outcome.done:
-                self._history = retry.NO_HISTORY
-                self._all.narrator.retrying("")
+            chunks, outcome = self._running.pop(future), self._outcome(future)
+            outcomes.append(outcome)
+            self._left.extend(one for one in chunks if one.number not in outcome.done)
+        self._left.sort(key=lambda one: one.number)
+        if any(outcome.refused for outcome in outcomes):
+            self._taken()
+        # what ended several tasks at once is one failure
+        error = next((outcome.error for outcome in outcomes if outcome.error), None)
+        if error:
+            self._failed(error.error())
+        elif any(outcome.done for outcome in outcomes):
+            self._history = retry.NO_HISTORY
+            self._all.narrator.retrying("")
 
     def _outcome(self, future: Future[Any]) -> CopyOutcome:
         try:
@@ -97,12 +111,22 @@ class Snapshot:
         except CancelledError:
             return CopyOutcome((), 0)
         except Unclassified as error:
-            self._failed(error)
-            return CopyOutcome((), 0)
+            return CopyOutcome((), 0, error=ErrorValues.of(error))
         return outcome
+
+    def _taken(self) -> None:
+        """A chunk was not there to be taken: a killed task of ours has committed it, or another start took over."""
+        store = self._all.sessions.store()
+        ours = all(row.epoch == self._begun.epoch for row in store.rows())
+        if not ours or store.chunk_counts().total != self._planned:
+            raise Superseded("a chunk was not ours to take: another start has taken over")
+        planned = {chunk.number for chunk in store.chunks_left()}
+        self._left = [chunk for chunk in self._left if chunk.number in planned]
 
     def _failed(self, error: SlotkeeperError) -> None:
         clock = self._all.clock
+        if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._all.job.binlog.binlog:
+            self._judged()  # it may be DDL: then its trouble says more than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
@@ -141,6 +165,14 @@ class Snapshot:
             except SlotkeeperError as error:
                 self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
 
+    def _judged(self) -> list[Look]:
+        """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
+        looks = self._all.sessions.admin("start").look(None)
+        rows = {row.key.shard: row for row in self._all.sessions.store().rows()}
+        for look in looks:
+            refuse(compare(rows.get(look.shard.name), look))
+        return looks
+
     def _end(self) -> LaneState:
         all_, begun = self._all, self._begun
         state = LaneState.RUNNING
@@ -148,7 +180,7 @@ class Snapshot:
         if all_.job.binlog.binlog:
             # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
             wait_for_open_transactions(all_, all_.sessions.source("start"))
-            noted = {look.shard.name: look.latest for look in all_.sessions.admin("start").look(None)}
+            noted = {look.shard.name: look.latest for look in self._judged()}
             state = LaneState.CATCHING_UP
         all_.sessions.target().end_copy(all_.sessions.store(), begun.epoch, state, noted, begun.copying)
         return state

@@ -13,7 +13,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, compare_sets
-from core.domain.watch import trouble
+from core.domain.watch import no_point, trouble
 from core.engine.ports import Store, Surroundings, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
 from core.errors import Busy, Refused, TopologyTrouble, Trouble, TroubleName
@@ -43,18 +43,21 @@ def begin(all_: Surroundings) -> Begun:
     store.create_tables()
     _take_lease(all_, store)
     identity = all_.sessions.source("start").identify()
-    target.ready(identity)
     first = not store.rows()
     if first:
+        target.ready(identity)
         target.copying(begun=False)
         store.insert(_first_rows(all_, identity))
     epoch = store.raise_epoch()
     _silence_the_old(all_, epoch)
     rows = store.rows()
     _refuse_changed_channel(rows, channel_hash(all_, identity))
-    if not all_.job.binlog.binlog:
+    # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
+    decided = _compared(all_, store, rows, epoch, first) if all_.job.binlog.binlog else None
+    if not first:
+        target.ready(identity)
+    if decided is None:
         return _begin_copy_only(all_, store, identity, epoch, rows)
-    decided = _compared(all_, store, rows, epoch, first)
     if decided is StartAction.CREATE:
         rows = _create(all_, store, identity, epoch)
         return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))
@@ -73,8 +76,8 @@ def _take_lease(all_: Surroundings, store: Store) -> None:
     end = all_.clock.monotonic() + LEASE_WAIT
     while not store.take_lease():
         if all_.take_over:
-            store.end_sessions(f"slotkeeper/{all_.job.name}/%", "")
-        elif all_.clock.monotonic() >= end:
+            store.end_others()
+        if all_.clock.monotonic() >= end:
             raise Refused(
                 f"the lease of {all_.job.channel.source_table} slot {all_.job.slot} is held: {store.holder()}",
                 "stop that job, or start with --take-over",
@@ -129,10 +132,10 @@ def _compared(all_: Surroundings, store: Store, rows: list[ProgressRow], epoch: 
         looks = all_.sessions.admin("start").look(None)
         if not looks and not creating:
             raise trouble(TroubleName.SLOT_LOST, f"the source answers no point at all for slot {all_.job.slot}")
-        if not creating:
-            refuse(compare_sets(rows, [look.shard for look in looks]))
         by_shard = {row.key.shard: row for row in rows}
-        decisions = [compare(by_shard.get(look.shard.name), look, first) for look in looks if looks]
+        decisions = [compare(by_shard.get(look.shard.name), look, first) for look in looks]
+        if not creating and not any(one.trouble is TroubleName.PROGRESS_LOST for one in decisions):
+            _refuse_gone(all_, looks, rows)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
@@ -141,9 +144,19 @@ def _compared(all_: Surroundings, store: Store, rows: list[ProgressRow], epoch: 
         if refused and first:
             store.forget_creating(epoch)
         if refused:
-            refuse(refused[0])
+            refuse(next((one for one in refused if one.trouble is TroubleName.PROGRESS_LOST), refused[0]))
         return decisions[0].action if decisions else StartAction.CREATE
     raise AssertionError("every round returns, raises or goes on")
+
+
+def _refuse_gone(all_: Surroundings, looks: list[Look], rows: list[ProgressRow]) -> None:
+    """SLOT LOST where a DN of ours is there but holds no point of the slot; TOPOLOGY CHANGED where the DNs differ."""
+    seen = {look.shard for look in looks}
+    gone = {Shard(row.key.shard, row.node_id) for row in rows} - seen
+    lost = gone & set(all_.sessions.source("start").nodes()) if gone else None
+    if lost:
+        raise no_point(lost)
+    refuse(compare_sets(rows, seen))
 
 
 def refuse(decision: StartDecision | None) -> None:
@@ -157,9 +170,7 @@ def refuse(decision: StartDecision | None) -> None:
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register both points everywhere (recording starts), then wait for transactions that were open then."""
     admin = all_.sessions.admin("start")
-    looks = admin.look(None)
-    if not looks:
-        looks = _first_points(admin, all_)
+    looks = _looks_everywhere(admin, all_)
     rows = [
         replace(
             _row(all_, identity, look.shard, epoch),
@@ -181,14 +192,22 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     return store.rows()
 
 
-def _first_points(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
-    """Looks of a slot that the source does not create when asked: registering 0 creates it (a lower bound only)."""
-    for shard in all_.sessions.source("start").nodes():
+def _looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
+    """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
+    (a lower bound only), also on DNs that an earlier try has not reached."""
+    looks = admin.look(None)
+    without = set(all_.sessions.source("start").nodes()) - {look.shard for look in looks}
+    if not without:
+        return looks
+    for shard in sorted(without):
         for checkpoint in (False, True):
             admin.register(shard, 0, checkpoint, 0)
     looks = admin.look(None)
     if not looks:
         raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
+    left = ", ".join(shard.name for shard in sorted(without - {look.shard for look in looks}))
+    if left:
+        raise Busy(f"{left}: the first registration reached no node", where="source")
     return looks
 
 

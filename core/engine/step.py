@@ -18,6 +18,7 @@ from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import explain_miss, position_after, range_end
 from core.engine.pump import pump
+from core.errors import SlotkeeperError
 from core.ports import Source, StepSink
 
 Probe = Callable[[str], None]
@@ -79,7 +80,12 @@ class Stepper:
         if first.latest < after.point:
             return Step(after, 0, True, first)
         began = self._clock.monotonic()
-        rows, up_to = self._stage(first, after)
+        try:
+            rows, up_to = self._stage(first, after)
+        except SlotkeeperError as error:
+            if error.where == "source":
+                self._checked(look_now(), after)  # what failed may be DDL: then its trouble says more than the error
+            raise
         read = self._clock.monotonic()
         self._probe("after_read")
         second = self._checked(look_now(), after)

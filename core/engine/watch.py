@@ -14,12 +14,12 @@ from core.clock import Clock
 from core.domain.position import Position
 from core.domain.progress import Registered
 from core.domain.slot import Look, Shard
-from core.domain.watch import ahead_of_row, judge, trouble
+from core.domain.watch import ahead_of_row, judge, no_point, trouble
 from core.engine.lanes import Lane
 from core.engine.progress import XminChoice, choose_xmin, explain_miss
 from core.engine.register import Registration, register
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
+from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.ports import Rows, SlotAdmin, Source
 
 
@@ -46,11 +46,20 @@ class Seen:
     error: SlotkeeperError | None = None
 
 
-def see_all(source: Source, lanes: Iterable[Lane]) -> tuple[list[Seen], set[Shard]]:
-    """One look at all DNs, then a cheap question per idle lane; also the set of DNs that answered."""
+def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard]) -> tuple[list[Seen], set[Shard]]:
+    """One look at all DNs, then a cheap question per idle lane; also the set of DNs that there are.
+
+    A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
+    """
     looks = {look.shard: look for look in source.look(None)}
+    there = set(looks)
+    if ours - there:
+        there |= set(source.nodes())
+        lost = ours & there - set(looks)
+        if lost:
+            raise no_point(lost)
     seen = [_ask(source, lane, looks[lane.shard]) for lane in lanes if lane.shard in looks]
-    return seen, set(looks)
+    return seen, there
 
 
 def see_one(source: Source, lane: Lane) -> Seen:
@@ -121,9 +130,9 @@ def register_at(
     wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
-    except SlotkeeperError as error:
+    except Exception as error:  # whatever it was: it is not known what landed
         named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=error, wanted=position.point, certain=named or admin.end_rivals())
+        return Settled(position, error=classed(error), wanted=position.point, certain=named or admin.end_rivals())
 
 
 def _moved(lane: Lane, look: Look) -> tuple[Position, XminChoice]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -24,13 +26,13 @@ from core.domain.spec import JobSpec
 from core.engine.job import JobEnd
 from core.engine.job import run as run_job
 from core.engine.ports import Surroundings
-from core.errors import ConfigError, SlotkeeperError, Superseded, Unreachable
+from core.errors import Busy, ConfigError, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SparkRunner, open_runner
-from core.state.sqlite import Store
+from core.state.sqlite import StateError, Store
 
 CRASHED = 1
 WATCH_EVERY = 3.0
@@ -57,7 +59,8 @@ class Wishes:
             return Wish.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
-            self._known = self._store.wish(self._job)
+            with suppress(Busy, StateError):  # busy or gone for now: the last known wish stands
+                self._known = self._store.wish(self._job)
         return self._known
 
     def pause(self, seconds: float) -> None:
@@ -76,11 +79,20 @@ class Watchman(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
+        told = ""
+        while not self._done.wait(WATCH_EVERY):
+            try:
+                self._look()
+                told = ""
+            except (SlotkeeperError, OSError) as error:
+                # one busy store must not end the watching: the next look tries again
+                if told != (told := str(error)):
+                    _say(f"no supervisor can be looked for: {error}")
+
+    def _look(self) -> None:
         folder, job, run = self._place
-        me = identity.of(os.getpid(), run)
         with Store.open(folder) as store:
-            while not self._done.wait(WATCH_EVERY):
-                ensure_supervisor(store, job, run, me)
+            ensure_supervisor(store, job, run, identity.of(os.getpid(), run))
 
     def stop(self) -> None:
         """No more."""
@@ -102,15 +114,17 @@ def drive(options: argparse.Namespace) -> int:
             code = _drive(job, options, store, wishes)
         finally:
             watchman.stop()
-        store.note_exit(options.run, code)
+        with suppress(Busy, StateError):  # only a supervisor that adopted us reads it
+            store.note_exit(options.run, code)
         return code
 
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
     runner: SparkRunner | None = None
     sessions = wiring.WiredSessions(job, options.run)
+    folder = _spark_folder(store, job.name, options)
     try:
-        runner = open_runner(job.spark, f"slotkeeper {job.name}", Path(options.state_dir) / "spark" / options.run)
+        runner = open_runner(job.spark, f"slotkeeper {job.name}", folder)
         narrator = StoreNarrator(store, job.name, options.run, job.environment, SystemClock(), runner)
         wired = Surroundings(
             job,
@@ -132,6 +146,17 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wish
         sessions.close()
         if runner is not None:
             runner.close()
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
+    """Where this run's Spark has its files; what killed drivers of this job left there is removed."""
+    place = Path(options.state_dir) / "spark"
+    for row in store.runs(job):
+        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
+            shutil.rmtree(place / row.run, ignore_errors=True)
+    return place / str(options.run)
 
 
 def _ended(end: JobEnd, narrator: StoreNarrator, wishes: Wishes) -> int:

@@ -6,17 +6,18 @@ Next door: `core.engine.ports.Narrator` is the port; `job.py` is the driver that
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 from core.clock import Clock
-from core.domain.job import JobEvent, JobState
+from core.domain.job import JobEvent, JobState, transition
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.engine.lanes import Activity, Lane
 from core.engine.runner import TaskRunner
-from core.errors import Refused, SlotkeeperError
+from core.errors import Busy, Refused, SlotkeeperError
 from core.ports import ChunkCounts
-from core.state.sqlite import Store
+from core.state.sqlite import StateError, Store
 
 EVERY = 1.0
 """Seconds between reports."""
@@ -36,8 +37,12 @@ class StoreNarrator:
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         """Something happened to the job's state; told at once."""
-        state = self._store.apply(self._report.job, event, reason)
-        self._store.record_event(self._report.job, event.value, reason)
+        try:
+            state = self._store.apply(self._report.job, event, reason)
+            self._store.record_event(self._report.job, event.value, reason)
+        except (Busy, StateError):
+            # the store of this host may be busy or gone; the next report carries the state
+            state = transition(JobState(self._report.state), event)
         with self._lock:
             self._report = replace(self._report, state=state.value, reason=reason)
         self._tell(now=True)
@@ -92,7 +97,8 @@ class StoreNarrator:
 
     def _record_error(self, place: str, text: str) -> None:
         if text and self._errors.get(place) != text:
-            self._store.record_error(self._report.job, "", "", text)
+            with suppress(Busy, StateError):
+                self._store.record_error(self._report.job, "", "", text)
         self._errors[place] = text
 
     def _tell(self, now: bool = False) -> None:
@@ -101,7 +107,7 @@ class StoreNarrator:
         self._told = self._clock.monotonic()
         try:
             self._store.put_report(self._report)
-        except Refused:
+        except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return
 

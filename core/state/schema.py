@@ -51,9 +51,11 @@ def _prepare(folder: StateFolder, file: Path, connection: sqlite3.Connection, bu
 
 
 def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    filled = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    # one statement, so that all three are of one moment: another process may be making the file right now
+    version, owner, filled = connection.execute(
+        "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_user_version v, pragma_application_id a"
+    ).fetchone()
     if filled and owner != APPLICATION_ID:
         raise StateError(f"state file {file} is not ours: another program's database", "name another [state] state_dir")
     if version > known:
@@ -61,7 +63,7 @@ def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
             f"state file {file} was written by a newer slotkeeper (schema {version}, this one knows {known})",
             f"use that newer slotkeeper, or another state folder; {WAY_OUT}",
         )
-    return version
+    return int(version)
 
 
 def _migrate(connection: sqlite3.Connection, file: Path, steps: list[str]) -> None:

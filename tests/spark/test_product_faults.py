@@ -1,7 +1,9 @@
-"""The product path (supervisor, driver, JVM, workers, two servers) gets over every kill by itself, and loses nothing."""
+"""The product path (supervisor, driver, JVM, workers, two servers) gets over every kill by itself, losing nothing."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from core.domain.job import JobState
 from core.embedded.switches import Switches
-from tests.support.product import Kind, Mirrored, Product
+from tests.support.product import Kind, Product
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -67,3 +69,53 @@ def test_kills_in_mid_copy_are_survived_and_the_copy_goes_on_where_it_was(
     job.wait_equal()
     assert job.stop() < 20
     assert job.left() == []
+
+
+def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(writing: Product) -> None:
+    job = writing.job("gone", full_sync_binlog_batch_read_size=5_000).start()
+    writing.write(RATE)
+    job.wait_state(JobState.RUNNING)
+    jvm = job.jvm()
+    job.driver().suspend()  # so that it cannot start another supervisor in between
+    job.kill("supervisor")
+    job.kill("driver")
+    until(lambda: not jvm.is_running(), 10, "the JVM to end with its driver")
+    view = job.view()
+    assert not view.lives
+    assert "no process" in view.reason
+    assert "jobs start" in view.safe
+    status = subprocess.run(
+        [sys.executable, "-m", "console", "--config", str(job.config), "jobs", "show", job.name, "--json"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert "no process" in status.stdout, status
+    job.start_again()
+    job.wait_state(JobState.RUNNING)
+    writing.quiet()
+    job.wait_equal()
+    assert len(list((writing.demo.folder / "state" / "spark").iterdir())) == 1, "left-overs of the killed run are gone"
+    assert job.stop() < 20
+    assert job.left() == []
+    assert list((writing.demo.folder / "state" / "spark").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        "end_inclusive=on,latest_inclusive=on,register_moves_point=on,xmin_includes_slots=on",
+        "start_inclusive=off,auto_create=off,full_old_images=off,purge_at_once=on,backward_allowed=off",
+    ],
+)
+def test_the_reader_is_right_on_spark_however_the_source_behaves(writing: Product, switches: str) -> None:
+    writing.warehouse.configure(Switches.parse(switches))
+    try:
+        job = writing.job("switched_" + switches[:3]).start()
+        writing.write(RATE)
+        job.wait_state(JobState.RUNNING)
+        job.kill("worker")
+        job.wait_applied(job.expected())
+        writing.quiet()
+        job.wait_equal()
+        assert job.stop() < 20
+    finally:
+        writing.warehouse.configure(Switches())

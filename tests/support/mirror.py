@@ -62,10 +62,11 @@ class Heard:
 
 
 class At:
-    """A probe that acts once: at the `nth` call of the point `point`; `done` is set once it has."""
+    """A probe that acts once: at the `nth` call of the point `point` while `armed`; `done` is set once it has."""
 
-    def __init__(self, point: str, action: Callable[[], object], nth: int = 1) -> None:
+    def __init__(self, point: str, action: Callable[[], object], nth: int = 1, armed: bool = True) -> None:
         self.point = point
+        self.armed = armed
         self.done = threading.Event()
         self._action = action
         self._left = nth
@@ -73,8 +74,9 @@ class At:
 
     def __call__(self, point: str) -> None:
         with self._lock:
-            self._left -= point == self.point
-            hit = point == self.point and self._left == 0
+            here = self.armed and point == self.point
+            self._left -= here
+            hit = here and self._left == 0
         if hit:
             try:
                 self._action()
@@ -199,7 +201,7 @@ class Mirror:
             until(asked, seconds, what)
         except AssertionError as late:
             heard = self.heard
-            lanes = [f"{lane.key.shard} {lane.activity.value} {lane.position} {lane.error}" for lane in heard.now.values()]
+            lanes = [f"{one.key.shard} {one.activity.value} {one.position} {one.error}" for one in heard.now.values()]
             story = [[event.value for event in heard.events], heard.state, heard.retries[-3:], lanes, self.end]
             raise AssertionError(f"{late}; {story}") from late
 

@@ -1,7 +1,7 @@
 """The product path for tests: two embedded servers of their own, real supervisors, real Spark; and ways to disturb it.
 
 Several jobs may run over the same servers, one after another or at once, each with a slot and a target of its own.
-Next door: `console.demo` (whose servers and configuration these are), `tests.support.mirror` (the engine without Spark).
+Next door: `console.demo` has these servers and this configuration, `tests.support.mirror` the engine without Spark.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import psutil
 from console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 from core.domain.job import JobState
 from core.drivers import pg
-from core.embedded import ledger, workload
+from core.embedded import workload
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
-from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import Mix, Workload
 from core.launch import control
@@ -42,17 +41,6 @@ Kind = Literal["driver", "jvm", "worker", "supervisor", "source", "sink"]
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "worker", "supervisor", "source", "sink")
 RECOVERY = 120.0
 """Seconds that a recovery may take before a test says that there was none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What a kill did: seconds until everything committed before it was applied and new changes were."""
-
-    case: str
-    seed: int
-    seconds: float
-    ledger_equal: bool = False
-    tables_equal: bool = False
 
 
 class Product:
@@ -225,7 +213,8 @@ class Mirrored:
 
     def _recording(self) -> bool:
         self.refuse_end()
-        statement = "SELECT count(*) FROM slotkeeper_progress WHERE slot = %s AND position <> '' AND registered_live > 0"
+        recording = "position <> '' AND registered_live > 0"
+        statement = f"SELECT count(*) FROM slotkeeper_progress WHERE slot = %s AND {recording}"
         with contextlib.suppress(pg.DriverError):
             return bool(self.product.at_sink(statement, (self.name,))[0][0] == self.product.demo.options.dns)
         return False
@@ -235,7 +224,7 @@ class Mirrored:
     def refuse_end(self) -> None:
         """AssertionError where the job has ended, with its reason and the end of its log."""
         view = self.view()
-        ended = view.state in (JobState.FAILED, JobState.STOPPED) or not view.lives and not view.state.has_process
+        ended = not view.state.has_process or not view.lives
         assert not ended, f"{self.name} is {view.state.value}: {view.reason}; {self.log()[-2000:]}"
 
     def wait_state(self, state: JobState, seconds: float = RECOVERY) -> None:
@@ -315,7 +304,7 @@ class Mirrored:
                 yield from [one for one in psutil.Process(view.driver.pid).children() if one.name() == "java"]
 
     def kill(self, kind: Kind) -> None:
-        """SIGKILL one process of the job, or restart a server as a crash does."""
+        """SIGKILL a process of the job (all its workers: which one is busy is chance), or crash a server."""
         if kind == "source":
             self.product.warehouse.server.restart("immediate")
         elif kind == "sink":
@@ -327,7 +316,8 @@ class Mirrored:
         elif kind == "jvm":
             _killed(self.jvm())
         else:
-            _killed(until(self.workers, 30, f"{self.name} to have a worker")[0])
+            for worker in until(self.workers, 30, f"{self.name} to have a worker"):
+                _killed(worker)
 
     def kill_supervisor(self) -> None:
         """SIGKILL the recorded supervisor."""
@@ -359,6 +349,15 @@ class Mirrored:
             return False
         lock.release()
         return not self.left()
+
+    def drop_slot(self) -> None:
+        """Let the source forget the slot, so that it keeps no records for it."""
+        connection = self.product.warehouse.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.name))
+        finally:
+            connection.close()
 
     # -- the one story of every kill
 
@@ -393,15 +392,6 @@ def insert_one(product: Product) -> None:
         connection.close()
 
 
-def booked(product: Product) -> int:
-    """Events in the ledger."""
-    connection = product.connect()
-    try:
-        return sum(one.total for one in ledger.ledger_totals(connection).values())
-    finally:
-        connection.close()
-
-
 def status_kib(pid: int, key: str = "VmHWM") -> int:
     """A figure of /proc/<pid>/status in KiB."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
@@ -411,5 +401,6 @@ def status_kib(pid: int, key: str = "VmHWM") -> int:
 
 
 def _killed(process: psutil.Process) -> None:
-    process.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
     until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 10, "it to be dead")

@@ -39,7 +39,8 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_number("slotkeeper tables"),))
-            self.session.run(cursor, "create", {})
+            if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "create", {})
 
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
@@ -58,10 +59,11 @@ class PostgresProgress:
         job, run, host, user, pid, age = found
         return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
 
-    def end_sessions(self, pattern: str, own: str) -> None:
-        """End our sessions of earlier epochs at the sink, as far as the server allows it."""
+    def end_others(self) -> None:
+        """End the job's other sessions at the sink, the lease's among them, as far as the server allows it."""
+        job = self.session.application_name.rpartition("/")[0].replace("_", r"\_")
         with self.session.transaction() as cursor:
-            self.session.run(cursor, "end_sessions", {"pattern": pattern, "own": own})
+            self.session.run(cursor, "end_sessions", {"pattern": f"{job}/%", "own": ""})
 
     def rows(self) -> list[ProgressRow]:
         """All rows of the source table's slot, by DN name."""

@@ -70,12 +70,17 @@ def staged_top(table: TargetTable, up_to: int) -> Composable:
 
 
 def apply(table: TargetTable, ignore_delete: bool) -> Composable:
-    """The net effect per key in (point, sequence) order: deletes first, then inserts and updates.
+    """The net effect per key in (point, sequence) order, as one statement that sorts the staged rows once.
 
+    Each key is in `slotkeeper_last` once, so it is either deleted or upserted, and neither part sees the other's rows.
     A B row counts as a delete of its own key, and its U row follows it: where both have one key the U wins, where
     they differ the old key goes. With `ignore_delete`, d rows are left out before the order is looked at, B rows never.
     """
-    return SQL("{}; {}").format(_delete(table, ignore_delete), _upsert(table, ignore_delete))
+    return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        _last(table, ignore_delete),
+        _delete(table),
+        _insert(table, SQL("slotkeeper_last s"), SQL(" WHERE s.kind IN ('I', 'U')")),
+    )
 
 
 def merge_chunk(table: TargetTable) -> Composable:
@@ -86,23 +91,19 @@ def merge_chunk(table: TargetTable) -> Composable:
 def _last(table: TargetTable, ignore_delete: bool) -> Composable:
     key = _staged(_places(table))
     kept = SQL(" WHERE kind <> 'd'") if ignore_delete else SQL("")
-    return SQL("(SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC)").format(
+    return SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
         key=key, stage=Identifier(table.staging), kept=kept
     )
 
 
-def _delete(table: TargetTable, ignore_delete: bool) -> Composable:
+def _delete(table: TargetTable) -> Composable:
     match = SQL(" AND ").join(
         SQL("t.{} = s.{}").format(Identifier(name), Identifier(f"c{n}"))
         for name, n in zip(table.key, _places(table), strict=True)
     )
-    return SQL("DELETE FROM {table} t USING {last} s WHERE s.kind IN ('d', 'B') AND {match}").format(
-        table=table.identifier, last=_last(table, ignore_delete), match=match
+    return SQL("DELETE FROM {table} t USING slotkeeper_last s WHERE s.kind IN ('d', 'B') AND {match}").format(
+        table=table.identifier, match=match
     )
-
-
-def _upsert(table: TargetTable, ignore_delete: bool) -> Composable:
-    return _insert(table, SQL("{} s").format(_last(table, ignore_delete)), SQL(" WHERE s.kind IN ('I', 'U')"))
 
 
 def _insert(table: TargetTable, origin: Composable, where: Composable) -> Composable:

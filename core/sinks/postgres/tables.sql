@@ -43,6 +43,11 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
     PRIMARY KEY (source, source_table, slot, number)
 )
 
+-- name: exist
+-- CREATE TABLE IF NOT EXISTS asks for the right to create even where the tables are there.
+SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename IN ('slotkeeper_progress', 'slotkeeper_chunks')
+HAVING count(*) = 2
+
 -- name: rows
 -- All lanes of one source table's slot.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,

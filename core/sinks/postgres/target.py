@@ -43,7 +43,10 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
         schema, dot, _ = name.rpartition(".")
         if dot:
-            cursor.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+            # IF NOT EXISTS asks for the right to create schemas even where the schema is there
+            cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+            if not cursor.fetchone():
+                cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         body = SQL(", ").join([*columns, key])
         cursor.execute(SQL("CREATE TABLE {} ({})").format(Identifier(*name.split(".", 1)), body))
     return True

@@ -15,13 +15,17 @@ from core.sqltext import statements
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """Who answers: `clock` is its time in seconds since 1970; `temporary` is the right that staging needs."""
+    """Who answers: `clock` is its time in seconds since 1970.
+
+    `temporary` is the right that staging needs, `creates` the one to make schemas.
+    """
 
     version: str
     user: str
     clock: float
     superuser: bool
     temporary: bool
+    creates: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class PostgresViewer:
 
     def server(self) -> ServerSeen:
         """Who answers."""
-        version, user, clock, superuser, temporary = self._rows("server", {})[0]
-        return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary))
+        version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
+        return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
 
     def schema(self, schema: str) -> Rights | None:
         """(may use, may create in) a schema; None where it does not exist."""

@@ -1,10 +1,12 @@
 -- What looking commands ask a PostgreSQL sink: catalogs only; nothing is made or locked.
 
 -- name: server
--- Who answers, who we are there, its clock (seconds since 1970), and whether we may make temporary tables.
+-- Who answers, who we are there, its clock (seconds since 1970), and whether we may make
+-- temporary tables and schemas.
 SELECT current_setting('server_version'), current_user::text, extract(epoch FROM clock_timestamp())::float8,
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user),
-       has_database_privilege(current_database(), 'TEMPORARY')
+       has_database_privilege(current_database(), 'TEMPORARY'),
+       has_database_privilege(current_database(), 'CREATE')
 
 -- name: schema
 -- Rights on a schema: may use, may create in it; no row where it does not exist.

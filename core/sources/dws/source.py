@@ -113,9 +113,14 @@ class DwsSource:
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
         """Write one chunk's rows as COPY text in column order; returns the rows."""
         limit = self.options.full_sync_binlog_read_timeout
-        statement = chunks.read_statement(self.table, self.identity, chunk, as_text=not self.copy_allowed)
         if self.copy_allowed:
-            return self.session.copy_out(statement, out, limit)
+            try:
+                return self.session.copy_out(chunks.read_statement(self.table, self.identity, chunk), out, limit)
+            except SlotkeeperError as error:
+                if error.code not in NO_COPY:
+                    raise
+                self.copy_allowed = False
+        statement = chunks.read_statement(self.table, self.identity, chunk, as_text=True)
         return self.session.cursor_out(statement, out, limit, self.options.full_sync_binlog_batch_read_size)
 
     def close(self) -> None:
@@ -152,7 +157,7 @@ class DwsSource:
             point=point,
             sequence=sequence,
             type=kind,
-            columns=chunks.column_list(self.identity, as_text),
+            columns=_column_images(self.identity, kind, as_text),
             table=pg.sql.Literal(self.table),
             node=pg.sql.Literal(shard.node_id),
             start=pg.sql.Literal(max(0, after.point - 1)),
@@ -161,6 +166,17 @@ class DwsSource:
             after_point=pg.sql.Literal(after.point),
             after_sequence=pg.sql.Literal(after.sequence),
         )
+
+
+def _column_images(identity: TableIdentity, kind: pg.sql.Composable, as_text: bool) -> pg.sql.Composable:
+    """All user columns in order; an old image (B, d) is sent as its key alone, which is all that is used of it."""
+    spelled = []
+    for column in identity.columns:
+        name: pg.sql.Composable = pg.sql.Identifier(column.name)
+        if column.name not in identity.key:
+            name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
+        spelled.append(pg.sql.SQL("({})::text" if as_text else "{}").format(name))
+    return pg.sql.SQL(", ").join(spelled)
 
 
 def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from core.drivers import pg
-from core.errors import SlotkeeperError
+from core.errors import Refused, SlotkeeperError
 from core.sources.dws.session import LOOK_LIMIT_MS, DwsSession
 from core.sqltext import statements
 
@@ -161,6 +161,8 @@ class DwsViewer:
         except SlotkeeperError as error:
             if error.code in _NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
                 return None
+            if error.code == _NO_RELATION:  # nothing was followed yet, so this is no SCHEMA CHANGED
+                raise Refused(error.message, "check the table's name", error.code, "source") from error
             raise
 
 

@@ -1,0 +1,186 @@
+"""`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
+
+Here: Java and Spark, memory, the state folder, logind. Next door: `core.wiring_doctor` looks at the servers; Spark's
+own Python is asked in a process of its own, because no console loads it.
+"""
+
+from __future__ import annotations
+
+import configparser
+import getpass
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+
+from console import chosen, diagnostics, invocation, output
+from core import wiring_doctor
+from core.config.model import Loaded
+from core.domain.spec import JobSpec
+from core.errors import Refused, SlotkeeperError
+from core.state.folder import StateFolder
+from core.wiring_doctor import Finding, Level
+
+app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
+
+_ASK_JAVA = (
+    "import json\n"
+    "from core.errors import SlotkeeperError\n"
+    "from core.spark.java import find_java\n"
+    "try:\n"
+    "    java = find_java()\n"
+    "    print(json.dumps({'home': str(java.home), 'version': java.version, 'origin': java.origin}))\n"
+    "except SlotkeeperError as error:\n"
+    "    print(json.dumps({'error': f'{error}. {error.hint}'}))\n"
+)
+_JAVA_SECONDS = 60.0
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_BESIDE_HEAP = 300 << 20
+"""What a JVM takes beside its heap, and a seat's worker: measured 250 to 320 MB in all with a small heap."""
+_PER_SEAT = 80 << 20
+_LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
+
+
+@app.command()
+def doctor(
+    ctx: typer.Context,
+    probe: Annotated[str, typer.Option("--probe", metavar="SOURCE", help="not built yet")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+) -> None:
+    """Check this machine, the sources and the sinks; prints the GRANT script; exit 1 where something fails."""
+    if probe:
+        raise Refused(f"doctor --probe {probe} is not yet built", "the other checks run without it")
+    loaded = invocation.of(ctx).load()
+    found = [*here(loaded)]
+    for source in loaded.sources.values():
+        found += wiring_doctor.check_source(loaded, source)
+    for sink in loaded.sinks.values():
+        found += wiring_doctor.check_sink(loaded, sink)
+    scripts = wiring_doctor.grants(loaded)
+    if as_json:
+        output.as_json({"ok": not _failed(found), "findings": found, "grants": dict(scripts)})
+    else:
+        _print(ctx, found, scripts)
+    failed = _failed(found)
+    if failed:
+        only_silence = all(one.unreachable for one in failed)
+        raise typer.Exit(int(diagnostics.ExitCode.UNREACHABLE if only_silence else diagnostics.ExitCode.FAILED))
+
+
+def _failed(found: list[Finding]) -> list[Finding]:
+    return [one for one in found if one.level is Level.FAIL]
+
+
+def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, list[str]]]) -> None:
+    ascii_only = chosen.ascii_only(ctx)
+    for one in found:
+        output.line(f"{one.level.value:<7}  {one.place}: {one.text}", ascii_only)
+    for server, statements in scripts:
+        output.line("")
+        output.line(f"-- {server}: the least rights for the configured jobs, to be run by an administrator", ascii_only)
+        for statement in statements:
+            output.line(statement, ascii_only)
+
+
+# -- this machine ---------------------------------------------------------------------------------------------------
+
+
+def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
+    """What can be told about this machine; `root` is where system settings lie."""
+    yield from _spark()
+    yield from memory(loaded.jobs, psutil.virtual_memory().available)
+    yield state_folder(loaded.state_dir)
+    for warning in loaded.warnings:
+        yield Finding("configuration", Level.WARN, warning)
+    if kills_left_processes(root):
+        yield Finding("logind", Level.WARN, logind_text())
+
+
+def _spark() -> Iterator[Finding]:
+    try:
+        yield Finding("spark", Level.OK, f"pyspark {version('pyspark')}")
+    except PackageNotFoundError:
+        yield Finding("spark", Level.FAIL, "pyspark is not installed")
+    yield java_finding(_ask_java())
+
+
+def _ask_java() -> Mapping[str, str]:
+    command = [sys.executable, "-P", "-c", _ASK_JAVA]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
+        found: Mapping[str, str] = json.loads(ran.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {"error": "asking for Java failed"}
+    return found
+
+
+def java_finding(answer: Mapping[str, str]) -> Finding:
+    """Which Java Spark would run on, or why there is none."""
+    if "error" in answer:
+        return Finding("java", Level.FAIL, answer["error"])
+    return Finding("java", Level.OK, f"{answer['version']} in {answer['home']} (found by {answer['origin']})")
+
+
+def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
+    """What each job's driver may take, and whether all of them together fit into what is free."""
+    needs = {name: needed_bytes(job) for name, job in jobs.items()}
+    for name, job in jobs.items():
+        text = f"driver heap {job.spark.driver_memory}, {job.spark.master}: about {needs[name] >> 20} MiB in all"
+        yield Finding(f"job {name}", Level.OK, text)
+    total = sum(needs.values())
+    free = f"{available >> 20} MiB are available here"
+    if total > available:
+        yield Finding("memory", Level.WARN, f"all jobs at once may take {total >> 20} MiB, {free}")
+    else:
+        yield Finding("memory", Level.OK, f"all jobs at once take about {total >> 20} MiB, {free}")
+
+
+def needed_bytes(job: JobSpec) -> int:
+    """An estimate: heap, what a JVM takes beside it, and a Python worker for each local seat."""
+    spelled = re.fullmatch(r"(\d+)([kmgt]?)b?", job.spark.driver_memory.lower())
+    heap = int(spelled[1]) * _UNITS.get(spelled[2], 1) if spelled else 1 << 30
+    seats = re.fullmatch(r"local\[(\d+)[^\]]*\]", job.spark.master)
+    return heap + _BESIDE_HEAP + _PER_SEAT * (int(seats[1]) if seats else 0)
+
+
+def state_folder(path: Path) -> Finding:
+    """Whether the state folder can be used; one that is absent is made as any command would make it."""
+    try:
+        folder = StateFolder.open(path)
+    except SlotkeeperError as error:
+        return Finding("state folder", Level.FAIL, f"{error}" + (f" ({error.hint})" if error.hint else ""))
+    mode = folder.path.stat().st_mode & 0o7777
+    return Finding("state folder", Level.OK, f"{folder.path}, mode {mode:04o}{', shared' if folder.shared else ''}")
+
+
+def kills_left_processes(root: Path) -> bool:
+    """Whether logind ends what a user leaves running at logout: KillUserProcesses, the last setting wins."""
+    files: list[Path] = []
+    for place in _LOGIND:
+        path = root / place
+        files += sorted(path.glob("*.conf")) if path.is_dir() else [path] if path.is_file() else []
+    found = False
+    for file in files:
+        parsed = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            parsed.read_string(file.read_text("utf-8", "replace"))
+        except (OSError, configparser.Error):
+            continue
+        text = parsed.get("Login", "KillUserProcesses", fallback="").strip().lower()
+        found = text in ("yes", "true", "on", "1") if text else found
+    return found
+
+
+def logind_text() -> str:
+    """What KillUserProcesses means for jobs, and the two ways out."""
+    return (
+        "KillUserProcesses=yes: logging out ends running jobs;"
+        f" `loginctl enable-linger {getpass.getuser()}` keeps them, or run them as a service with `slotkeeper run JOB`"
+    )

@@ -1,0 +1,59 @@
+"""Writes what chaos runs and figures found into docs/reports, row by row, so that a run that ends early leaves a page.
+
+A page of a day is begun anew by the first row of a run. Next door: `conftest.py` (who calls it), `figures.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reports"
+FOLDER_VARIABLE = "SLOTKEEPER_REPORTS"
+
+
+@dataclass
+class Page:
+    """One Markdown table under a heading; `add` writes the whole page."""
+
+    name: str
+    title: str
+    about: str
+    columns: Sequence[str]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        """Where the page is written."""
+        folder = Path(os.environ.get(FOLDER_VARIABLE, FOLDER))
+        return folder / f"{self.name}-{datetime.now(timezone.utc):%Y-%m-%d}.md"
+
+    def add(self, *values: object) -> None:
+        """One more row."""
+        self.rows.append(tuple(_shown(value) for value in values))
+        lines = [f"# {self.title}", "", self.about, "", _machine(), ""]
+        lines += [_line(self.columns), _line(["---"] * len(self.columns)), *map(_line, self.rows)]
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _machine() -> str:
+    now = datetime.now(timezone.utc)
+    return (
+        f"{now:%Y-%m-%dT%H:%MZ}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
+        f" Python {platform.python_version()}; source: stand-in for the DWS binlog surface, not a DWS."
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,63 @@
+"""Every kind of kill, in the copy, in the stream and while idle: the job recovers by itself and nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import pytest
+
+from core.domain.job import JobState
+from tests.chaos.report import Page
+from tests.support.product import KINDS, Kind, Mirrored, Product, insert_one
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.chaos, pytest.mark.spark]
+Phase = Literal["copy", "stream", "idle"]
+RATE = 300.0
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+@pytest.mark.parametrize("phase", ["copy", "stream", "idle"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kill_is_survived(product: Product, seed: int, chaos_page: Page, kind: Kind, phase: Phase, turn: int) -> None:
+    own_seed = seed * 10 + turn
+    case = f"{kind} in mid-{phase}"
+    print(f"{case}, seed {own_seed}", flush=True)
+    job = product.job(f"{kind}_{phase}_{turn}")
+    row: list[object] = [case, own_seed, False, "", "", ""]
+    try:
+        seconds = _disturbed(product, job, kind, phase, random.Random(own_seed))
+        row[2:4] = True, seconds
+        product.quiet()
+        job.wait_applied(job.expected())
+        row[4] = job.applied() == job.expected()
+        row[5] = job.compare().equal
+        job.wait_equal()
+        assert job.stop() < 20
+        assert job.left() == []
+    finally:
+        product.quiet()
+        chaos_page.add(*row)
+        job.end()
+        job.drop_slot()
+
+
+def _disturbed(product: Product, job: Mirrored, kind: Kind, phase: Phase, chance: random.Random) -> float:
+    """Bring the job into the phase, kill, and wait for its recovery; the seconds of that."""
+    job.start()
+    if phase != "idle":
+        product.write(RATE, seed=chance.randrange(1_000_000))
+    if phase == "copy":
+        job.wait_copying(chance.uniform(0.1, 0.7))
+        seconds = job.recover_from(kind)
+        job.wait_state(JobState.RUNNING)
+        return seconds
+    job.wait_state(JobState.RUNNING)
+    if phase == "idle":
+        insert_one(product)  # the workers have worked, and have nothing to do now
+        job.wait_equal()
+        return job.recover_from(kind, idle=True)
+    wanted = chance.randint(200, 1_500)
+    until(lambda: sum(job.applied().values()) >= wanted, 60, f"{wanted} events")
+    return job.recover_from(kind)

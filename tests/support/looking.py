@@ -1,0 +1,45 @@
+"""A configuration file over the embedded servers, for commands that read one.
+
+Next door: `tests.support.standin` (warehouses), `tests.support.mirror` (a job on a local runner).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.domain.endpoint import Endpoint
+
+
+def server(kind: str, endpoint: Endpoint, more: Sequence[str] = ()) -> str:
+    """A `[sources.X]` or `[sinks.X]` for an endpoint whose password, if any, lies in a file."""
+    what = 'dialect = "dws"' if kind == "sources" else 'kind = "postgres"'
+    lines = [
+        f"[{kind}.{endpoint.name}]",
+        what,
+        f'host = "{endpoint.host}"',
+        f"port = {endpoint.port}",
+        f'database = "{endpoint.database}"',
+        f'user = "{endpoint.user}"',
+        'sslmode = "disable"',
+        *more,
+    ]
+    if endpoint.password.how:
+        lines.append(f'password_{endpoint.password.how} = "{endpoint.password.ref}"')
+    return "\n".join(lines) + "\n\n"
+
+
+def job(name: str, slot: str, table: str, target: str, more: Sequence[str] = ()) -> str:
+    """A `[jobs.X]` with one channel and a binlog."""
+    lines = [f"[jobs.{name}]", 'source = "dws1"', 'sink = "mart"', f'slot = "{slot}"', *more]
+    lines += [f"[[jobs.{name}.channels]]", f'from = "{table}"', f'into = "{target}"', "create_target = true"]
+    lines += [f"[jobs.{name}.binlog]", "binlog = true"]
+    return "\n".join(lines) + "\n\n"
+
+
+def config(folder: Path, source: Endpoint, sink: Endpoint, *jobs: str) -> Path:
+    """Write a configuration with its own state folder; the endpoints are named dws1 and mart."""
+    path = folder / "slotkeeper.toml"
+    text = server("sources", source) + server("sinks", sink) + "".join(jobs)
+    path.write_text(f'{text}[state]\ndir = "{folder / "state"}"\n', encoding="utf-8")
+    return path

@@ -1,0 +1,100 @@
+"""What `doctor` says about this machine; servers are in tests/integration/test_looking_commands.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from console.commands import doctor
+from core.config.load import load
+from core.config.model import Loaded
+from core.domain.spec import SparkOptions
+from core.wiring_doctor import Level, grants
+from tests.unit.config.samples import SECOND_JOB, VALID
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    path = tmp_path / "c.toml"
+    path.write_text(VALID + SECOND_JOB.replace("[jobs.second]", '[jobs.second]\non_existing = "replace"'), "utf-8")
+    return load(path, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        ({}, False),
+        ({"etc/systemd/logind.conf": "[Login]\n#KillUserProcesses=yes\n"}, False),
+        ({"etc/systemd/logind.conf": "[Login]\nKillUserProcesses=yes\n"}, True),
+        (
+            {
+                "usr/lib/systemd/logind.conf.d/10.conf": "[Login]\nKillUserProcesses=yes\n",
+                "etc/systemd/logind.conf.d/20.conf": "[Login]\nKillUserProcesses=no\n",
+            },
+            False,
+        ),
+        ({"etc/systemd/logind.conf": "no file of this form"}, False),
+    ],
+)
+def test_logind_is_read_as_systemd_reads_it(tmp_path: Path, files: dict[str, str], kills: bool) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    assert doctor.kills_left_processes(tmp_path) is kills
+
+
+def test_the_way_out_of_logind_is_named() -> None:
+    assert "enable-linger" in doctor.logind_text() and "KillUserProcesses" in doctor.logind_text()
+
+
+def test_memory_is_told_per_job_and_in_all(loaded: Loaded) -> None:
+    job = replace(loaded.jobs["orders_rt"], spark=SparkOptions(master="local[4]", driver_memory="1g"))
+    assert doctor.needed_bytes(job) == (1024 + 300 + 4 * 80) << 20
+    few, many = (list(doctor.memory({"a": job, "b": job}, free)) for free in (1 << 30, 1 << 40))
+    assert [one.level for one in few] == [Level.OK, Level.OK, Level.WARN]
+    assert many[-1].level is Level.OK
+
+
+def test_an_open_password_file_and_a_wide_state_folder_are_named(tmp_path: Path) -> None:
+    secret = tmp_path / "p"
+    secret.write_text("x", "utf-8")
+    secret.chmod(0o644)
+    wide = tmp_path / "wide"
+    wide.mkdir()
+    wide.chmod(0o777)
+    path = tmp_path / "c.toml"
+    spoiled = VALID.replace('password_env = "DWS1_PASSWORD"', 'password_file = "p"')
+    path.write_text(spoiled.replace("[state]\n", f'[state]\ndir = "{wide}"\n'), "utf-8")
+    found = {one.place: one for one in doctor.here(load(path, {}), tmp_path)}
+    assert "open to others" in found["configuration"].text
+    assert found["state folder"].level is Level.FAIL and "0777" in found["state folder"].text
+    assert found["spark"].level is Level.OK
+
+
+def test_java_is_asked_in_a_process_of_its_own() -> None:
+    found = doctor.java_finding(doctor._ask_java())
+    assert found.place == "java" and found.level in (Level.OK, Level.FAIL)
+    assert doctor.java_finding({"error": "none"}).level is Level.FAIL
+
+
+def test_probe_is_refused_until_it_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--probe", "dws1"]) == 3
+    assert "not yet" in capsys.readouterr().err
+
+
+def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> None:
+    scripts = dict(grants(loaded))
+    assert scripts["source dws1"] == [
+        "GRANT USAGE ON SCHEMA ods TO etl;",
+        "GRANT SELECT ON ods.orders TO etl;",
+    ]
+    assert scripts["sink mart"] == [
+        "GRANT CONNECT, TEMPORARY ON DATABASE mart TO etl;",
+        "GRANT USAGE, CREATE ON SCHEMA public TO etl;",
+        "GRANT USAGE ON SCHEMA mart TO etl;",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON mart.orders TO etl;",
+        "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON mart.second TO etl;",
+    ]

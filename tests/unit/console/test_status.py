@@ -1,0 +1,128 @@
+"""How `status` counts a job, from one look at it, and what the command needs to be loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from console.commands.status import Severity, judge, worst
+from core.domain.job import JobState, Wish
+from core.domain.report import JobReport, LaneReport
+from core.launch.view import JobView
+from core.state.sqlite import Store
+from tests.unit.config.samples import VALID
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
+LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", 140, 100, 100, 9, 1.0)
+REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2", position="139/-1")), changes=9)
+RUNNING = JobView(
+    "orders",
+    JobState.RUNNING,
+    Wish.RUN,
+    "",
+    "",
+    "",
+    "c",
+    "r1",
+    None,
+    True,
+    None,
+    True,
+    False,
+    NOW,
+    None,
+    REPORT,
+    NOW,
+    True,
+)
+RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),))
+
+
+@pytest.mark.parametrize(
+    ("view", "severity", "words"),
+    [
+        (RUNNING, Severity.OK, "2 lanes"),
+        (replace(RUNNING, report=RETRYING), Severity.WARNING, "dn_1: retrying 2"),
+        (replace(RUNNING, state=JobState.PAUSED), Severity.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Severity.CRITICAL, "SLOT LOST"),
+        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wished"), Severity.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Severity.OK, "never"),
+        (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Severity.WARNING, "SUPERSEDED"),
+        (replace(RUNNING, state=JobState.FINISHED), Severity.OK, ""),
+        (replace(RUNNING, state=JobState.CANCELLED), Severity.OK, ""),
+        (
+            replace(RUNNING, supervisor_alive=False, driver_alive=False, reason="no process: killed?"),
+            Severity.CRITICAL,
+            "killed?",
+        ),
+        (
+            replace(RUNNING, supervisor_alive=False, driver_alive=False, elsewhere=True, reason="started elsewhere"),
+            Severity.UNKNOWN,
+            "elsewhere",
+        ),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=60)), Severity.WARNING, "not reported for 60 s"),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=600)), Severity.CRITICAL, "not reported"),
+        (replace(RUNNING, report=None, reported=False, reported_at=None), Severity.OK, "not reported yet"),
+    ],
+)
+def test_a_job_counts_as(view: JobView, severity: Severity, words: str) -> None:
+    found = judge(view, NOW)
+    assert (found.severity, words in found.text) == (severity, True), found
+
+
+def test_behind_is_the_furthest_lane_or_unknown() -> None:
+    assert judge(RUNNING, NOW).behind == 40
+    unknown = replace(REPORT, lanes=(LANE, replace(LANE, latest=None)))
+    assert judge(replace(RUNNING, report=unknown), NOW).behind is None
+
+
+def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
+    assert worst([]) is Severity.OK
+    assert worst([Severity.UNKNOWN, Severity.CRITICAL]) is Severity.CRITICAL
+
+
+def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "state"
+    with Store.open(folder) as store:
+        store.register_job("dead", "c")
+        store.begin_run("dead", "r1")
+    assert main(["status", "--state-dir", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith("CRITICAL  dead  PENDING (no process here): no process: killed?")
+    assert main(["status", "--exit-code", "--state-dir", str(folder)]) == 2
+    capsys.readouterr()
+    assert main(["status", "--json", "--state-dir", str(folder)]) == 0
+    assert json.loads(capsys.readouterr().out)["severity"] == "critical"
+
+
+def test_what_cannot_be_looked_at_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "c.toml"
+    broken.write_text("[jobs", "utf-8")
+    assert main(["status", "--config", str(broken)]) == 2
+    assert main(["status", "--exit-code", "--config", str(broken)]) == 3
+    assert "TOML" in capsys.readouterr().err
+
+
+def test_a_configured_job_that_never_ran_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(VALID.replace("[state]\n", f'[state]\ndir = "{tmp_path / "s"}"\n'), "utf-8")
+    assert main(["status", "--exit-code", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "OK        orders_rt  -: never started\n"
+
+
+def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> None:
+    code = (
+        "import sys; from console.__main__ import main;"
+        f"code = main(['status', '--json', '--state-dir', {str(tmp_path / 'state')!r}]);"
+        "loaded = {'pyspark', 'py4j', 'textual', 'psycopg2', 'rich'} & set(sys.modules);"
+        "sys.exit(code or (9 if loaded else 0))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout) == {"severity": "ok", "jobs": []}
