@@ -76,6 +76,7 @@ class Bench:
 
     def _note_ours(self, job: OurJob, database: str) -> None:
         self.profile["steps"] = profile.steps(job.recorder)
+        self.profile["start_seconds"] = round(job.start_seconds, 3)
         self.profile["sink_statements"] = profile.top_statements(self.rig.sink, database)
         self.profile["source_statements"] = profile.top_statements(self.rig.source, WAREHOUSE)
         self.profile["retries"] = job.heard.retries
@@ -110,7 +111,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=350_000, help="4/7 inserts, 2/7 updates, 1/7 deletes a round")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=("spark", "local"), default="spark")
-    parser.add_argument("--repeat", type=int, default=5, help="rounds")
+    parser.add_argument("--repeat", type=int, default=4, help="rounds")
     options = parser.parse_args()
     began = time.monotonic()
     machine = report.machine()

@@ -57,7 +57,10 @@ class Recorder:
     def __init__(self, inner: TaskRunner) -> None:
         self._inner = inner
         self.lanes: list[LaneOutcome] = []
+        self.stints = 0
         self.stint_seconds = 0.0
+        self.first_at: float | None = None
+        """When the first task was started."""
 
     @property
     def seats(self) -> int:
@@ -68,8 +71,10 @@ class Recorder:
         return self._inner.tasks_started
 
     def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        began = time.monotonic()
+        self.first_at = self.first_at or began
         future = self._inner.submit(function_path, spec, group)
-        future.add_done_callback(partial(self._done, time.monotonic()))
+        future.add_done_callback(partial(self._done, began))
         return future
 
     def cancel(self, group: str) -> None:
@@ -83,6 +88,7 @@ class Recorder:
             return
         outcome = future.result()
         if isinstance(outcome, StintOutcome):
+            self.stints += 1
             self.stint_seconds += time.monotonic() - began
             self.lanes.extend(outcome.lanes)
 
@@ -112,6 +118,8 @@ class OurJob:
         self.recorder = Recorder(runner)
         self.heard = Heard()
         self.spec = job_of(rig, database)
+        self.start_seconds = 0.0
+        """Of the last catch-up: from the job's start to its first task; part of the timing."""
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
@@ -135,6 +143,7 @@ class OurJob:
                 self._alive(began)
                 time.sleep(POLL)
         seconds = time.monotonic() - began
+        self.start_seconds = (self.recorder.first_at or began) - began
         connection.close()
         self._join()
         return seconds

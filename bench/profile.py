@@ -91,8 +91,7 @@ def steps(recorder: Recorder) -> dict[str, Any]:
     lanes = recorder.lanes
     count = sum(one.steps for one in lanes)
     return {
-        "stints": len({id(one) for one in lanes}),
-        "tasks": recorder.tasks_started,
+        "stints": recorder.stints,
         "stint_seconds": round(recorder.stint_seconds, 3),
         "steps": count,
         "events": sum(one.rows for one in lanes),

@@ -71,6 +71,7 @@ class Stint:
     deadline: float
     alone: bool
     overrun: bool = False
+    cancelled: bool = False
 
     @property
     def group(self) -> str:

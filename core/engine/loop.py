@@ -27,7 +27,10 @@ from core.engine.step import Probe
 from core.errors import SlotkeeperError, Unclassified
 
 OVERRUN = 2.0
-"""A stint this long past its deadline has its lanes dealt anew."""
+"""A stint this long past its deadline has its lanes dealt anew, or later where stints have been ending later."""
+MOST_SLACK = 20.0
+CANCEL_AFTER = 10.0
+"""The task of such a stint is given so long to end by itself: ending it costs its worker, and a new one is slow."""
 STOP_WITHIN = 5.0
 STINT = "core.wiring.run_stint"
 
@@ -60,6 +63,7 @@ class Loop(Attendant):
         self._tick = tick
         self._stints: dict[int, Stint] = {}
         self._next_stint = 1
+        self._slack = OVERRUN
 
     def run(self) -> End:
         """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
@@ -142,13 +146,21 @@ class Loop(Attendant):
 
     def _overruns(self, now: float) -> None:
         for number, stint in list(self._stints.items()):
-            if stint.overrun or now < stint.deadline + OVERRUN:
-                continue
-            self._stints[number] = replace(stint, overrun=True)
-            self._runner.cancel(stint.group)
-            for shard in stint.lanes:
-                if self.lanes[shard].stint == number:
-                    self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
+            late = now - stint.deadline
+            if not stint.overrun and late >= self._slack:
+                self._stints[number] = replace(stint, overrun=True)
+                for shard in stint.lanes:
+                    if self.lanes[shard].stint == number:
+                        self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
+            elif stint.overrun and not stint.cancelled and late >= self._slack + CANCEL_AFTER:
+                self._stints[number] = replace(stint, cancelled=True)
+                self._runner.cancel(stint.group)
+
+    def _learn(self, stint: Stint) -> None:
+        """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
+        if not stint.cancelled:
+            late = self._clock.monotonic() - stint.deadline
+            self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
     def _deal(self, now: float) -> None:
         dealt = deal(
@@ -174,6 +186,7 @@ class Loop(Attendant):
 
     def _stint_ended(self, number: int, future: Future[Any]) -> None:
         stint = self._stints.pop(number)
+        self._learn(stint)
         mine = [shard for shard in stint.lanes if self.lanes[shard].stint == number]
         try:
             outcome: StintOutcome = future.result()

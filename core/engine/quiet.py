@@ -26,7 +26,7 @@ def wait_for_open_transactions(all_: Surroundings, source: Source) -> None:
     end = all_.clock.monotonic() + all_.job.wait_ms / 1000
     while True:
         now_open = {(one.pid, one.started) for one in source.open_transactions()}
-        waiting = [one for one in waiting if not one.hidden and (one.pid, one.started) in now_open]
+        waiting = [one for one in waiting if one.started and (one.pid, one.started) in now_open]
         if not waiting and (not hidden or _passed(source, counter)):
             all_.narrator.retrying("")
             return

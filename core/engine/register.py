@@ -12,9 +12,10 @@ from core.clock import Clock
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Look, Shard
 from core.domain.watch import Expected, ahead_of_row, judge
+from core.domain.watch import trouble as named
 from core.engine.progress import XminChoice
 from core.engine.step import Probe, nothing
-from core.errors import Busy, Defect
+from core.errors import Busy, Defect, TroubleName
 from core.ports import Rows, SlotAdmin
 
 
@@ -61,8 +62,9 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         back = ahead_of_row(first, position)
         if back:
             raise back
-        if wanted.point > position.point:
-            raise Defect(f"{wanted.shard.name}: point {wanted.point} is ahead of the progress row")
+        if wanted.point > position.point:  # what we know to be committed is not there any more
+            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {wanted.point}"
+            raise named(TroubleName.SINK_OLDER, sentence)
         xmin = _xmin(admin, wanted)
         probe("before_false")
         _both(admin, wanted, first, xmin, limit, probe)

@@ -31,7 +31,7 @@ from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
-from core.spark.runner import SparkRunner, open_runner
+from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.sqlite import StateError, Store
 
 CRASHED = 1
@@ -47,6 +47,7 @@ class Wishes:
         self._clock = SystemClock()
         self._read_at = 0.0
         self._known = Wish.RUN
+        self.spark: SparkRunner | None = None
         self.terminated = threading.Event()
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -54,11 +55,14 @@ class Wishes:
         self.terminated.set()
 
     def now(self) -> Wish:
-        """The wish, read from the store at most four times a second."""
+        """The wish, read from the store at most four times a second; raises where our Spark has died meanwhile."""
         if self.terminated.is_set():
             return Wish.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
+            if self.spark is not None and self.spark.lost:
+                # an idle job gives Spark nothing to do, and would not notice before the next change
+                raise Unreachable("Spark's Java process is gone", where="spark", code=SESSION_LOST)
             with suppress(Busy, StateError):  # busy or gone for now: the last known wish stands
                 self._known = self._store.wish(self._job)
         return self._known
@@ -71,7 +75,7 @@ class Wishes:
 
 
 class Watchman(threading.Thread):
-    """Every few seconds: is our supervisor alive, is our Spark?"""
+    """Every few seconds: is our supervisor alive?"""
 
     def __init__(self, folder: Path, job: str, run: str) -> None:
         super().__init__(name="watchman", daemon=True)
@@ -125,6 +129,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wish
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder)
+        wishes.spark = runner
         narrator = StoreNarrator(store, job.name, options.run, job.environment, SystemClock(), runner)
         wired = Surroundings(
             job,

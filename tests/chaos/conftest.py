@@ -24,7 +24,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Product]:
     """Servers with 20,000 rows that a module's cases share; the copy has many small chunks."""
-    made = Product(tmp_path_factory.mktemp("product") / "p", rows=20_000, seed=seed, chunk=200)
+    made = Product(tmp_path_factory.mktemp("product") / "p", rows=20_000, seed=seed, chunk=100)
     yield made
     made.close()
 

@@ -49,7 +49,7 @@ def _disturbed(product: Product, job: Mirrored, kind: Kind, phase: Phase, chance
     if phase != "idle":
         product.write(RATE, seed=chance.randrange(1_000_000))
     if phase == "copy":
-        job.wait_copying(chance.uniform(0.1, 0.7))
+        job.wait_copying(chance.uniform(0.05, 0.4))
         seconds = job.recover_from(kind)
         job.wait_state(JobState.RUNNING)
         return seconds

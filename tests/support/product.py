@@ -366,9 +366,9 @@ class Mirrored:
         before = self.view()
         began = time.monotonic()
         self.kill(kind)
-        if idle:
-            insert_one(self.product)
         until(lambda: self._another(kind, before), RECOVERY, f"{self.name}: another {kind}; {self.log()[-1000:]}")
+        if idle:
+            insert_one(self.product)  # only now: a worker of the killed driver may stay with its lanes for a moment
         known = self.expected()
         self.wait_applied(known)
         return time.monotonic() - began
@@ -403,4 +403,11 @@ def status_kib(pid: int, key: str = "VmHWM") -> int:
 def _killed(process: psutil.Process) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         process.kill()
-    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 10, "it to be dead")
+    until(lambda: not _lives(process), 10, "it to be dead")
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

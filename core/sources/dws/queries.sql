@@ -80,12 +80,15 @@ SELECT pgxc_binlog_clear_target_slot(%(table)s, %(slot)s)
 
 -- name: open_transactions
 -- Every other session that is inside a transaction, and whether any session's activity is hidden from this user.
-SELECT pid, extract(epoch FROM xact_start)::text AS started, usename, application_name, state,
-       (query = '<insufficient privilege>') AS hidden
-FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND datname = current_database()
-  AND query NOT LIKE 'autovacuum:%%'
-  AND (xact_start IS NOT NULL OR query = '<insufficient privilege>')
+-- Every transaction locks its own virtual id, and locks are not hidden: a hidden one that has no number yet (it only read
+-- so far) holds back no xmin, but may write later under a snapshot that is older than the slot.
+SELECT a.pid, coalesce(extract(epoch FROM a.xact_start)::text, l.virtualtransaction) AS started,
+       a.usename, a.application_name, a.state, (a.query = '<insufficient privilege>') AS hidden
+FROM pg_stat_activity a
+LEFT JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction
+WHERE a.pid <> pg_backend_pid() AND a.datname = current_database()
+  AND a.query NOT LIKE 'autovacuum:%%'
+  AND (a.xact_start IS NOT NULL OR a.query = '<insufficient privilege>')
 
 -- name: end_sessions
 -- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them. Never the session that

@@ -1,0 +1,232 @@
+"""The progress row is the fence: copies, zombies, lost answers and fallen-back rows change nothing, or are named."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from core import wiring
+from core.domain.slot import Shard
+from core.domain.spec import ChannelSpec
+from core.embedded.warehouse import Warehouse
+from core.engine import attend, start
+from core.engine.plan import LaneTask, StintOutcome, StintSpec
+from core.engine.register import exactly
+from core.engine.step import nothing
+from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
+from tests.support.flow import orders, written
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
+    """A mirror that has copied and was stopped; what is written from here on is booked."""
+    made = orders(make_mirror, warehouse, seed)
+    made.start().wait_running()
+    made.stop()
+    return made
+
+
+def stint_of(mirror: Mirror) -> StintSpec:
+    rows = mirror.rows()
+    tasks = []
+    for row in rows:
+        assert row.registered
+        shard = Shard(row.key.shard, row.node_id)
+        tasks.append(LaneTask(shard, exactly(row.registered, row.incarnation), 5_000))
+    return StintSpec(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
+
+
+def registered(mirror: Mirror) -> bool:
+    """Whether every lane's slot stands where its row does."""
+    rows = mirror.rows()
+    return all(row.registered and row.position and row.registered.live == row.position.point for row in rows)
+
+
+class Running(threading.Thread):
+    """A stint in a thread; `finish` gives its outcome."""
+
+    def __init__(self, spec: StintSpec) -> None:
+        super().__init__(daemon=True)
+        self._spec = spec
+        self._outcome: StintOutcome | None = None
+        self.start()
+
+    def run(self) -> None:
+        self._outcome = wiring.run_stint(self._spec)
+
+    def finish(self) -> StintOutcome:
+        self.join(30)
+        assert self._outcome is not None
+        return self._outcome
+
+
+def test_two_copies_of_one_stint_apply_every_event_once(mirror: Mirror, seed: int) -> None:
+    with written(mirror, seed, changes=200):
+        copies = [Running(stint_of(mirror)) for _ in range(2)]
+        outcomes = [copy.finish() for copy in copies]
+    last = wiring.run_stint(stint_of(mirror))
+    assert not [lane.error for one in (*outcomes, last) for lane in one.lanes if lane.error]
+    mirror.wait_applied(mirror.booked(), 1)
+
+
+@pytest.mark.parametrize("moment", ["after_second_look"])
+def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, seed: int) -> None:
+    with written(mirror, seed):
+        pass
+    reached, go_on = threading.Event(), threading.Event()
+    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(30)))
+    zombie = Running(stint_of(mirror))
+    until(reached.is_set, 20, "the zombie to stand still")
+    mirror.start().wait_running()
+    mirror.wait_applied(mirror.booked())
+    go_on.set()
+    errors = [lane.error for lane in zombie.finish().lanes if lane.error]
+    assert errors
+    kinds = {error.error().kind for error in errors} - {ErrorKind.TRANSIENT}  # its source session was ended
+    assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR}
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+
+
+@pytest.mark.parametrize(
+    ("which", "rest"),
+    [("", True), ("WHERE shard = 'dn_2'", True), ("WHERE shard = 'dn_2'", False)],
+    ids=["all while stopped", "one while stopped", "one while running"],
+)
+def test_a_deleted_progress_row_is_progress_lost(mirror: Mirror, rest: bool, which: str, seed: int) -> None:
+    mirror.start().wait_running()
+    if rest:
+        mirror.stop()
+    mirror.at_sink(f"DELETE FROM slotkeeper_progress {which}")
+    with written(mirror, seed):
+        pass
+    mirror.job = replace(mirror.job, on_existing="merge")  # else the filled target is refused first
+    error = (mirror.start() if rest else mirror).wait_error()
+    assert isinstance(error, Trouble)
+    assert error.name is TroubleName.PROGRESS_LOST
+
+
+def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed: int) -> None:
+    mirror.at_sink("CREATE TABLE older AS SELECT shard, position FROM slotkeeper_progress")
+    mirror.start().wait_running()
+    with written(mirror, seed):
+        pass
+    booked = mirror.booked()
+    mirror.wait_applied(booked)
+    until(lambda: registered(mirror), 20, "it to be registered")
+    mirror.warehouse.purge()
+    mirror.at_sink("UPDATE slotkeeper_progress p SET position = o.position FROM older o WHERE o.shard = p.shard")
+    with written(mirror, seed + 1):
+        pass
+    error = mirror.wait_error()
+    assert isinstance(error, Trouble)
+    assert error.name is TroubleName.SINK_OLDER
+    assert sum(mirror.changes().values()) == sum(booked.values()), "nothing was applied over the hole"
+    again = mirror.start().wait_error()
+    assert isinstance(again, Trouble)
+    assert again.name in (TroubleName.SLOT_MOVED, TroubleName.SINK_OLDER)
+
+
+def kill_sink_sessions(mirror: Mirror) -> None:
+    mirror.at_sink(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name LIKE 'slotkeeper/job%' AND application_name NOT LIKE '%/test'"
+    )
+
+
+def lost(mirror: Mirror) -> Callable[[], None]:
+    def act() -> None:
+        kill_sink_sessions(mirror)
+        raise Unreachable("the answer was lost", where="sink")
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("moment", "answered"),
+    [("after_look", True), ("after_read", True), ("after_second_look", True), ("after_commit", False)],
+)
+def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
+    mirror: Mirror, moment: str, answered: bool, seed: int
+) -> None:
+    act = (lambda: kill_sink_sessions(mirror)) if answered else lost(mirror)
+    probe = At(moment, act, nth=2)
+    mirror.start(probe).wait_running()
+    with written(mirror, seed):
+        pass
+    mirror.wait_applied(mirror.booked())
+    assert probe.done.is_set()
+    mirror.stop()
+
+
+@pytest.mark.parametrize("moment", ["after_false", "after_true"])
+def test_a_lost_answer_of_a_registration_is_not_taken_for_somebody_else(
+    mirror: Mirror, moment: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(attend, "LOST_ANSWER_WAIT", 0.5)
+
+    def foreign() -> None:
+        raise RuntimeError("a failure that no table names")
+
+    probe = At(moment, foreign)
+    mirror.start(nothing, probe).wait_running()
+    with written(mirror, seed):
+        until(probe.done.is_set, 30, "a registration to fail")
+    mirror.wait_applied(mirror.booked())
+    until(lambda: registered(mirror), 30, "it to be registered")
+    mirror.stop()
+
+
+def test_a_partial_registration_is_tried_again(mirror: Mirror, seed: int) -> None:
+    mirror.start().wait_running()
+    mirror.warehouse.partial_registration("dn_1", 2)
+    with written(mirror, seed):
+        pass
+    mirror.wait_applied(mirror.booked())
+    until(lambda: registered(mirror), 40, "it to be registered")
+    mirror.stop()
+
+
+def test_a_second_job_on_the_same_target_is_refused(mirror: Mirror) -> None:
+    mirror.job = replace(mirror.job, slot="another", name="second", on_existing="merge")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "belongs to job job_" in error.message
+
+
+def test_another_target_under_the_same_slot_is_refused(mirror: Mirror) -> None:
+    mirror.job = replace(mirror.job, channels=(ChannelSpec(mirror.table, "mart.other", create_target=True),))
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "not the one that the progress rows were made for" in error.message
+
+
+def test_a_held_lease_refuses_with_its_holder_and_gives_way_to_a_take_over(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
+    other = wiring.WiredSessions(mirror.job, "elsewhere")
+    assert other.store().take_lease()
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert f"held: job {mirror.job.name} run run-1 by" in error.message
+    mirror.take_over = True
+    mirror.start().wait_running()
+    mirror.stop()
+    other.close()
+
+
+def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
+    other = wiring.WiredSessions(replace(mirror.job, name="under another name"), "elsewhere")
+    assert other.store().take_lease()
+    mirror.take_over = True
+    assert isinstance(mirror.start().wait_error(), Refused)
+    other.close()
