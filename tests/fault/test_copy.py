@@ -5,7 +5,6 @@ And the write path, with values and names that people and programs really use.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -55,7 +54,9 @@ def test_a_replacing_copy_leaves_only_the_sources_rows_and_keeps_views(mirror: M
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     assert mirror.query(mirror.sink, "SELECT count(*) FROM mart.seen") == [(3000,)]
-    assert mirror.query(mirror.sink, "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_\\_slotkeeper\\_copy'") == [(0,)]
+    assert mirror.query(mirror.sink, "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_\\_slotkeeper\\_copy'") == [
+        (0,)
+    ]
 
 
 def test_a_merging_copy_keeps_rows_that_the_source_lacks(mirror: Mirror) -> None:

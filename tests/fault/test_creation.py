@@ -127,9 +127,7 @@ def test_a_start_that_dies_while_it_creates_is_begun_again(
     mirror.stop()
 
 
-def test_a_slot_with_points_and_no_progress_row_is_progress_lost(
-    warehouse: Warehouse, make_mirror: MakeMirror
-) -> None:
+def test_a_slot_with_points_and_no_progress_row_is_progress_lost(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = mirror_of(warehouse, make_mirror)
     run(warehouse, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{mirror.job.slot}')")
     for _ in range(2):

@@ -57,7 +57,7 @@ HARMS: dict[str, tuple[Callable[[Mirror], None], set[TroubleName]]] = {
     "moved": (taken_over, {MOVED}),
 }
 DDL = ("add column", "drop column", "set type")
-EVERY = [pair for pair in product(HARMS, STEP + REGISTRATION + REST)]
+EVERY = list(product(HARMS, STEP + REGISTRATION + REST))
 QUICK = [
     *product(("truncate",), STEP + REGISTRATION + REST),
     ("add column", "after_read"),

@@ -77,7 +77,7 @@ def test_what_was_seen_is_named(tmp_path: Path) -> None:
 
 
 def test_the_shim_drops_what_a_cut_down_jdk_refuses_and_keeps_the_rest(tmp_path: Path) -> None:
-    home = tmp_path / "it's a \"home\" $HOME"
+    home = tmp_path / 'it\'s a "home" $HOME'
     script(home / "bin", 'printf "%s|" "$@"\n')
     shim = shim_home(Java(home, "25.0.2", "PATH"), (tmp_path / "cache",)) / "bin" / "java"
     flags = ["-Xa b", "--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED", ""]

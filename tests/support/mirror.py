@@ -190,7 +190,7 @@ class Mirror:
         return self.error
 
     def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait, fail at once where the job has ended with an error, and tell the job's story where it takes too long."""
+        """Wait; fail at once where the job has ended with an error; tell its story where it takes too long."""
 
         def asked() -> bool:
             if self.error is not None:
