@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from difflib import get_close_matches
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -242,7 +243,7 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
     ]
     for label, value in rows:
         if value not in (None, ""):
-            output.line(f"{label:<10}  {value.value if isinstance(value, JobState) else value}", _ascii(ctx))
+            output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", _ascii(ctx))
 
 
 def _brief(view: JobView) -> dict[str, object]:

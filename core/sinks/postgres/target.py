@@ -15,7 +15,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
-       a.attgenerated <> ''
+       a.attgenerated <> '' OR a.attidentity = 'a'
 FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _KEYS = """
@@ -80,7 +80,7 @@ def _check_columns(
             )
         spelled, _, _, generated = columns[column.name]
         if generated:
-            raise _refused(target, f"generates column {column.name!r} itself", "drop the generation expression")
+            raise _refused(target, f"generates column {column.name!r} itself", "drop the generation expression, or make the identity BY DEFAULT")
         if not holds(spelled, column.type):
             raise _refused(
                 target,
