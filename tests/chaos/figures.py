@@ -22,7 +22,8 @@ from core.embedded.markers import Marker, MarkerReader, percentile
 from core.embedded.orders import TABLE, Statements
 from core.embedded.switches import Switches
 from core.embedded.workload import Mix
-from tests.support.product import Mirrored, Product, status_kib
+from tests.support.mirrored import Mirrored
+from tests.support.product import Product, status_kib
 from tests.support.waiting import until
 
 MIB = 1024.0

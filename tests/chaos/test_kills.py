@@ -9,7 +9,8 @@ import pytest
 
 from core.domain.job import JobState
 from tests.chaos.report import Page
-from tests.support.product import KINDS, Kind, Mirrored, Product, insert_one
+from tests.support.mirrored import KINDS, Kind, Mirrored
+from tests.support.product import Product
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
@@ -55,7 +56,7 @@ def _disturbed(product: Product, job: Mirrored, kind: Kind, phase: Phase, chance
         return seconds
     job.wait_state(JobState.RUNNING)
     if phase == "idle":
-        insert_one(product)  # the workers have worked, and have nothing to do now
+        product.insert_one()  # the workers have worked, and have nothing to do now
         job.wait_equal()
         return job.recover_from(kind, idle=True)
     wanted = chance.randint(200, 1_500)

@@ -80,7 +80,11 @@ def _check_columns(
             )
         spelled, _, _, generated = columns[column.name]
         if generated:
-            raise _refused(target, f"generates column {column.name!r} itself", "drop the generation expression, or make the identity BY DEFAULT")
+            raise _refused(
+                target,
+                f"generates column {column.name!r} itself",
+                "drop the generation expression, or make the identity BY DEFAULT",
+            )
         if not holds(spelled, column.type):
             raise _refused(
                 target,
