@@ -15,10 +15,12 @@ from typing import Any
 from core import retry
 from core.clock import Clock
 from core.domain.progress import ProgressRow
+from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine import watch
-from core.engine.lanes import Activity, Lane, due, look_pause
+from core.engine.lanes import Activity, Lane, due
+from core.engine.looks import Looks
 from core.engine.register import exactly, widened
 from core.engine.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
@@ -27,8 +29,6 @@ from core.retry import Failure, RetryRules
 READ_EVERY = 1.0
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
-PER_DN_FOR = 30.0
-"""After a look at all DNs failed, each is looked at by itself for this long."""
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
@@ -66,10 +66,7 @@ class Attendant:
         self._rules = RetryRules.of(plan.job)
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(len(lanes) * 2 + 2, "slotkeeper-driver")
-        self._empty_rounds = 0
-        self._next_look = 0.0
-        self._looking = 0
-        self._per_dn_until = 0.0
+        self._looks = Looks()
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
         self._reading = False
@@ -100,16 +97,12 @@ class Attendant:
         self.lanes[lane.key.shard] = lane
 
     def _look_around(self, now: float) -> None:
-        idle = [lane for lane in self.lanes.values() if lane.activity is Activity.IDLE]
-        if not idle or self._looking or now < self._next_look:
-            return
-        if now < self._per_dn_until:
-            self._looking = len(idle)
-            for lane in idle:
-                self._submit(partial(self._see_one, lane))
-        else:
-            self._looking = 1
-            self._submit(lambda: self._see_all(idle))
+        idle = {name: lane for name, lane in self.lanes.items() if lane.activity is Activity.IDLE}
+        looks = self._looks.due(idle, now)
+        if looks.together is not None:
+            self._submit(partial(self._see_all, [idle[name] for name in looks.together]))
+        for name in looks.alone:
+            self._submit(partial(self._see_one, idle[name]))
 
     def _read_rows(self, now: float) -> None:
         """Every second, where the lanes in stints stand by now: a stint tells only at its end."""
@@ -149,7 +142,7 @@ class Attendant:
             seen = watch.see_one(self._sessions.source(f"watch/{lane.key.shard}"), lane)
         except Exception as error:  # a thread that ended without an answer would end all looking
             seen = watch.Seen(lane.shard, error=classed(error))
-        self._post(self._looked, [(lane, seen)], None)
+        self._post(self._looked_alone, lane, seen)
 
     def _see_all(self, idle: list[Lane]) -> None:
         try:
@@ -162,30 +155,32 @@ class Attendant:
         self._post(self._looked, [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard], shards)
 
     def _look_failed(self, error: SlotkeeperError) -> None:
-        self._looking = 0
         if isinstance(error, Trouble):
             self._failure = error
             return
-        self._per_dn_until = self._clock.monotonic() + PER_DN_FOR
-        self._next_look = 0.0
+        self._looks.together_failed(self._clock.monotonic())
 
-    def _looked(self, pairs: list[tuple[Lane, watch.Seen]], shards: set[Any] | None) -> None:
-        now = self._clock.monotonic()
-        self._looking -= 1
+    def _looked(self, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
         ours = {lane.shard for lane in self.lanes.values()}
-        if shards is not None and shards != ours:
+        if shards != ours:
             names = ", ".join(sorted(shard.name for shard in shards ^ ours))
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, f"the DN set changed: {names}")
             return
+        self._looks.together_ended()
+        self._consider_all(pairs)
+
+    def _looked_alone(self, lane: Lane, seen: watch.Seen) -> None:
+        self._looks.alone_ended(lane.key.shard)
+        self._consider_all([(lane, seen)])
+
+    def _consider_all(self, pairs: list[tuple[Lane, watch.Seen]]) -> None:
+        now = self._clock.monotonic()
         for asked, seen in pairs:
             if self.lanes[asked.key.shard] is asked:
                 self._consider(asked, seen, now)
-        if self._looking == 0:
-            waiting = any(lane.activity is Activity.DUE for lane in self.lanes.values())
-            self._empty_rounds = 0 if waiting else self._empty_rounds + 1
-            options = self.plan.job.binlog
-            pause = look_pause(self._empty_rounds, options.binlog_sleep_time, options.binlog_max_sleep_time)
-            self._next_look = now + pause
+        found = any(lane.activity is Activity.DUE for lane in self.lanes.values())
+        options = self.plan.job.binlog
+        self._looks.paced(found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
     def _consider(self, lane: Lane, seen: watch.Seen, now: float) -> None:
         if seen.error is not None:
@@ -252,13 +247,15 @@ class Attendant:
             self._registration_failed(lane, settled)
             return
         if settled.registered is not None:
+            self.registrations += 1
             expected = exactly(settled.registered, lane.expected.incarnation)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
         lane = replace(lane, history=retry.NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
-        self.lanes[shard] = due(lane, now) if settled.waiting else replace(lane, activity=Activity.IDLE)
+        now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
+        self.lanes[shard] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
         if again:
-            self._next_look = min(self._next_look, now + SETTLE_EVERY / 10)
+            self._looks.soon(now + SETTLE_EVERY / 10)
 
     def _registration_failed(self, lane: Lane, settled: watch.Settled) -> None:
         assert settled.error is not None

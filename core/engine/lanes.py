@@ -32,7 +32,7 @@ class Lane:
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `changes_before` are those before its stint; `alone` after a failure or an overrun; `stint` the
-    number of the stint that it is in.
+    number of the stint that it is in; `hot` where rows still came when its last stint reached its deadline.
     """
 
     key: LaneKey
@@ -51,6 +51,7 @@ class Lane:
     stint: int = 0
     changes_before: int = 0
     alone: bool = False
+    hot: bool = False
     history: History = NO_HISTORY
     error: str = ""
     kept_at: float = 0.0
@@ -108,12 +109,3 @@ def deal(
         Stint(first + n, tuple(lane.key.shard for lane in pile), now + seconds, alone)
         for n, (pile, alone) in enumerate(dealt)
     ]
-
-
-def look_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
-    """Seconds between looks: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
-
-    >>> look_pause(1, 500, 10_000), look_pause(3, 500, 10_000), look_pause(99, 500, 10_000)
-    (0.5, 1.5, 10.0)
-    """
-    return min(sleep_ms * max(1, empty_rounds), max_sleep_ms) / 1000

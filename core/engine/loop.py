@@ -202,7 +202,8 @@ class Loop(Attendant):
         by_shard = {one.shard.name: one for one in outcome.lanes}
         for shard in mine:
             if shard in by_shard:
-                self._lane_ended(self.lanes[shard], by_shard[shard])
+                hot = bool(by_shard[shard].rows) and not outcome.lull
+                self._lane_ended(replace(self.lanes[shard], hot=hot), by_shard[shard])
             else:
                 self.lanes[shard] = due(replace(self.lanes[shard], stint=0), self._clock.monotonic())
 
@@ -212,7 +213,7 @@ class Loop(Attendant):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._empty_rounds = 0
+            self._looks.busy()
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
@@ -229,4 +230,4 @@ class Loop(Attendant):
             )
         else:
             self.lanes[lane.key.shard] = replace(lane, activity=Activity.IDLE)
-            self._next_look = min(self._next_look, now)
+            self._looks.soon(now)

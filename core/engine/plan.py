@@ -82,10 +82,14 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class StintOutcome:
-    """Outcomes per lane, and the highest resident memory that the worker ever had, in KiB (0: unknown)."""
+    """Outcomes per lane; `lull` where it ended because nothing came any more, not at its deadline.
+
+    `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown).
+    """
 
     lanes: tuple[LaneOutcome, ...]
     peak_kib: int = 0
+    lull: bool = False
 
 
 @dataclass(frozen=True, slots=True)

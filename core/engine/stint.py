@@ -43,8 +43,10 @@ def run(spec: StintSpec, source: Source, sink: StepSink, clock: Clock, probe: Pr
             turn.take()
             if turn.failed:
                 live.remove(turn)
-        if clock.monotonic() >= deadline or lull.over(all(turn.quiet for turn in live)):
+        if clock.monotonic() >= deadline:
             break
+        if lull.over(all(turn.quiet for turn in live)):
+            return StintOutcome(tuple(turn.outcome for turn in turns), peak_kib(), lull=True)
     return StintOutcome(tuple(turn.outcome for turn in turns), peak_kib())
 
 

@@ -173,7 +173,7 @@ class TimedMarker(Marker):
 
 
 @contextmanager
-def marked(product: Product, job: Mirrored, rate: float = 40.0) -> Iterator[TimedMarker]:
+def marked(product: Product, job: Mirrored, rate: float = 80.0) -> Iterator[TimedMarker]:
     """Markers at the source, and their reader at the sink, for the block."""
     marker = TimedMarker(product.connect, rate)
     reader = MarkerReader(

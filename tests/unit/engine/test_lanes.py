@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
-from core.engine.lanes import Activity, Lane, Stint, deal, due, look_pause
+from core.engine.lanes import Activity, Lane, Stint, deal, due
 
 
 def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:
@@ -100,11 +99,6 @@ def test_dealing_keeps_its_rules(
 
 def test_waiting_lanes_get_a_seat_as_soon_as_one_is_free() -> None:
     assert dealt([lane("a")], [Stint(1, ("x",), 9.0, True)], 2) == [(("a",), False)]
-
-
-@pytest.mark.parametrize(("rounds", "seconds"), [(0, 0.5), (1, 0.5), (4, 2.0), (20, 10.0), (10_000, 10.0)])
-def test_looks_come_slower_while_nothing_happens(rounds: int, seconds: float) -> None:
-    assert look_pause(rounds, 500, 10_000) == seconds
 
 
 def test_a_lane_is_due_from_the_moment_it_is_told() -> None:
