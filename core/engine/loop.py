@@ -27,7 +27,7 @@ from core.engine.step import Probe
 from core.errors import SlotkeeperError, Unclassified
 
 OVERRUN = 2.0
-"""A stint this long past its deadline has its lanes dealt anew, or later where stints have been ending later."""
+"""A stint this long past its deadline is overrun, or later where stints have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
 """The task of such a stint is given so long to end by itself: ending it costs its worker, and a new one is slow."""
@@ -149,12 +149,16 @@ class Loop(Attendant):
             late = now - stint.deadline
             if not stint.overrun and late >= self._slack:
                 self._stints[number] = replace(stint, overrun=True)
-                for shard in stint.lanes:
-                    if self.lanes[shard].stint == number:
-                        self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
+                self._deal_anew(stint, now)
             elif stint.overrun and not stint.cancelled and late >= self._slack + CANCEL_AFTER:
                 self._stints[number] = replace(stint, cancelled=True)
                 self._runner.cancel(stint.group)
+
+    def _deal_anew(self, stint: Stint, now: float) -> None:
+        """Each lane of an overrun stint alone; one that was alone waits for its end: a second seat would hang too."""
+        for shard in stint.lanes if len(stint.lanes) > 1 else ():
+            if self.lanes[shard].stint == stint.number:
+                self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
 
     def _learn(self, stint: Stint) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
@@ -169,7 +173,7 @@ class Loop(Attendant):
             self._runner.seats,
             self._next_stint,
             now,
-            self.plan.stint_seconds,
+            self._stint_seconds(),
         )
         for stint in dealt:
             self._next_stint = stint.number + 1
@@ -180,9 +184,13 @@ class Loop(Attendant):
                 lane = replace(lane, changes_before=lane.changes)
                 self.lanes[shard] = lane
                 tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
-            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), self.plan.stint_seconds)
+            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now)
             future = self._runner.submit(STINT, spec, stint.group)
             future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
+
+    def _stint_seconds(self) -> float:
+        """Shorter where there are more lanes than seats, so that a lane without one waits less."""
+        return self.plan.stint_seconds / (1 if len(self.lanes) <= self._runner.seats else 3)
 
     def _stint_ended(self, number: int, future: Future[Any]) -> None:
         stint = self._stints.pop(number)

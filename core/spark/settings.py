@@ -13,6 +13,8 @@ from core.domain.spec import SparkOptions
 
 LEAST_SEATS = 2
 """One lane that hangs must not hold back the others."""
+SPARE = 1
+"""A cancelled task keeps its place in Spark for up to 3 s more; the next one must not wait behind it."""
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
 
 
@@ -26,17 +28,17 @@ def is_local(master: str) -> bool:
 
 
 def with_seats(master: str) -> tuple[str, int | None]:
-    """The master with at least two seats, and how many those are (None: the cluster says).
+    """The master with at least two seats and the spare, and how many seats those are (None: the cluster says).
 
     >>> with_seats("local"), with_seats("local[8]"), with_seats("spark://h:7077")
-    (('local[2]', 2), ('local[8]', 8), ('spark://h:7077', None))
+    (('local[3]', 2), ('local[9]', 8), ('spark://h:7077', None))
     """
     found = _LOCAL.fullmatch(master)
     if not found:
         return master, None
     asked = (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
     seats = max(LEAST_SEATS, asked)
-    return f"local[{seats}]", seats
+    return f"local[{seats + SPARE}]", seats
 
 
 def spark_settings(

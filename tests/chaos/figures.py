@@ -18,7 +18,7 @@ import psutil
 from console.demo import SINK_DATABASE
 from core.domain.job import JobState
 from core.embedded import workload
-from core.embedded.markers import Marker, MarkerReader, percentile
+from core.embedded.markers import ASKED_AT_ONCE, Marker, MarkerReader, percentile
 from core.embedded.orders import TABLE, Statements
 from core.embedded.switches import Switches
 from core.embedded.workload import Mix
@@ -164,6 +164,11 @@ class TimedMarker(Marker):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.seen: list[tuple[int, float, float]] = []
+
+    def unseen(self) -> list[int]:
+        """The newest: the oldest are those of the DN that hangs, and would crowd out all others."""
+        with self._lock:
+            return list(self._unseen)[-ASKED_AT_ONCE:]
 
     def saw(self, numbers: list[int], at: float) -> None:
         with self._lock:
