@@ -1,0 +1,86 @@
+"""The audit file: append-only JSON lines in the state folder, flushed to the disk before an action goes on.
+
+It helps honest people to find out what happened; it claims nothing against somebody who owns the file.
+Next door: `core.domain.audit` is a line, `core.state.folder` the folder.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.domain.audit import Actor, AuditLine
+from core.state.faults import StateError
+from core.state.folder import StateFolder
+
+FILE = "audit.jsonl"
+
+
+def actor() -> Actor:
+    """Who runs this program; the SSH client's address is the shell's own word for it."""
+    origin = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
+    return Actor(getpass.getuser(), socket.gethostname(), os.getpid(), os.environ.get("SUDO_USER", ""), origin)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Lines, the newest first; `damaged` counts lines that cannot be read."""
+
+    lines: tuple[AuditLine, ...]
+    damaged: int
+
+
+class Audit:
+    """The audit of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+
+    @property
+    def file(self) -> Path:
+        """Where the lines are."""
+        return self._folder.path / FILE
+
+    def append(self, line: AuditLine) -> None:
+        """Write one line and flush it to the disk; raises StateError where that fails, and then nothing may be done."""
+        text = json.dumps(line.as_json(), ensure_ascii=True, separators=(",", ":")) + "\n"
+        try:
+            descriptor = self._folder.append(self.file)
+            try:
+                _write_all(descriptor, text.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            hint = "free some space or set the folder's rights; nothing was changed"
+            raise StateError(f"the audit {self.file} cannot be written: {error.strerror}", hint) from error
+
+    def read(self, limit: int = 200) -> Read:
+        """The newest lines; none where nothing was ever done."""
+        try:
+            texts = self.file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return Read((), 0)
+        except OSError as error:
+            raise StateError(f"the audit {self.file} cannot be read: {error.strerror}") from error
+        found = [_parsed(text) for text in reversed(texts)]
+        lines = tuple(line for line in found if line is not None)
+        return Read(lines[:limit], len(found) - len(lines))
+
+
+def _parsed(text: str) -> AuditLine | None:
+    try:
+        return AuditLine.parse(json.loads(text))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """One write: lines of several programs that append at once do not mix."""
+    written = os.write(descriptor, content)
+    if written != len(content):
+        raise OSError(28, "the disk is full")
