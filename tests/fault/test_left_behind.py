@@ -1,0 +1,108 @@
+"""A killed driver leaves a registration on its way at the source: it never lands behind the next start's first look."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from core import wiring
+from core.domain.slot import Shard
+from core.embedded.warehouse import Warehouse
+from core.engine import start
+from core.errors import SlotkeeperError
+from core.sources.dws.session import REGISTER_LIMIT_MS
+from core.sources.dws.slot_admin import DwsSlotAdmin
+from tests.support.flow import orders, written
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.waiting import until
+
+
+class LeftBehind(threading.Thread):
+    """A registration, by our own code under an older epoch's name, that a lock at the source holds up."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        super().__init__(daemon=True)
+        row = mirror.rows()[0]
+        assert row.registered
+        self.shard, self.point = Shard(row.key.shard, row.node_id), row.registered.live
+        self.error: SlotkeeperError | None = None
+        self._admin = wiring.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}")
+        self._mirror = mirror
+        self._blocker = mirror.warehouse.connect(False)
+        with self._blocker.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM dws.slot WHERE slot_name = %s FOR UPDATE", (mirror.job.slot,))
+        self.start()
+        until(self.waits, 10, "the registration to hang")
+
+    def run(self) -> None:
+        try:
+            self._admin.register(self.shard, self.point + 1, False, 3)
+        except SlotkeeperError as error:
+            self.error = error
+
+    def waits(self) -> bool:
+        statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%register%'"
+        return bool(self._mirror.query(self._mirror.warehouse.connect, statement)[0][0])
+
+    def let_go(self) -> None:
+        """The lock is released: whatever still waits, lands."""
+        self._blocker.rollback()
+        self._blocker.close()
+        self.join(30)
+        assert not self.is_alive()
+        self._admin.close()
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
+    made = orders(make_mirror, warehouse, seed)
+    made.start().wait_running()
+    made.stop()
+    return made
+
+
+def test_the_next_start_ends_it(mirror: Mirror, seed: int) -> None:
+    left = LeftBehind(mirror)
+    mirror.start().wait_running()
+    assert not left.waits()
+    left.let_go()
+    assert left.error is not None, "its call did not land"
+    with written(mirror, seed):
+        pass
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+
+
+def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
+    mirror: Mirror, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
+    share = 0.2
+    monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
+    monkeypatch.setattr("core.sources.dws.slot_admin.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
+    monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
+    looked: list[bool] = []
+    look = DwsSlotAdmin.look
+    left = LeftBehind(mirror)
+    monkeypatch.setattr(DwsSlotAdmin, "look", lambda self, shard: (looked.append(left.waits()), look(self, shard))[1])
+    mirror.start().wait_running()
+    assert looked
+    assert not any(looked), "nobody looked while it was on its way"
+    left.let_go()
+    with written(mirror, seed):
+        pass
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+
+
+def test_the_lock_that_holds_it_up_is_real(mirror: Mirror) -> None:
+    left = LeftBehind(mirror)
+    left.let_go()
+    assert left.error is None
+    seen = "SELECT max(sync_point) FROM dws.slot WHERE slot_name = %s"
+    connection = mirror.warehouse.connect()
+    with connection.cursor() as cursor:
+        cursor.execute(seen, (mirror.job.slot,))
+        assert cursor.fetchall() == [(left.point + 1,)], "without an end it lands as soon as it may"
+    connection.close()
