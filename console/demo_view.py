@@ -16,7 +16,7 @@ from core.domain.text import safe
 from core.embedded.markers import Latency
 from core.launch.view import JobView
 
-STAND_IN = "the source is a stand-in for a DWS, not a DWS"
+STAND_IN = "source: stand-in for a DWS, not a DWS"
 
 
 def live() -> Live:
@@ -34,7 +34,7 @@ def draw(view: JobView, written: int, latency: Latency | None, seconds: float) -
     lines.append(Text(f"latency {_latency(latency)}   tasks {report.tasks_started if report else '?'}"))
     if view.reason:
         lines.append(Text(safe(view.reason, 160), style="yellow"))
-    lines.append(Text(f"{STAND_IN}; Ctrl-C ends with a comparison of both tables", style="dim"))
+    lines.append(Text(f"{STAND_IN}; Ctrl-C ends and compares both tables", style="dim"))
     return Group(*lines)
 
 
