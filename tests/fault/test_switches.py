@@ -45,6 +45,7 @@ def mirrored(switches: Switches, make_warehouse: MakeWarehouse, make_mirror: Mak
         warehouse.purge()
     mirror.start().wait_applied(mirror.booked())
     mirror.stop()
+    mirror.close()  # a run over many combinations would keep too many sessions
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"row{n}" for n in range(len(ROWS))])

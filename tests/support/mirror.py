@@ -121,6 +121,7 @@ class Mirror:
         self.until_caught_up = False
         self.runner = LocalRunner(4)
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
@@ -276,6 +277,10 @@ class Mirror:
         return {row.key.shard: row.changes for row in self.rows()}
 
     def close(self) -> None:
+        """Stop it and forget its sink; safe twice."""
+        if self._closed:
+            return
+        self._closed = True
         self.wish = Wish.STOP
         if self._thread is not None:
             self._thread.join(30)
