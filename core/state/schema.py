@@ -25,7 +25,9 @@ def migrations() -> list[str]:
 
 def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Connection:
     """A connection to the file at this version's schema; StateError where that cannot be had."""
-    os.close(folder.append(file))
+    if file.is_symlink() or not file.exists():
+        # never where it is there: closing any descriptor of it takes this process's other connections their locks
+        os.close(folder.append(file))
     with translated(file):
         connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:

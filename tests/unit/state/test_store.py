@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -160,3 +162,17 @@ def test_a_cancelled_job_stays_cancelled(store: Store) -> None:
     row = store.job("orders")
     assert row is not None
     assert row.state is JobState.CANCELLED
+
+
+def test_a_second_store_in_one_process_leaves_the_first_its_locks(tmp_path: Path) -> None:
+    """Without its shared lock another process's close would take the write-ahead log away under the first."""
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+b')\n"
+        "try:\n    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)\n"
+        "except OSError:\n    print('locked')"
+    )
+    with Store.open(tmp_path / "state") as first:
+        assert first.jobs() == []
+        Store.open(tmp_path / "state").close()
+        words = [sys.executable, "-c", code, str(first.file)]
+        assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout == "locked\n"
