@@ -68,7 +68,9 @@ def compare(row: ProgressRow | None, look: Look, first_start: bool = False) -> S
     if refused:
         return refused
     if row.incarnation != look.incarnation:
-        return _refuse(TroubleName.SCHEMA_CHANGED, f"{look.shard.name}: {_what_changed(row, look)}")
+        return _refuse(
+            TroubleName.SCHEMA_CHANGED, f"{look.shard.name}: {_what_changed(row.incarnation, look.incarnation)}"
+        )
     if row.position is not None and look.latest < row.position.point:
         sentence = f"{look.shard.name}: the source's newest point {look.latest} is below our {row.position.point}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
@@ -79,9 +81,9 @@ def _slot_trouble(row: ProgressRow, look: Look) -> StartDecision | None:
     live, durable = look.points.both
     place = look.shard.name
     if look.points.missing or live is None or durable is None:
-        cause = f"; cause: {_what_changed(row, look)}" if row.incarnation != look.incarnation else ""
         ours = row.position.text if row.position else "?"
-        sentence = f"{place}: our position is {ours}, the slot holds {live}/{durable}{cause}"
+        sentence = f"{place}: our position is {ours}, the slot holds {live}/{durable}"
+        sentence += cause(row.incarnation, look.incarnation)
         return _refuse(TroubleName.SLOT_LOST, sentence)
     reached = row.position.point if row.position else 0
     if max(live, durable) > reached:
@@ -94,8 +96,13 @@ def _slot_trouble(row: ProgressRow, look: Look) -> StartDecision | None:
     return None
 
 
-def _what_changed(row: ProgressRow, look: Look) -> str:
-    old, new = row.incarnation.split(":"), look.incarnation.split(":")
+def cause(then: str, now: str) -> str:
+    """Why a slot is lost, where the table is not the one of the rows any more; else nothing. Incarnations as text."""
+    return f"; cause: {_what_changed(then, now)}" if then != now else ""
+
+
+def _what_changed(then: str, now: str) -> str:
+    old, new = then.split(":"), now.split(":")
     if old[:1] != new[:1]:
         return "another database answers under this address"
     if old[1:2] != new[1:2]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.domain.position import Position
 from core.domain.slot import Look, Shard
-from core.domain.start import SAFE
+from core.domain.start import SAFE, cause
 from core.errors import Trouble, TroubleName
 
 
@@ -53,10 +53,13 @@ def ahead_of_row(look: Look, row: Position) -> Trouble | None:
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
-def no_point(shards: Iterable[Shard]) -> Trouble:
-    """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked."""
+def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
+    """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked.
+
+    `then` and `now` are the table's incarnations: a difference is the cause.
+    """
     names = ", ".join(shard.name for shard in sorted(shards))
-    return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more")
+    return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more{cause(then, now)}")
 
 
 def trouble(name: TroubleName, sentence: str) -> Trouble:

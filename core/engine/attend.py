@@ -146,8 +146,8 @@ class Attendant:
 
     def _see_all(self, idle: list[Lane]) -> None:
         try:
-            ours = {lane.shard for lane in self.lanes.values()}
-            seen, shards = watch.see_all(self._sessions.source("watch"), idle, ours)
+            ours = {lane.shard: lane.expected.incarnation for lane in self.lanes.values()}
+            seen, shards = watch.see_all(self._sessions.source("watch"), idle, set(ours), max(ours.values()))
         except Exception as error:
             self._post(self._look_failed, classed(error))
             return

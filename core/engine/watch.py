@@ -46,7 +46,7 @@ class Seen:
     error: SlotkeeperError | None = None
 
 
-def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard]) -> tuple[list[Seen], set[Shard]]:
+def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation: str) -> tuple[list[Seen], set[Shard]]:
     """One look at all DNs, then a cheap question per idle lane; also the set of DNs that there are.
 
     A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
@@ -57,7 +57,7 @@ def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard]) -> tuple[li
         there |= set(source.nodes())
         lost = ours & there - set(looks)
         if lost:
-            raise no_point(lost)
+            raise no_point(lost, incarnation, source.identify().text)
     seen = [_ask(source, lane, looks[lane.shard]) for lane in lanes if lane.shard in looks]
     return seen, there
 
