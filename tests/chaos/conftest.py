@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.report import Page
 from tests.support.product import Product
+from tests.support.report import Page
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,6 @@
 """What the issues ask to be shown with figures, each measured on the product path; `test_figures.py` runs them.
 
-Next door: `report.py` writes the page, `tests.support.product` is the rig.
+Next door: `tests.support.report` writes the page, `tests.support.product` is the rig.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import pytest
 
 from tests.chaos import figures
 from tests.chaos.figures import Figure
-from tests.chaos.report import Page
 from tests.support.product import Product
+from tests.support.report import Page
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(600)]
 

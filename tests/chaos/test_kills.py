@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 
 from core.domain.job import JobState
-from tests.chaos.report import Page
 from tests.support.mirrored import KINDS, Kind, Mirrored
 from tests.support.product import Product
+from tests.support.report import Page
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
