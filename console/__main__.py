@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from console import cli, diagnostics
+from console import cli, diagnostics, unfinished
 from core.config.load import default_state_dir
 
 INTERRUPTED = 130
@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str]) -> int:
+    unfinished.tell(args)
     try:
         result = cli.main_command().main(args=cli.hoisted(args), prog_name="slotkeeper", standalone_mode=False)
     except typer.TyperException as error:

@@ -13,7 +13,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, compare_sets
-from core.domain.watch import no_point, trouble
+from core.domain.watch import no_point
 from core.engine.ports import Store, Surroundings, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
 from core.errors import Busy, Refused, TopologyTrouble, Trouble, TroubleName
@@ -42,6 +42,7 @@ def begin(all_: Surroundings) -> Begun:
     store, target = all_.sessions.store(), all_.sessions.target()
     store.create_tables()
     _take_lease(all_, store)
+    _refuse_open_reset(all_, store)
     identity = all_.sessions.source("start").identify()
     first = not store.rows()
     if first:
@@ -53,7 +54,7 @@ def begin(all_: Surroundings) -> Begun:
     rows = store.rows()
     _refuse_changed_channel(rows, channel_hash(all_, identity))
     # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
-    decided = _compared(all_, store, rows, epoch, first) if all_.job.binlog.binlog else None
+    decided = _compared(all_, rows, epoch, first, identity.text) if all_.job.binlog.binlog else None
     if not first:
         target.ready(identity)
     if decided is None:
@@ -84,6 +85,15 @@ def _take_lease(all_: Surroundings, store: Store) -> None:
                 where="sink",
             )
         pause(all_, 0.5)
+
+
+def _refuse_open_reset(all_: Surroundings, store: Store) -> None:
+    """A slot that is half moved is not followed: its rows and points are of two different plans."""
+    reset = store.open_reset()
+    if reset:
+        place = f"{all_.job.channel.source_table} {all_.job.slot}"
+        hint = f"slotkeeper slots reset --resume {place}"
+        raise Refused(f"reset {reset} of slot {all_.job.slot} is unfinished", hint, where="sink")
 
 
 def _silence_the_old(all_: Surroundings, epoch: int) -> None:
@@ -118,44 +128,44 @@ def _row(all_: Surroundings, identity: TableIdentity, shard: Shard, epoch: int =
 
 
 def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
-    if any(row.channel != wanted for row in rows):
+    if any(row.channel != wanted and row.state is not LaneState.CREATING for row in rows):
         raise Refused(
             "the channel's target, mapping or key is not the one that the progress rows were made for",
             "set it back, or take a new snapshot under another slot",
         )
 
 
-def _compared(all_: Surroundings, store: Store, rows: list[ProgressRow], epoch: int, first: bool) -> StartAction:
+def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bool, incarnation: str) -> StartAction:
     """The one action for all lanes; raises the trouble that a person has to resolve."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_LOOKS):
         looks = all_.sessions.admin("start").look(None)
         if not looks and not creating:
-            raise trouble(TroubleName.SLOT_LOST, f"the source answers no point at all for slot {all_.job.slot}")
+            raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
         by_shard = {row.key.shard: row for row in rows}
         decisions = [compare(by_shard.get(look.shard.name), look, first) for look in looks]
         if not creating and not any(one.trouble is TroubleName.PROGRESS_LOST for one in decisions):
-            _refuse_gone(all_, looks, rows)
+            _refuse_gone(all_, looks, rows, incarnation)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
             pause(all_, OLDER_PAUSE)
             continue
         if refused and first:
-            store.forget_creating(epoch)
+            all_.sessions.store().forget_creating(epoch)
         if refused:
             refuse(next((one for one in refused if one.trouble is TroubleName.PROGRESS_LOST), refused[0]))
         return decisions[0].action if decisions else StartAction.CREATE
     raise AssertionError("every round returns, raises or goes on")
 
 
-def _refuse_gone(all_: Surroundings, looks: list[Look], rows: list[ProgressRow]) -> None:
+def _refuse_gone(all_: Surroundings, looks: list[Look], rows: list[ProgressRow], incarnation: str) -> None:
     """SLOT LOST where a DN of ours is there but holds no point of the slot; TOPOLOGY CHANGED where the DNs differ."""
     seen = {look.shard for look in looks}
     gone = {Shard(row.key.shard, row.node_id) for row in rows} - seen
     lost = gone & set(all_.sessions.source("start").nodes()) if gone else None
     if lost:
-        raise no_point(lost)
+        raise no_point(lost, rows[0].incarnation, incarnation)
     refuse(compare_sets(rows, seen))
 
 

@@ -18,6 +18,7 @@ from core.launch import identity as processes
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.supervisor import supervise
 from core.launch.view import JobView, observe
+from core.state.resets import marks
 from core.state.sqlite import Store
 
 START_LOCK = "start"
@@ -114,12 +115,23 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     launch = launch or Launch()
     if take_over:
         launch = replace(launch, extra=(*launch.extra, "--take-over"))
+    _refuse_open_reset(store, job)
     store.register_job(job, config)
     _make_way(store, observe(store, job), take_over)
     run = uuid.uuid4().hex
     store.begin_run(job, run, launch.text)
     store.record_event(job, JobEvent.START.value, f"run {run}")
     return run
+
+
+def _refuse_open_reset(store: Store, job: str) -> None:
+    """A slot that is half moved is not followed; the driver asks the sink, this asks the local marks."""
+    for mark in marks(store.folder.path):
+        if mark.job == job:
+            raise Refused(
+                f"reset {mark.id} of slot {mark.slot} is unfinished, so job {job} does not start",
+                f"slotkeeper slots reset --resume {mark.table} {mark.slot}",
+            )
 
 
 def _make_way(store: Store, view: JobView, take_over: bool) -> None:

@@ -33,20 +33,20 @@ class PostgresProgress:
         self._lane = lane
         self._all = key_of(lane)
         self._runner = runner
+        self._lease = lock_number("/".join((lane.source, lane.source_table, lane.slot)))
 
     def create_tables(self) -> None:
         """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent."""
         with self.session.transaction() as cursor:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_number("slotkeeper tables"),))
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
             if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "create", {})
 
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
         with self.session.transaction() as cursor:
-            key = _number("/".join((self._lane.source, self._lane.source_table, self._lane.slot)))
-            cursor.execute("SELECT pg_try_advisory_lock(%s)", (key,))
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", (self._lease,))
             found = cursor.fetchone()
         return bool(found and found[0])
 
@@ -58,6 +58,14 @@ class PostgresProgress:
             return ""
         job, run, host, user, pid, age = found
         return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
+
+    def open_reset(self) -> str:
+        """The id of the slot's reset that a crash left behind, or nothing."""
+        with self.session.transaction() as cursor:
+            if not self.session.run(cursor, "resets_exist", {"schema": self.session.schema.string}).fetchone():
+                return ""
+            found = self.session.run(cursor, "open_reset", self._all).fetchone()
+        return str(found[0]) if found else ""
 
     def end_others(self) -> None:
         """End the job's other sessions at the sink, the lease's among them, as far as the server allows it."""
@@ -215,6 +223,6 @@ class RegistrationLock:
     record: Callable[[Registered], None]
 
 
-def _number(text: str) -> int:
+def lock_number(text: str) -> int:
     """A 63-bit number for an advisory lock."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

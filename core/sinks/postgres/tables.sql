@@ -174,3 +174,14 @@ LIMIT 1
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user
   AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+
+-- name: resets_exist
+-- Whether any slot was ever reset here.
+SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_resets'
+
+-- name: open_reset
+-- A reset that a crash left behind: the slot is half moved until it is finished or rolled back.
+SELECT id FROM {schema}.slotkeeper_resets
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND step IN ('begun', 'rows written', 'rolling back')
+LIMIT 1

@@ -1,0 +1,251 @@
+"""`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
+
+A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
+Next door: `core.slots.plan` and `apply` do it, `core.wiring_reset` connects them, `reset_view` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from console import chosen, diagnostics, invocation, output
+from console.commands import reset_view
+from core import wiring_reset
+from core.config.model import Loaded
+from core.domain.job import JobEvent, JobState, transition
+from core.domain.reset import EVERY, Check, Goal, TargetKind
+from core.domain.reset_entry import DONE, Entry
+from core.domain.spec import JobSpec
+from core.errors import ConfigError, Refused
+from core.launch.control import START_LOCK
+from core.launch.view import observe
+from core.slots import apply, plan, resume
+from core.slots.apply import Order, Result
+from core.slots.surroundings import BACKUPS, Bench
+from core.state.resets import ResetFiles, marks
+from core.state.sqlite import Store
+
+LOCK_SECONDS = 5.0
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
+Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
+To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
+Points = Annotated[
+    list[str] | None, typer.Option("--point", metavar="DN=N", help="with --to point: per DN, or one number for all")
+]
+Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with its offset")]
+Backup = Annotated[str, typer.Option("--backup", metavar="ID", help="with --to backup")]
+Dns = Annotated[list[str] | None, typer.Option("--dn", metavar="NAME", help="only this DN; may be repeated")]
+Execute = Annotated[bool, typer.Option("--execute", help="carry out --plan; without this only a plan is made")]
+PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the backup and in the audit")]
+Confirm = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the slot's name, typed again")]
+Rows = Annotated[int | None, typer.Option("--rows", metavar="N", help="the number of changes that are skipped")]
+Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the lease's holder, named by its run")]
+Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back what a crash left behind")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands of this module into the group."""
+    app.command("reset")(reset)
+    app.command("undo")(undo)
+    app.command("history")(history)
+
+
+def reset(
+    ctx: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table")] = "",
+    slot: Annotated[str, typer.Argument(metavar="[SLOT]", help="the slot's name")] = "",
+    to: To = None,
+    points: Points = None,
+    time: Time = "",
+    backup: Backup = "",
+    dns: Dns = None,
+    execute: Execute = False,
+    plan_id: PlanId = "",
+    reason: Reason = "",
+    confirm: Confirm = "",
+    rows: Rows = None,
+    steal: Steal = "",
+    go_on: Resume = False,
+    as_json: Json = False,
+) -> None:
+    """Move a slot on purpose: shows a plan, carries one out (--execute), or ends an unfinished one (--resume)."""
+    loaded = invocation.of(ctx).load()
+    if go_on:
+        _resume(ctx, loaded, table, slot, steal, as_json)
+        return
+    if not table or not slot:
+        raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
+    job = wiring_reset.job_of(loaded, table, slot)
+    order = Order(plan_id, reason, confirm, rows)
+    goal = None if execute else _goal(to, points or [], time, backup, tuple(dns or ()))
+    _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
+
+
+def undo(
+    ctx: typer.Context,
+    backup: Annotated[str, typer.Argument(metavar="BACKUP", help="the backup's id")],
+    execute: Execute = False,
+    plan_id: PlanId = "",
+    reason: Reason = "",
+    confirm: Confirm = "",
+    rows: Rows = None,
+    steal: Steal = "",
+    as_json: Json = False,
+) -> None:
+    """Put a slot back to what a backup holds: a reset to it, through the same plan and the same gate."""
+    loaded = invocation.of(ctx).load()
+    job = _job_of_backup(loaded, backup)
+    goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
+    _plan_or_execute(ctx, loaded, job, goal, Order(plan_id, reason, confirm, rows), steal, as_json, backup)
+
+
+def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
+    """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
+    loaded = invocation.of(ctx).load()
+    job = wiring_reset.job_of(loaded, table, slot)
+    found: list[Entry] = _on(loaded, job, lambda bench: bench.resets.history(), lock=False)
+    if as_json:
+        output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
+        return
+    reset_view.print_history(found, chosen.ascii_only(ctx))
+
+
+def _plan_or_execute(
+    ctx: typer.Context,
+    loaded: Loaded,
+    job: JobSpec,
+    goal: Goal | None,
+    order: Order,
+    steal: str,
+    as_json: bool,
+    undoing: str = "",
+) -> None:
+    ascii_only = chosen.ascii_only(ctx)
+    if goal is None:
+        if not order.plan:
+            raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
+        done: Result = _on(loaded, job, lambda bench: apply.execute(bench, order), steal)
+        _tell(done, as_json, ascii_only)
+        return
+
+    def make(bench: Bench) -> Any:
+        made = plan.make(bench, goal)
+        plan.keep(bench, made)
+        return made
+
+    made = _on(loaded, job, make, lock=False)
+    if as_json:
+        output.as_json(reset_view.plan_values(made))
+    else:
+        reset_view.print_plan(made, undoing, ascii_only)
+    if made.failed:
+        raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
+
+
+def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: str, as_json: bool) -> None:
+    left = marks(loaded.state_dir)
+    found = [(table, slot)] if table and slot else [(mark.table, mark.slot) for mark in left]
+    if not found:
+        raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
+    for its_table, its_slot in found:
+        job = wiring_reset.job_of(loaded, its_table, its_slot)
+        _tell(_on(loaded, job, resume.resume, steal), as_json, chosen.ascii_only(ctx))
+
+
+def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns: tuple[str, ...]) -> Goal:
+    """What was asked for; ConfigError where options do not fit together."""
+    if to is None:
+        raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
+    for kind, given, name in (
+        (TargetKind.POINT, points, "--point"),
+        (TargetKind.TIME, time, "--time"),
+        (TargetKind.BACKUP, backup, "--backup"),
+    ):
+        if bool(given) != (to is kind):
+            raise ConfigError(f"{name} goes with --to {kind.value}, and the other way round", "see --help")
+    if time:
+        _refuse_no_time(time)
+    return Goal(to, tuple(map(_point, points)), time, backup, dns)
+
+
+def _refuse_no_time(text: str) -> None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+    if moment.tzinfo is None:
+        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
+
+
+def _point(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not number.isascii() or not number.isdigit() or int(number) <= 0:
+        raise ConfigError(f"{text!r} is no point", "DN=N or N, N a sync point")
+    return name or EVERY, int(number)
+
+
+def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
+    """The job whose backup it is: by the local file, else by asking the sinks."""
+    with Store.open(loaded.state_dir) as store:
+        text = ResetFiles(store.folder).load(BACKUPS, backup)
+    if text is not None:
+        saved = reset_view.backup_from(text)
+        return wiring_reset.job_of(loaded, saved.table, saved.slot)
+    for job in loaded.jobs.values():
+        entry: Entry | None = _on(loaded, job, lambda bench: bench.resets.reset(backup), lock=False)
+        if entry is not None:
+            return wiring_reset.job_of(loaded, entry.table, entry.slot)
+    raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
+
+
+def _on(loaded: Loaded, job: JobSpec, act: Callable[[Bench], Any], steal: str = "", lock: bool = True) -> Any:
+    """Do something with what a reset is given; `lock` keeps the job from starting here meanwhile."""
+    with Store.open(loaded.state_dir) as store:
+        held = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
+        with (
+            held,
+            wiring_reset.bench(
+                job, store.folder, lambda: at_rest(store, job.name), lambda text: _told(store, job.name, text), steal
+            ) as bench,
+        ):
+            return act(bench)
+
+
+def at_rest(store: Store, job: str) -> Check:
+    """Whether the job is STOPPED or FAILED and no process of it lives; one that never ran is at rest too."""
+    name = "job at rest"
+    if store.job(job) is None:
+        return Check(name, True, "it was never started here")
+    view = observe(store, job)
+    if view.lives or view.elsewhere:
+        where = "on another machine, as far as is known" if view.elsewhere else "here"
+        return Check(name, False, f"job {job} is {view.state.value} and its process lives {where}; stop it first")
+    try:
+        transition(view.state, JobEvent.RESET)
+    except Refused:
+        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED or FAILED")
+    return Check(name, True, f"{view.state.value}, no process lives")
+
+
+def _told(store: Store, job: str, text: str) -> None:
+    row = store.job(job)
+    if row is not None and row.state in (JobState.STOPPED, JobState.FAILED):
+        store.apply(job, JobEvent.RESET, text)
+        store.record_event(job, JobEvent.RESET.value, text)
+
+
+def _tell(result: Result, as_json: bool, ascii_only: bool) -> None:
+    if as_json:
+        output.as_json(result)
+    else:
+        reset_view.print_result(result, ascii_only)
+    if result.outcome != DONE:
+        raise typer.Exit(int(diagnostics.ExitCode.REFUSED))

@@ -1,0 +1,49 @@
+"""One line on stderr, before any command, for each reset that a crash left behind here.
+
+Cheap: it lists one local folder. Next door: `core.state.resets` keeps the marks, `slots reset --resume` ends them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from console import diagnostics
+from core.config.load import default_state_dir, load
+from core.config.model import NoConfig
+from core.errors import SlotkeeperError
+from core.state.resets import marks
+
+
+def tell(args: Sequence[str]) -> None:
+    """Warn of every unfinished reset in the state folder that this command line means."""
+    folder = _folder(args)
+    for mark in marks(folder) if folder is not None else ():
+        where = f"{mark.table} {mark.slot}"
+        diagnostics.warn(f"reset {mark.id} of {where} is unfinished: slotkeeper slots reset --resume {where}")
+
+
+def _folder(args: Sequence[str]) -> Path | None:
+    """The state folder as the command will find it; None where its configuration cannot be read: it says so itself."""
+    given = _value(args, "--state-dir")
+    if given:
+        return Path(given)
+    config = _value(args, "--config")
+    try:
+        return load(Path(config) if config else None, dict(os.environ)).state_dir
+    except NoConfig:
+        return default_state_dir(os.environ)
+    except (SlotkeeperError, OSError):
+        return None
+
+
+def _value(args: Sequence[str], name: str) -> str:
+    for place, word in enumerate(args):
+        if word == "--":
+            break
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and place + 1 < len(args):
+            return args[place + 1]
+    return ""

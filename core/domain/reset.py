@@ -1,0 +1,366 @@
+"""The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what must hold. Pure.
+
+Next door: `core.slots.plan` asks the servers and fills these in, `core.slots.apply` carries a plan out,
+`core.domain.reset_text` writes them as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.domain.position import Position
+from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.slot import Shard
+
+EVERY = "*"
+"""Instead of a DN's name: all of them."""
+
+TTL_NEEDED = 600.0
+"""Seconds that a slot must have left, so that it does not lapse between a reset and the start after it."""
+
+
+class TargetKind(Enum):
+    """Where a reset goes."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    POINT = "point"
+    TIME = "time"
+    BACKUP = "backup"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a person asked for; `points` by DN (or EVERY), `at` RFC 3339, `dns` empty for all DNs."""
+
+    kind: TargetKind
+    points: tuple[tuple[str, int], ...] = ()
+    at: str = ""
+    backup: str = ""
+    dns: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """In words.
+
+        >>> Goal(TargetKind.POINT, (("dn_1", 10500),), dns=("dn_1",)).text
+        'point dn_1=10500 (only dn_1)'
+        """
+        points = " ".join(str(point) if dn == EVERY else f"{dn}={point}" for dn, point in self.points)
+        what = " ".join(part for part in (self.kind.value, points, self.at, self.backup) if part)
+        return f"{what} (only {', '.join(self.dns)})" if self.dns else what
+
+    def covers(self, shard: str) -> bool:
+        """Whether a DN is in the reset's scope."""
+        return not self.dns or shard in self.dns
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Changes of a range by kind (I, d, B, U); not `whole`: at least so many. `oldest_us` is its time where known."""
+
+    kinds: tuple[tuple[str, int], ...] = ()
+    whole: bool = True
+    oldest: int | None = None
+    oldest_us: int | None = None
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(number for _, number in self.kinds)
+
+    @property
+    def text(self) -> str:
+        """In words.
+
+        >>> Count((("I", 3), ("d", 1)), whole=False).text
+        '>= 4 (3 I, 1 d)'
+        """
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds if number)
+        return ("" if self.whole else ">= ") + str(self.total) + (f" ({kinds})" if kinds else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSeen:
+    """One DN as planning found it: its row, both points of the slot, and what the server still keeps.
+
+    `first` is the oldest record that is there, `held` the lowest point that any slot of the table holds.
+    """
+
+    row: ProgressRow
+    live: int | None
+    durable: int | None
+    xmin: int | None
+    first: int | None
+    held: int | None
+    latest: int | None
+
+    @property
+    def shard(self) -> Shard:
+        """The DN."""
+        return Shard(self.row.key.shard, self.row.node_id)
+
+    @property
+    def lost(self) -> bool:
+        """Whether one of the slot's two points is missing or was never registered."""
+        return not self.live or not self.durable
+
+    @property
+    def floor(self) -> int | None:
+        """The lowest point from which nothing has been purged for certain; None where nothing is known."""
+        return min((point for point in (self.first, self.held) if point), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a reset does to one lane: the row as it shall be (its epoch is not looked at) and what is registered.
+
+    `points` None: the slot's points are left alone.
+    """
+
+    seen: LaneSeen
+    to: ProgressRow
+    points: Registered | None = None
+    replayed: Count = Count()
+    skipped: Count = Count()
+
+    @property
+    def before(self) -> Position | None:
+        """Where the lane is."""
+        return self.seen.row.position
+
+    @property
+    def back(self) -> bool:
+        """Whether the lane goes back and reads changes again."""
+        return self.before is not None and self.to.position is not None and self.to.position < self.before
+
+    @property
+    def effect(self) -> str:
+        """What it means, in words."""
+        if self.to.state is LaneState.CREATING:
+            return "is copied anew by the next start"
+        if self.replayed.total or self.back:
+            return f"applies {self.replayed.text} changes again"
+        if self.skipped.total or not self.skipped.whole:
+            return f"passes {self.skipped.text} changes WITHOUT applying them"
+        return "does not move" if self.to.position == self.before else "passes a range without changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A precondition: `ok` None where it cannot be told, which is no failure."""
+
+    name: str
+    ok: bool | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970."""
+
+    id: str
+    source: str
+    table: str
+    slot: str
+    job: str
+    goal: Goal
+    incarnation: str
+    epoch: int
+    moves: tuple[Move, ...]
+    checks: tuple[Check, ...]
+    sql: tuple[str, ...]
+    notes: tuple[str, ...]
+    made: float
+    expires: float
+
+    @property
+    def skipped(self) -> int:
+        """The number that has to be typed where it is not 0."""
+        return sum(move.skipped.total for move in self.moves)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The preconditions that do not hold."""
+        return tuple(check for check in self.checks if check.ok is False)
+
+
+def wanted(goal: Goal, seen: LaneSeen, resolved: int | None = None) -> Position:
+    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's point.
+
+    Position(P) reads the events at P again; `latest` never goes back behind what was applied at that very point.
+    """
+    old = seen.row.position
+    assert old is not None, "refused before: the copy has not begun"
+    if not goal.covers(seen.row.key.shard):
+        return old
+    if goal.kind is TargetKind.EARLIEST:
+        return old if seen.first is None else min(old, Position(seen.first))
+    if goal.kind is TargetKind.LATEST:
+        return old if seen.latest is None else max(old, Position(seen.latest))
+    if goal.kind is TargetKind.TIME:
+        return old if resolved is None else Position(resolved)
+    by_dn = dict(goal.points)
+    point = by_dn.get(seen.row.key.shard, by_dn.get(EVERY))
+    return old if point is None else Position(point)
+
+
+def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
+    """The rows at new positions: where one lane goes back, none counts as caught up before all have passed what was.
+
+    The state is the job's, so it is the same in all rows.
+    """
+    lanes = list(lanes)
+    back = any(positions[seen.row.key.shard] < seen.row.position for seen in lanes if seen.row.position is not None)
+    rows = []
+    for seen in lanes:
+        row, new = seen.row, positions[seen.row.key.shard]
+        if back and row.state in (LaneState.RUNNING, LaneState.CATCHING_UP):
+            was = row.position.point if row.position else 0
+            row = replace(row, state=LaneState.CATCHING_UP, noted_end=max(row.noted_end or 0, was))
+        rows.append(replace(row, position=new))
+    return rows
+
+
+def emptied(row: ProgressRow) -> ProgressRow:
+    """A row from which the next start registers and copies anew."""
+    return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=None)
+
+
+def restored(now: ProgressRow, then: ProgressRow) -> ProgressRow:
+    """The row of a backup over today's: `changes` counts on, and a lane that has read on since is not called equal."""
+    row = replace(then, epoch=now.epoch, changes=now.changes)
+    ran = now.changes != then.changes and now.position is not None
+    if ran and then.position is not None and then.state is LaneState.RUNNING and then.position < now.position:  # type: ignore[operator]
+        assert now.position is not None
+        return replace(row, state=LaneState.CATCHING_UP, noted_end=max(then.noted_end or 0, now.position.point))
+    return row
+
+
+def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
+    """All rows CATCHING UP where one of them is, because the state is the job's."""
+    states = {row.state for row in rows}
+    if states != {LaneState.RUNNING, LaneState.CATCHING_UP}:
+        return rows
+    return [
+        replace(row, state=LaneState.CATCHING_UP, noted_end=max(row.noted_end or 0, row.position.point))
+        if row.state is LaneState.RUNNING and row.position
+        else row
+        for row in rows
+    ]
+
+
+def slot_check(goal: Goal, lanes: Iterable[LaneSeen]) -> Check:
+    """The slot is there on every DN; a lost one has dropped changes, and only a new copy makes up for that."""
+    name = "slot is there"
+    lost = [seen.row.key.shard for seen in lanes if seen.lost]
+    if not lost:
+        return Check(name, True, "both points are registered on every DN")
+    words = f"lost on {', '.join(lost)}"
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check(name, True, f"{words}; a snapshot makes it anew")
+    if goal.kind is TargetKind.BACKUP:
+        return Check(name, None, f"{words}; only where another slot holds the points may they be restored")
+    return Check(name, False, f"{words}: changes may be gone; only --to snapshot is safe")
+
+
+def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None) -> Check:
+    """Every lane's new position lies between what is kept for certain and the newest point."""
+    name = "target is retained"
+    unsure: list[str] = []
+    for move in moves:
+        verdict = _retained(goal, move, kept_by_time)
+        if verdict and verdict.startswith("?"):
+            unsure.append(verdict[1:])
+        elif verdict:
+            return Check(name, False, verdict)
+    if unsure:
+        return Check(name, None, "; ".join(unsure))
+    return Check(name, True, "within what every DN keeps, and not beyond its newest point")
+
+
+def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
+    """Why a lane's target is not retained; with a question mark in front where it cannot be told; else nothing."""
+    seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
+    if new is None:
+        return ""
+    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.held is None or seen.held > new.point):
+        return f"{place}: the slot is lost and no other slot holds {new.point}; take --to snapshot"
+    if new == move.before:
+        return ""
+    if seen.latest is None:
+        return f"?{place}: its newest point is not known"
+    if new.point > seen.latest:
+        return f"{place}: {new.point} is beyond the newest point {seen.latest}"
+    if move.before is not None and new > move.before:
+        return ""
+    if seen.floor is None:
+        return f"?{place}: what it still keeps is not known"
+    if new.point >= seen.floor:
+        return ""
+    if goal.kind is TargetKind.TIME:
+        return "" if kept_by_time else f"?{place}: whether changes before {seen.floor} were purged is not known"
+    return f"{place}: {new.point} lies before {seen.floor}, what is kept for certain; earliest or a snapshot is left"
+
+
+def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]) -> Check:
+    """The source has the DNs that the rows name."""
+    ours = {(row.key.shard, row.node_id) for row in rows}
+    theirs = {(shard.name, shard.node_id) for shard in shards}
+    if ours == theirs:
+        return Check("same DNs", True, f"{len(ours)}, as in the progress rows")
+    names = ", ".join(sorted(name for name, _ in ours ^ theirs))
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check("same DNs", True, f"changed ({names}); a snapshot takes them as they are")
+    return Check("same DNs", False, f"the DN set changed: {names}; only --to snapshot is left")
+
+
+def table_check(goal: Goal, incarnation: str, known: Iterable[str]) -> Check:
+    """The table is the one that the rows, and the backup, were made for."""
+    if set(known) == {incarnation}:
+        return Check("same table", True, "columns, key and oid are those of the progress rows")
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check("same table", True, "it changed; a snapshot takes it as it is")
+    return Check("same table", False, "columns, key or oid changed since; only --to snapshot is left")
+
+
+def time_check(left: float | None) -> Check:
+    """The slot does not lapse before the job can start again."""
+    if left is None:
+        return Check("time to TTL", None, "not known here: registration time or TTL is not told")
+    enough = left >= TTL_NEEDED
+    return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
+
+
+def what_moved(plan: Plan, incarnation: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
+    """What is not as the plan saw it, in words; `latest` may move on."""
+    before = {move.seen.row.key.shard: move for move in plan.moves}
+    now = {seen.row.key.shard: seen for seen in lanes}
+    found = [] if incarnation == plan.incarnation else ["the table (incarnation)"]
+    there = {shard.name for shard in shards} if plan.goal.kind is not TargetKind.SNAPSHOT else set(now)
+    if before.keys() != now.keys() or there != set(before):
+        return [*found, "the DN set"]
+    for name, move in sorted(before.items()):
+        found += [f"{name}: {words}" for words in _moved(move, now[name], plan.epoch)]
+    return found
+
+
+def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:
+    then = move.seen
+    found = []
+    if now.row.epoch != epoch:
+        found.append(f"epoch {epoch} -> {now.row.epoch}")
+    if (now.row.position, now.row.state) != (then.row.position, then.row.state):
+        found.append(f"position {_said(then.row)} -> {_said(now.row)}")
+    if (now.live, now.durable) != (then.live, then.durable):
+        found.append(f"points {then.live}/{then.durable} -> {now.live}/{now.durable}")
+    if move.back and now.first != then.first:
+        found.append(f"first retained {then.first} -> {now.first}")
+    return found
+
+
+def _said(row: ProgressRow) -> str:
+    return f"{row.position.text if row.position else 'none'} {row.state.value}"

@@ -1,0 +1,103 @@
+"""The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch.
+
+Next door: `resets.sql` holds the statements, `progress.py` the rows, the lease and the lock of a registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.domain.progress import ProgressRow
+from core.domain.reset_entry import DONE, ROLLED_BACK, Entry
+from core.drivers import pg
+from core.errors import Superseded
+from core.sinks.postgres.progress import PostgresProgress, lock_number
+from core.sinks.postgres.rows import parameters_of
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+_TABLE_LOCK = "slotkeeper tables"
+
+
+class PostgresResets(PostgresProgress):
+    """Progress rows and resets of one slot over one session, which holds the lease."""
+
+    def lease_id(self) -> str:
+        """The run that holds the lease by its rows; empty where nobody ever did."""
+        with self.session.transaction() as cursor:
+            found = _run(self.session, cursor, "lease_id", self._all).fetchone()
+        return str(found[0]) if found else ""
+
+    def end_holder(self) -> None:
+        """End the session that holds the lease."""
+        with self.session.transaction() as cursor:
+            _run(self.session, cursor, "end_holder", {"lease": self._lease})
+
+    def writable(self) -> bool:
+        """Whether the progress rows can be changed by this session."""
+        name = f'"{self.session.schema.string}".slotkeeper_progress'
+        with self.session.transaction() as cursor:
+            found = _run(self.session, cursor, "writable", {"table": name}).fetchone()
+        return bool(found and found[0])
+
+    def make_table(self) -> None:
+        """Make `slotkeeper_resets` where it is absent."""
+        with self.session.transaction() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(_TABLE_LOCK),))
+            if not _exists(self.session, cursor):
+                _run(self.session, cursor, "create", {})
+
+    def insert_reset(self, entry: Entry) -> None:
+        """The reset with its backup."""
+        values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
+        with self.session.transaction() as cursor:
+            _run(self.session, cursor, "insert", values)
+
+    def step(self, reset: str, step: str, outcome: str = "") -> None:
+        """How far the reset has come."""
+        with self.session.transaction() as cursor:
+            _step(self.session, cursor, reset, step, outcome)
+
+    def write(self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int) -> None:
+        """All rows under the epoch and the reset's step, in one transaction; Superseded where one is not hit."""
+        with self.session.transaction() as cursor:
+            for row in rows:
+                if _run(self.session, cursor, "write", {**parameters_of(row), "epoch": epoch}).rowcount != 1:
+                    raise Superseded(f"{row.key.shard}: epoch {epoch} is no longer the newest")
+            _step(self.session, cursor, reset, step, "")
+
+    def reset(self, reset: str) -> Entry | None:
+        """One reset by its id."""
+        found = self._entries("reset", {"id": reset})
+        return found[0] if found else None
+
+    def unfinished(self) -> Entry | None:
+        """The slot's reset that a crash left behind."""
+        found = self._entries("unfinished", self._all)
+        return found[0] if found else None
+
+    def history(self, limit: int = 100) -> list[Entry]:
+        """The slot's resets, the newest first."""
+        return self._entries("history", {**self._all, "limit": limit})
+
+    def _entries(self, name: str, parameters: dict[str, Any]) -> list[Entry]:
+        with self.session.transaction() as cursor:
+            if not _exists(self.session, cursor):
+                return []
+            return [Entry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
+
+
+def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
+    return _run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+
+
+def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:
+    ended = step in (DONE, ROLLED_BACK)
+    _run(session, cursor, "step", {"id": reset, "step": step, "outcome": outcome, "ended": ended})
+
+
+def _run(session: SinkSession, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
+    text = statements("core.sinks.postgres", "resets.sql")[name]
+    cursor.execute(pg.sql.SQL(text).format(schema=session.schema), parameters)
+    return cursor

@@ -1,0 +1,91 @@
+-- The statements on slotkeeper_resets, and those of a reset on the progress rows.
+
+-- name: create
+-- One row per reset: its plan and its backup as JSON text, so that nothing reorders what is hashed.
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_resets (
+    id text PRIMARY KEY,
+    job text NOT NULL,
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    target text NOT NULL,
+    plan_id text NOT NULL,
+    step text NOT NULL,
+    who text NOT NULL,
+    reason text NOT NULL,
+    plan text NOT NULL,
+    backup text NOT NULL,
+    outcome text NOT NULL DEFAULT '',
+    begun_at timestamptz NOT NULL DEFAULT now(),
+    ended_at timestamptz
+)
+
+-- name: exists
+-- Whether any reset was ever made here.
+SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_resets'
+
+-- name: insert
+-- The reset with its backup, before anything is changed.
+INSERT INTO {schema}.slotkeeper_resets
+    (id, job, source, source_table, slot, target, plan_id, step, who, reason, plan, backup)
+VALUES (%(id)s, %(job)s, %(source)s, %(table)s, %(slot)s, %(target)s, %(plan_id)s, %(step)s, %(who)s, %(reason)s,
+        %(plan)s, %(backup)s)
+
+-- name: step
+-- How far a reset has come.
+UPDATE {schema}.slotkeeper_resets
+SET step = %(step)s, outcome = %(outcome)s, ended_at = CASE WHEN %(ended)s THEN now() END
+WHERE id = %(id)s
+
+-- name: write
+-- A lane's row as the reset wants it, under the epoch.
+UPDATE {schema}.slotkeeper_progress
+SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
+    registered_live = %(registered_live)s, registered_durable = %(registered_durable)s,
+    registered_xmin = %(registered_xmin)s, channel = %(channel)s, incarnation = %(incarnation)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s
+
+-- name: reset
+-- One reset.
+SELECT id, job, source, source_table, slot, target, plan_id, step, who, reason, plan, backup, outcome,
+       to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       coalesce(to_char(ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '')
+FROM {schema}.slotkeeper_resets WHERE id = %(id)s
+
+-- name: unfinished
+-- A slot's reset that a crash left behind.
+SELECT id, job, source, source_table, slot, target, plan_id, step, who, reason, plan, backup, outcome,
+       to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       coalesce(to_char(ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '')
+FROM {schema}.slotkeeper_resets
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND step IN ('begun', 'rows written', 'rolling back')
+ORDER BY begun_at LIMIT 1
+
+-- name: history
+-- A slot's resets, the newest first.
+SELECT id, job, source, source_table, slot, target, plan_id, step, who, reason, plan, backup, outcome,
+       to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       coalesce(to_char(ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '')
+FROM {schema}.slotkeeper_resets
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
+
+-- name: writable
+-- Whether this session may change the progress rows now.
+SELECT has_table_privilege(%(table)s, 'UPDATE') AND NOT pg_is_in_recovery()
+       AND current_setting('transaction_read_only') = 'off'
+
+-- name: lease_id
+-- The run that the rows name: what --steal has to be given.
+SELECT run FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY updated_at DESC LIMIT 1
+
+-- name: end_holder
+-- Ends the session that holds the lease, whoever's it is, as far as the server allows it.
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pid <> pg_backend_pid()
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND ((classid::bigint << 32) | objid::bigint) = %(lease)s

@@ -1,0 +1,125 @@
+"""How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
+
+Nothing here makes a slot except `look` and `register`, which the caller sends only for slots that exist.
+Next door: `slot_admin.py` registers, `viewer.py` lists slots; `reach.sql` holds what only this file sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.position import Position
+from core.domain.reset import Count
+from core.domain.slot import Shard
+from core.domain.ttl import ttl_of
+from core.drivers import pg
+from core.errors import Refused, SlotkeeperError
+from core.sources.dws.session import LOOK_LIMIT_MS
+from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import NEW_NAMES, OLD_NAMES
+from core.sources.dws.viewer import DwsViewer, PointSeen
+from core.sqltext import statements
+
+COUNT_LIMIT_MS = 5_000
+"""Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
+
+_TIME = "gs_binlog_timestamp_us"
+_NO_TIMES = frozenset({"0A000", "42809", "42883"})
+"""The function is not there, or does not serve a table without enable_binlog_timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The first record of a DN at or after a point; its fields are None where there is none."""
+
+    latest: int | None
+    point: int | None
+    time_us: int | None
+    xmin: int | None
+
+
+class DwsReach(DwsSlotAdmin):
+    """One session for a reset; implements `core.slots.surroundings.Reach`."""
+
+    def points(self) -> Sequence[PointSeen] | None:
+        """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
+        self._oriented = False  # a function that is not there ends the session
+        return DwsViewer(self.session).points(self.table)
+
+    def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, Record]:
+        """The first record at or after a point by DN."""
+        node = shard.node_id if shard else 0
+        rows = self._reach("record_at", {"table": self.table, "point": point, "node": node})
+        return {str(name): Record(*map(_number, fields)) for name, *fields in rows}
+
+    def at_time(self, at: str) -> dict[str, int | None]:
+        """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
+        try:
+            rows = self._reach("record_at_time", {"table": self.table, "at": at})
+        except SlotkeeperError as error:
+            if error.code not in _NO_TIMES:
+                raise
+            sentence = f"{self.table} has no binlog timestamps"
+            raise Refused(sentence, "reset by --to point", error.code, "source") from error
+        return {str(name): _number(point) for name, point, _ in rows}
+
+    def count(self, shard: Shard, low: Position, high: Position) -> Count:
+        """The changes beyond `low` and up to `high`, by kind; at least so many where counting takes too long."""
+        self._orient(shard)
+        try:
+            found = self.session.composed_rows(self._range("count", shard, low, high), None, COUNT_LIMIT_MS)
+        except SlotkeeperError as error:
+            if error.code != "57014":
+                raise
+            return Count((("", self._some(shard, low, high)),), whole=False)
+        kinds = tuple(sorted((str(kind), int(number)) for kind, number, _, _ in found))
+        points = [int(point) for _, _, point, _ in found]
+        times = [int(us) for _, _, _, us in found if us is not None]
+        return Count(kinds, True, min(points, default=None), min(times, default=None))
+
+    def seconds(self) -> float:
+        """The server's clock."""
+        return float(self._reach("clock", {})[0][0])
+
+    def ttl(self) -> int | None:
+        """The table's binlog_ttl in seconds; None where its options are not told."""
+        options = DwsViewer(self.session).options(self.table)
+        return None if options is None else ttl_of(options).seconds
+
+    def _some(self, shard: Shard, low: Position, high: Position) -> int:
+        try:
+            self._orient(shard)
+            return int(self.session.composed_rows(self._range("count_some", shard, low, high), None)[0][0])
+        except SlotkeeperError as error:
+            if error.code != "57014":
+                raise
+            return 0
+
+    def _range(self, name: str, shard: Shard, low: Position, high: Position) -> pg.sql.Composable:
+        names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
+        point, sequence, kind = map(pg.sql.Identifier, names)
+        literal = pg.sql.Literal
+        return pg.sql.SQL(statements("core.sources.dws", "reach.sql")[name]).format(
+            point=point,
+            sequence=sequence,
+            type=kind,
+            time=pg.sql.SQL(_TIME if self.options.new_system_value else "NULL::bigint"),
+            table=literal(self.table),
+            node=literal(shard.node_id),
+            start=literal(max(0, low.point - 1)),
+            end=literal(high.point + 1),
+            low_point=literal(low.point),
+            low_sequence=literal(low.sequence),
+            high_point=literal(high.point),
+            high_sequence=literal(high.sequence),
+        )
+
+    def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        text = statements("core.sources.dws", "reach.sql")[name]
+        return self.session.composed_rows(pg.sql.SQL(text), parameters, LOOK_LIMIT_MS)
+
+
+def _number(value: object) -> int | None:
+    return None if value is None else int(str(value))

@@ -1,0 +1,32 @@
+-- What the reset of a slot asks a DWS: how far back its binlog reaches and what lies in a range. All of it only reads.
+-- Looks and registrations stand in queries.sql, lists of slots too.
+
+-- name: record_at
+-- The first record at or after a sync point, by DN (0: all DNs), and the newest point; nulls where there is none.
+SELECT node_name, latest_sync_point, binlog_sync_point, binlog_timestamp_us, binlog_xmin
+FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
+
+-- name: record_at_time
+-- The first record at or after a time, by DN. Only for tables with binlog timestamps.
+SELECT node_name, binlog_sync_point, binlog_timestamp_us
+FROM pgxc_get_binlog_cursor_by_timestamp(%(table)s, %(at)s::timestamptz, 0)
+
+-- name: count
+-- The changes of a range by kind, with the oldest point and time; the filter decides, as in `changes` of queries.sql.
+SELECT {type}::text, count(*), min({point}), min({time})
+FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+WHERE ({point} > {low_point} OR ({point} = {low_point} AND {sequence} > {low_sequence}))
+  AND ({point} < {high_point} OR ({point} = {high_point} AND {sequence} <= {high_sequence}))
+GROUP BY 1
+
+-- name: count_some
+-- At least how many changes a range holds, where counting them all takes too long.
+SELECT count(*) FROM (
+    SELECT 1 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+    WHERE ({point} > {low_point} OR ({point} = {low_point} AND {sequence} > {low_sequence}))
+      AND ({point} < {high_point} OR ({point} = {high_point} AND {sequence} <= {high_sequence}))
+    LIMIT 1000) counted
+
+-- name: clock
+-- The server's time in seconds since 1970: registration times are its own.
+SELECT extract(epoch FROM clock_timestamp())::float8

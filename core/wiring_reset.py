@@ -1,0 +1,117 @@
+"""The composition root of a slot's reset: one session at the source, one at the sink that holds the lease, the files.
+
+Whether a job lives is asked by the console, because processes are seen above this layer.
+Next door: `core.slots` plans, applies and resumes; `core.wiring_slots` has the commands that only look.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+
+from core import wiring
+from core.clock import SystemClock
+from core.config.model import Loaded
+from core.config.secrets import resolve
+from core.domain.reset import Check
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.engine.ports import lane_key
+from core.errors import ConfigError
+from core.ports import Runner
+from core.sinks.postgres import target as targets
+from core.sinks.postgres.resets import PostgresResets
+from core.sinks.postgres.session import SinkSession
+from core.slots.surroundings import Bench, Probe, silent
+from core.sources.dws.reach import DwsReach
+from core.sources.dws.session import DwsSession
+from core.state.audit import Audit, actor
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles
+
+probe: Probe = silent
+"""Called at named points of a reset; tests put theirs here."""
+
+
+class WiredReach(DwsReach):
+    """The reset's session at the source; it may end the job's others."""
+
+    job_name = ""
+
+    def silence(self) -> bool:
+        """End the job's sessions of earlier epochs at the source; False where it is not certain."""
+        pattern = wiring.session_name(self.job_name, "%").replace("_", r"\_")
+        return self.end_sessions(pattern, self.session.application_name)
+
+
+class WiredResets(PostgresResets):
+    """The reset's session at the sink."""
+
+    def __init__(self, session: SinkSession, job: JobSpec, runner: Runner) -> None:
+        super().__init__(session, lane_key(job, ""), runner)
+        self._job = job
+
+    def can_copy(self, identity: TableIdentity) -> bool:
+        """Whether the target is empty or absent."""
+        target = targets.target_of(self._job.channel.target, identity)
+        with self.session.transaction() as cursor:
+            cursor.execute("SELECT to_regclass(%s)", (target.name,))
+            there = cursor.fetchone()
+        return not (there and there[0]) or targets.is_empty(self.session, target)
+
+
+def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
+    """The configured job that follows a table by a slot; ConfigError where there is none."""
+    for job in loaded.jobs.values():
+        if job.slot == slot and any(channel.source_table == table for channel in job.channels):
+            return job
+    known = ", ".join(f"{job.channel.source_table} {job.slot}" for job in loaded.jobs.values()) or "none"
+    raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
+
+
+@contextmanager
+def bench(
+    job: JobSpec,
+    folder: StateFolder,
+    at_rest: Callable[[], Check],
+    told: Callable[[str], None],
+    steal: str = "",
+) -> Iterator[Bench]:
+    """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
+    name = f"reset-{uuid.uuid4().hex[:8]}"
+    session = DwsSession(job.source, resolve(job.source.password), wiring.session_name(job.name, name))
+    reach = WiredReach(session, job.channel.source_table, job.slot, job.binlog)
+    reach.job_name = job.name
+    sink = SinkSession(job.sink, resolve(job.sink.password), wiring.session_name(job.name, name), job.progress_schema)
+    resets = WiredResets(sink, job, wiring.who(job, name))
+    try:
+        yield Bench(
+            job=job,
+            reach=reach,
+            resets=resets,
+            files=ResetFiles(folder),
+            actor=actor(),
+            audit=Audit(folder).append,
+            at_rest=at_rest,
+            told=told,
+            clock=SystemClock(),
+            now=_now,
+            pause=time.sleep,
+            new_id=_new_id,
+            steal=steal,
+            probe=probe,
+        )
+    finally:
+        reach.close()
+        resets.close()
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _new_id() -> str:
+    return f"{_now():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"

@@ -1,0 +1,232 @@
+"""A reset goes where its plan says, replays and skips exactly what was foretold, and a start goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from core.domain.progress import LaneState
+from core.domain.reset import Goal, TargetKind
+from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.domain.spec import ChannelSpec
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.errors import Busy, Refused
+from core.sources.dws import reach
+from core.sqltext import statements
+from tests.support.flow import orders, written
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
+from tests.support.standin import MakeWarehouse, run
+
+
+@pytest.fixture
+def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path) -> Resetting:
+    return followed(make_mirror, warehouse, seed, tmp_path)
+
+
+def followed(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, folder: Path) -> Resetting:
+    """A mirror that has followed changes and was stopped; its binlog still holds them all."""
+    mirror = orders(make_mirror, warehouse, seed)
+    mirror.start().wait_running()
+    with written(mirror, seed, changes=150):
+        pass
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+    return Resetting(mirror, folder / "state")
+
+
+def read_on(mirror: Mirror, expected: dict[str, int]) -> None:
+    """Start, wait until the rows count what is expected, and compare both tables."""
+    mirror.start().wait_running()
+    mirror.wait_applied({dn: number for dn, number in expected.items() if number})
+    mirror.stop()
+
+
+def test_earliest_replays_exactly_what_the_plan_foretold(resetting: Resetting) -> None:
+    before = resetting.mirror.changes()
+    plan = resetting.plan(EARLIEST)
+    assert not plan.failed, plan.failed
+    assert sum(move.replayed.total for move in plan.moves) == sum(before.values()) > 0
+    result = resetting.execute(plan)
+    assert result.outcome == DONE
+    assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}
+    replayed = {move.seen.row.key.shard: move.replayed.total for move in plan.moves}
+    read_on(resetting.mirror, {dn: number + replayed[dn] for dn, number in before.items()})
+
+
+def test_a_point_of_one_dn_moves_that_dn_alone(resetting: Resetting) -> None:
+    mirror, before = resetting.mirror, resetting.mirror.changes()
+    rows = {row.key.shard: row for row in mirror.rows()}
+    first = resetting.plan(EARLIEST).moves[1].seen
+    name, old = first.row.key.shard, first.row.position
+    assert first.first is not None and old is not None
+    plan = resetting.plan(point((first.first + old.point) // 2, name))
+    assert [move.seen.row.key.shard for move in plan.moves if move.back] == [name]
+    resetting.execute(plan)
+    now = {row.key.shard: row for row in mirror.rows()}
+    assert all(now[dn].position == rows[dn].position for dn in rows if dn != name)
+    replayed = next(move.replayed.total for move in plan.moves if move.back)
+    read_on(mirror, {**before, name: before[name] + replayed})
+
+
+def test_latest_skips_exactly_the_rows_that_were_typed(resetting: Resetting, seed: int) -> None:
+    mirror, before, old = resetting.mirror, resetting.mirror.changes(), resetting.mirror.booked()
+    with written(mirror, seed + 1, changes=60):
+        pass
+    unread = sum(mirror.booked().values()) - sum(old.values())
+    plan = resetting.plan(LATEST)
+    assert plan.skipped == unread > 0
+    for wrong in (None, unread - 1, unread + 1):
+        with pytest.raises(Refused, match=f"{unread} changes would be skipped"):
+            resetting.execute(plan, rows=wrong)
+    assert resetting.execute(plan).outcome == DONE
+    mirror.start().wait_running()
+    mirror.stop()
+    assert mirror.changes() == before
+    assert mirror.difference() != (0, 0)
+
+
+def test_a_snapshot_copies_anew(resetting: Resetting) -> None:
+    mirror = resetting.mirror
+    assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target takes copy"]
+    mirror.job = replace(mirror.job, on_existing="replace")
+    mirror.at_sink("DELETE FROM mart.orders WHERE order_no % 3 = 0")
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    assert {row.position for row in mirror.rows()} == {None}
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_snapshot_makes_up_for_a_lost_slot_and_nothing_else_does(resetting: Resetting) -> None:
+    mirror = resetting.mirror
+    backup = resetting.reset(EARLIEST).reset
+    mirror.start().wait_running()
+    mirror.stop()
+    run(mirror.warehouse, f"SELECT pgxc_binlog_clear_target_slot('{mirror.table}', '{mirror.job.slot}')")
+    for goal in (EARLIEST, LATEST, Goal(TargetKind.BACKUP, backup=backup)):
+        assert resetting.plan(goal).failed
+    assert resetting.points() == [], "planning makes no slot"
+    mirror.job = replace(mirror.job, on_existing="replace")
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    assert resetting.points() == []
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_time_is_the_smallest_point_of_any_dn(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
+    warehouse.create_table("ods.t", "id bigint NOT NULL, v text", ("id",), timestamp=True)
+    mirror = make_mirror(warehouse, "ods.t", "mart.t")
+    mirror.start().wait_running()
+    run(warehouse, "INSERT INTO ods.t SELECT n, 'one' FROM generate_series(1, 40) n")
+    at = datetime.now(timezone.utc)
+    for number in range(100, 130):
+        run(warehouse, f"INSERT INTO ods.t VALUES ({number}, 'two')")
+    mirror.wait_equal()
+    mirror.stop()
+    before, resetting = mirror.changes(), Resetting(mirror, tmp_path / "state")
+    plan = resetting.plan(Goal(TargetKind.TIME, at=at.isoformat()))
+    assert not plan.failed, plan.failed
+    assert sum(move.replayed.total for move in plan.moves) == 30
+    assert len({move.to.position for move in plan.moves}) == 1
+    assert any("sync point" in note for note in plan.notes)
+    resetting.execute(plan)
+    replayed = {move.seen.row.key.shard: move.replayed.total for move in plan.moves}
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    assert mirror.changes() == {dn: number + replayed[dn] for dn, number in before.items()}
+    with pytest.raises(Refused, match="has no offset"):
+        resetting.plan(Goal(TargetKind.TIME, at="2026-01-31T08:30:00"))
+
+
+def test_a_table_without_times_takes_no_time(resetting: Resetting) -> None:
+    with pytest.raises(Refused, match="no binlog timestamps"):
+        resetting.plan(Goal(TargetKind.TIME, at=datetime.now(timezone.utc).isoformat()))
+
+
+def test_a_server_that_refuses_to_go_back_changes_nothing(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
+) -> None:
+    resetting = followed(make_mirror, make_warehouse(switches=Switches(backward_allowed=False)), seed, tmp_path)
+    before = resetting.held()
+    result = resetting.reset(EARLIEST)
+    assert result.outcome == ROLLED_BACK
+    assert "snapshot" in result.sentence
+    assert resetting.held() == before
+    resetting.mirror.start().wait_running()
+    resetting.mirror.stop()
+
+
+def test_what_was_purged_after_the_plan_is_counted_and_rolled_back(resetting: Resetting) -> None:
+    before, plan = resetting.held(), resetting.plan(EARLIEST)
+    result = resetting.execute(plan, lambda at: resetting.mirror.warehouse.purge() if at == "after_rows" else None)
+    assert result.outcome == ROLLED_BACK
+    assert "purged in between" in result.sentence
+    assert resetting.held() == before
+
+
+def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> None:
+    resetting.mirror.warehouse.partial_registration("dn_2", 1)
+    with pytest.raises(Busy, match=r"1 of 4 DNs .* dn_2: registering false reached 0 of 1 nodes"):
+        resetting.reset(EARLIEST)
+    entry = resetting.on(lambda bench: bench.resets.unfinished())
+    assert "dn_2" in entry.outcome
+    with pytest.raises(Refused, match="is unfinished"):
+        resetting.reset(EARLIEST)
+    error = resetting.mirror.start().wait_error()
+    assert isinstance(error, Refused) and "reset" in error.message
+    assert resetting.resume().outcome == DONE
+    resetting.mirror.start().wait_running()
+    resetting.mirror.stop()
+
+
+def test_a_backup_is_written_before_anything_changes(resetting: Resetting) -> None:
+    before = resetting.held()
+    with pytest.raises(Crash):
+        resetting.reset(EARLIEST, CrashAt(point="after_backup_row"))
+    assert resetting.held() == before
+    (backup,) = resetting.names("backups")
+    file = resetting.folder / "backups" / f"{backup}.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not resetting.names("resets")
+    assert resetting.undo(backup).outcome == DONE
+
+
+def test_after_a_snapshot_reset_another_target_is_no_changed_channel(resetting: Resetting) -> None:
+    mirror = resetting.mirror
+    mirror.job = replace(
+        mirror.job, channels=(ChannelSpec(mirror.table, "mart.other", create_target=True),), on_existing="replace"
+    )
+    assert isinstance(mirror.start().wait_error(), Refused)
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_kernel_that_lists_no_slots_is_asked_about_ours_only(resetting: Resetting) -> None:
+    run(resetting.mirror.warehouse, "DROP FUNCTION pg_catalog.pgxc_get_binlog_slots(text, integer)")
+    before = resetting.held()
+    plan = resetting.plan(EARLIEST)
+    assert {check.name for check in plan.checks if check.ok is None} == {"time to TTL"}
+    done = resetting.execute(plan)
+    assert done.outcome == DONE
+    assert resetting.undo(done.reset).outcome == DONE
+    assert resetting.held() == before
+
+
+def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = statements("core.sources.dws", "reach.sql")
+    slow = texts["count"].replace("GROUP BY", "AND pg_sleep(0.2) IS NOT NULL GROUP BY")
+    monkeypatch.setitem(texts, "count", slow)
+    monkeypatch.setattr(reach, "COUNT_LIMIT_MS", 300)
+    plan = resetting.plan(EARLIEST)
+    total = sum(resetting.mirror.changes().values())
+    assert sum(move.replayed.total for move in plan.moves) == total
+    assert any(move.effect.startswith("applies >= ") for move in plan.moves)
+    assert resetting.execute(plan).outcome == DONE

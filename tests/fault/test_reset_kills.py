@@ -1,0 +1,201 @@
+"""A reset is killed at every step: each time it is reported, and finished or rolled back; never half moved for good.
+
+Next door: `tests/property/test_resets.py` draws sequences at random.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from core import wiring
+from core.domain.reset import Check
+from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.errors import ErrorKind, Refused
+from tests.fault.test_fence import Running, stint_of
+from tests.fault.test_reset import followed
+from tests.support import looking
+from tests.support.flow import written
+from tests.support.mirror import At, MakeMirror
+from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
+from tests.support.standin import MakeWarehouse
+from tests.support.waiting import until
+
+BEFORE = ("after_backup_file", "after_backup_row", "after_intent")
+"""Points at which nothing is begun yet: no mark, nothing to resume."""
+
+
+@pytest.fixture
+def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path) -> Resetting:
+    return followed(make_mirror, warehouse, seed, tmp_path)
+
+
+def steps_of(resetting: Resetting) -> list[str]:
+    """The points that a whole reset passes, taken on the way; the slot is put back."""
+    heard = CrashAt()
+    done = resetting.reset(EARLIEST, heard)
+    resetting.undo(done.reset)
+    return heard.seen
+
+
+def test_a_kill_at_every_step_is_finished_or_rolled_back(resetting: Resetting) -> None:
+    start = resetting.held()
+    steps = steps_of(resetting)
+    assert resetting.held() == start
+    assert len(steps) == 20, steps
+    target = {}
+    for number, step in enumerate(steps, 1):
+        with pytest.raises(Crash, match=step):
+            resetting.reset(EARLIEST, CrashAt(number))
+        if step in BEFORE:
+            assert resetting.held() == start and not resetting.names("resets")
+            continue
+        assert resetting.names("resets"), f"{step}: unreported"
+        result = resetting.resume()
+        expected = ROLLED_BACK if step in ("after_mark", "after_begun", "after_epoch", "after_silence") else DONE
+        assert result.outcome == expected, step
+        assert not resetting.names("resets")
+        if expected == ROLLED_BACK:
+            assert resetting.held() == start, step
+            continue
+        target = target or resetting.held()
+        assert resetting.held() == target != start, step
+        assert resetting.undo(result.reset).outcome == DONE
+        assert resetting.held() == start, step
+
+
+def test_a_kill_at_every_step_of_going_back(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
+) -> None:
+    warehouse = make_warehouse(switches=Switches(backward_allowed=False))
+    resetting = followed(make_mirror, warehouse, seed, tmp_path)
+    start, heard = resetting.held(), CrashAt()
+    assert resetting.reset(EARLIEST, heard).outcome == ROLLED_BACK
+    for number in range(heard.seen.index("after_rows") + 1, len(heard.seen) + 1):
+        with pytest.raises(Crash):
+            resetting.reset(EARLIEST, CrashAt(number))
+        assert resetting.names("resets")
+        assert resetting.resume().outcome == ROLLED_BACK
+        assert resetting.held() == start
+
+
+def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> None:
+    backup = resetting.reset(LATEST).reset
+    plan = resetting.plan(EARLIEST)
+    start = resetting.held()
+    resetting.at_rest = lambda: Check("job at rest", False, "job x is RUNNING")
+    with pytest.raises(Refused, match="job x is RUNNING"):
+        resetting.execute(plan)
+    with pytest.raises(Refused, match="job x is RUNNING"):
+        resetting.resume()
+    assert [check.name for check in resetting.plan(EARLIEST).failed] == ["job at rest"]
+    with pytest.raises(Refused, match="job x is RUNNING"):
+        resetting.undo(backup)
+    assert resetting.held() == start
+
+
+def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> None:
+    plan = resetting.plan(EARLIEST)
+    resetting.mirror.start().wait_running()
+    with pytest.raises(Refused, match=r"'lease' does not hold: held: job .* run run-1 by"):
+        resetting.execute(plan)
+    resetting.mirror.stop()
+    with pytest.raises(Refused, match="stale, this moved: dn_1: epoch"):
+        resetting.execute(plan)
+
+
+def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
+    """A stint stands still, the slot is reset under it, it goes on: it commits nothing."""
+    mirror = resetting.mirror
+    with written(mirror, seed, changes=40):
+        pass
+    reached, go_on = threading.Event(), threading.Event()
+    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(60)), nth)
+    zombie = Running(stint_of(mirror))
+    until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
+    stood = reached.is_set()
+    resetting.reset(EARLIEST)
+    held = resetting.held()
+    go_on.set()
+    errors = [lane.error for lane in zombie.finish().lanes if lane.error]
+    assert errors or not stood
+    kinds = {error.error().kind for error in errors}
+    assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
+    assert resetting.held() == held, "a commit of an older epoch got through"
+    wiring.close_idle(mirror.job)
+
+
+MOMENTS = ("after_look", "after_read", "after_second_look")
+
+
+def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int) -> None:
+    for number in range(9):
+        interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number // 3)
+    mirror = resetting.mirror
+    wiring.probe = lambda _: None
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+def test_a_zombie_commits_nothing_in_100_interleavings(resetting: Resetting, seed: int) -> None:
+    for number in range(100):
+        interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number % 4)
+
+
+KILLED = """
+import os, signal, sys
+from console.__main__ import main
+from core import wiring_reset
+
+def kill(point):
+    if point == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+wiring_reset.probe = kill
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_a_killed_process_is_reported_by_every_command_and_resumed(
+    resetting: Resetting, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for step in ("after_begun", "after_rows"):
+        killed_at(step, resetting, tmp_path, capfd)
+
+
+def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Kill a reset of another process there, and end it with the commands of this one."""
+    job = resetting.mirror.job
+    config = looking.config(
+        tmp_path, job.source, job.sink, looking.job(job.name, job.slot, job.channel.source_table, "mart.orders")
+    )
+    start, common = resetting.held(), ["--config", str(config)]
+    place = ["slots", "reset", job.channel.source_table, job.slot]
+    assert main([*place, "--to", "earliest", "--json", *common]) == 0
+    plan = json.loads(capfd.readouterr().out)["id"]
+    words = [*place, "--execute", "--plan", plan, "--reason", "killed", "--confirm", job.slot, *common]
+    killed = subprocess.run([sys.executable, "-c", KILLED, step, *words], capture_output=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert main(["jobs", "list", *common]) == 0
+    assert "is unfinished: slotkeeper slots reset --resume ods.orders" in capfd.readouterr().err
+    assert main(["jobs", "start", job.name, *common]) == 3
+    assert f"so job {job.name} does not start" in capfd.readouterr().err
+    assert isinstance(resetting.mirror.start().wait_error(), Refused)
+    assert main(["slots", "reset", "--resume", "--json", *common]) == (3 if step == "after_begun" else 0)
+    result = json.loads(capfd.readouterr().out)
+    assert result["outcome"] == (ROLLED_BACK if step == "after_begun" else DONE)
+    assert (resetting.held() == start) == (step == "after_begun")
+    assert main(["jobs", "list", *common]) == 0
+    assert "unfinished" not in capfd.readouterr().err

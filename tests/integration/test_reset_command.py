@@ -1,0 +1,250 @@
+"""`slots reset`, `undo` and `history` as typed: what is shown, what is refused with one clear line, the way back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.__main__ import main
+from core import wiring
+from core.domain.job import JobState
+from core.embedded.warehouse import Warehouse
+from core.state.sqlite import Store
+from tests.support import looking
+from tests.support.flow import orders, written
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.resetting import Resetting
+from tests.support.standin import Surface, run
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A configuration of one stopped mirror, and commands on it."""
+
+    mirror: Mirror
+    config: Path
+    capfd: pytest.CaptureFixture[str]
+
+    @property
+    def place(self) -> list[str]:
+        return [self.mirror.table, self.mirror.job.slot]
+
+    @property
+    def state_dir(self) -> Path:
+        return self.config.parent / "state"
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capfd.readouterr()
+        code = main([*words, "--config", str(self.config)])
+        said = self.capfd.readouterr()
+        return code, said.out, said.err
+
+    def planned(self, *words: str) -> dict[str, Any]:
+        code, out, err = self.call("slots", "reset", *self.place, *words, "--json")
+        assert code in (0, 3), err
+        return dict(json.loads(out))
+
+    def execute(self, plan: str, *more: str, verb: tuple[str, ...] = ()) -> tuple[int, str, str]:
+        words = verb or ("slots", "reset", *self.place)
+        given = {"--reason": "a test", "--confirm": self.mirror.job.slot}
+        given |= dict(zip(more[::2], more[1::2], strict=True))
+        return self.call(
+            *words, "--execute", "--plan", plan, *(word for pair in given.items() if pair[1] for word in pair)
+        )
+
+    def held(self) -> dict[str, Any]:
+        return Resetting(self.mirror, self.state_dir).held()
+
+
+@pytest.fixture
+def shell(
+    warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> Shell:
+    mirror = orders(make_mirror, warehouse, seed)
+    mirror.start().wait_running()
+    with written(mirror, seed, changes=60):
+        pass
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+    job = mirror.job
+    more = looking.job(job.name, job.slot, mirror.table, job.channel.target)
+    return Shell(mirror, looking.config(tmp_path, job.source, job.sink, more), capfd)
+
+
+def refused(answer: tuple[int, str, str], words: str) -> None:
+    code, out, err = answer
+    assert (code, out) == (3, ""), (code, out, err)
+    first, *rest = err.splitlines()
+    assert words in first, err
+    assert all(line.startswith("  ") for line in rest) and len(rest) <= 1, "one line, and at most one hint"
+
+
+def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> None:
+    for words in (("--to", "earliest"), ("--to", "latest"), ("--to", "snapshot")):
+        code, out, err = shell.call("slots", "reset", *shell.place, *words)
+        assert code == (3 if "snapshot" in words else 0), err
+        assert max(map(len, out.splitlines())) <= 80
+        for text in ("plan  ", "position", "replayed", "pass     job at rest: it was never started here", "sql  "):
+            assert text in out, out
+        assert ("--execute --plan" in out) == (code == 0)
+    assert "FAIL     target takes copy" in out
+
+
+def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
+    before = shell.held()
+    plan = shell.planned("--to", "earliest")
+    assert plan["possible"] and plan["skipped"] == 0
+    assert (shell.state_dir / "plans" / f"{plan['id']}.json").stat().st_mode & 0o777 == 0o600
+    code, out, _ = shell.execute(plan["id"], "--json", "")
+    assert code == 0 and " done: reset to earliest" in out and "requested" in out and "observed" in out
+    assert shell.held() != before
+    _, out, _ = shell.call("slots", "history", *shell.place, "--json")
+    (entry,) = json.loads(out)["resets"]
+    assert (entry["target"], entry["step"], entry["reason"]) == ("earliest", "done", "a test")
+    code, out, _ = shell.call("slots", "undo", entry["backup"])
+    assert code == 0 and "not undone: what was written to the target meanwhile stays" in " ".join(out.split())
+    _, out, _ = shell.call("slots", "undo", entry["backup"], "--json")
+    plan = json.loads(out)
+    verb = ("slots", "undo", entry["backup"])
+    refused(shell.execute(plan["id"], verb=verb), f"{plan['skipped']} changes would be skipped")
+    code, out, err = shell.execute(plan["id"], "--rows", str(plan["skipped"]), verb=verb)
+    assert code == 0, err
+    assert shell.held() == before
+    code, out, _ = shell.call("slots", "history", *shell.place)
+    assert code == 0 and f"backup {entry['backup']}"[:20] in out and max(map(len, out.splitlines())) <= 80
+
+
+def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
+    before, plan = shell.held(), shell.planned("--to", "earliest")["id"]
+    refused(shell.execute(plan, "--reason", ""), "a reset needs a reason")
+    refused(shell.execute(plan, "--confirm", "orders"), "the slot's name was not typed: 'orders'")
+    refused(shell.execute(plan, "--rows", "7"), "0 changes would be skipped, typed was 7")
+    refused(shell.execute("0123456789ab"), "there is no plan '0123456789ab' here")
+    refused(shell.call("slots", "reset", *shell.place, "--execute"), "--execute needs --plan")
+    refused(shell.call("slots", "reset", "--resume"), "no reset is unfinished here")
+    refused(shell.call("slots", "reset", *shell.place, "--resume"), "there is no unfinished reset")
+    refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "there is no backup")
+    file = shell.state_dir / "plans" / f"{plan}.json"
+    file.write_text(
+        file.read_text("utf-8").replace('"skipped"', '"skipped" ', 1).replace("earliest", "latest", 1), "utf-8"
+    )
+    refused(shell.execute(plan), f"plan {plan} was changed since it was made")
+    assert shell.held() == before
+
+
+def test_what_does_not_fit_together_is_a_usage_error(shell: Shell) -> None:
+    for words in (
+        (),
+        ("--to", "point"),
+        ("--to", "latest", "--point", "5"),
+        ("--to", "point", "--point", "dn_1=x"),
+        ("--to", "time", "--time", "2026-01-31T08:30:00"),
+        ("--to", "time", "--time", "yesterday"),
+        ("--to", "nowhere"),
+    ):
+        assert shell.call("slots", "reset", *shell.place, *words)[0] == 2, words
+    assert shell.call("slots", "reset", "ods.orders", "nobody", "--to", "latest")[0] == 2
+    refused(shell.call("slots", "reset", *shell.place, "--to", "latest", "--dn", "dn_9"), "there is no DN dn_9")
+
+
+def sink_moved(shell: Shell) -> None:
+    shell.mirror.at_sink("UPDATE slotkeeper_progress SET position = '1/-1' WHERE shard = 'dn_2'")
+
+
+def slot_moved(shell: Shell) -> None:
+    run(shell.mirror.warehouse, f"UPDATE {shell.mirror.table} SET order_no = order_no")
+    run(shell.mirror.warehouse, f"SELECT pgxc_register_full_sync_point('{shell.mirror.table}', '{shell.place[1]}')")
+
+
+def started(shell: Shell) -> None:
+    shell.mirror.start().wait_running()
+    shell.mirror.stop()
+
+
+def purged(shell: Shell) -> None:
+    shell.mirror.warehouse.purge()
+
+
+def test_a_stale_plan_names_what_moved(shell: Shell) -> None:
+    for change, words in (
+        (started, "dn_1: epoch"),
+        (purged, "first retained"),
+        (slot_moved, "dn_1: points"),
+        (sink_moved, "dn_2: position"),
+    ):
+        plan = shell.planned("--to", "earliest")["id"] if change is not slot_moved else latest_plan(shell)
+        change(shell)
+        before = shell.held()
+        answer = shell.execute(plan)
+        refused(answer, f"plan {plan} is stale, this moved: ")
+        assert words in answer[2]
+        assert shell.held() == before
+
+
+def latest_plan(shell: Shell) -> str:
+    return str(shell.planned("--to", "latest")["id"])
+
+
+def test_a_plan_that_only_the_newest_point_left_behind_is_carried_out(shell: Shell) -> None:
+    plan = shell.planned("--to", "latest")
+    run(shell.mirror.warehouse, f"UPDATE {shell.mirror.table} SET order_no = order_no WHERE order_no < 20")
+    assert shell.execute(plan["id"])[0] == 0
+
+
+def test_anothers_lease_is_refused_and_stolen_by_its_id_only(shell: Shell) -> None:
+    plan = shell.planned("--to", "earliest")["id"]
+    other = wiring.open_progress(shell.mirror.job, "elsewhere", wiring.who(shell.mirror.job, "run-1"))
+    assert other.take_lease()
+    refused(shell.execute(plan), f"'lease' does not hold: held: job {shell.mirror.job.name} run run-1 by")
+    refused(shell.execute(plan, "--steal", "run-2"), "--steal run-2 is not its id")
+    code, _, err = shell.execute(plan, "--steal", "run-1")
+    assert code == 0, err
+    other.close()
+
+
+def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> None:
+    plan, job, before = shell.planned("--to", "earliest")["id"], shell.mirror.job.name, shell.held()
+    with Store.open(shell.state_dir) as store:
+        store.register_job(job, str(shell.config))
+    for state in JobState:
+        if state in (JobState.STOPPED, JobState.FAILED, JobState.CANCELLED):
+            continue
+        in_state(shell, state, plan)
+    in_state(shell, JobState.FAILED, "")
+    code, _, err = shell.execute(plan)
+    assert code == 0, err
+    with Store.open(shell.state_dir) as store:
+        row = store.job(job)
+        assert row is not None and row.state is JobState.STOPPED
+        assert store.events(job)[0].event == "slot reset"
+    assert shell.held() != before
+    in_state(shell, JobState.CANCELLED, shell.planned("--to", "earliest")["id"])
+
+
+def in_state(shell: Shell, state: JobState, plan: str) -> None:
+    """The job in a state; where a plan is given, no entry changes anything."""
+    job, before = shell.mirror.job.name, shell.held()
+    with Store.open(shell.state_dir) as store:
+        store.set_state(job, state)
+    if not plan:
+        return
+    words = f"job {job} is {state.value}; a reset needs it STOPPED or FAILED"
+    refused(shell.execute(plan, "--rows", "0"), words)
+    refused(shell.call("slots", "reset", *shell.place, "--resume"), words)
+    refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)
+    assert shell.planned("--to", "earliest")["possible"] is False
+    assert shell.held() == before
+
+
+def test_a_plan_makes_no_slot(shell: Shell) -> None:
+    surface = Surface(shell.mirror.warehouse)
+    surface.rows("SELECT pgxc_binlog_clear_target_slot(%s, %s)", shell.place)
+    surface.close()
+    for words in (("--to", "earliest"), ("--to", "latest"), ("--to", "snapshot"), ("--to", "point", "--point", "10")):
+        assert not shell.planned(*words)["possible"]
+    assert not shell.mirror.query(shell.mirror.warehouse.connect, "SELECT FROM dws.slot")

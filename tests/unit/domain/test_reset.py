@@ -1,0 +1,195 @@
+"""Where a reset takes a lane, what it means for all lanes, and which preconditions hold; and that texts round-trip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.reset import (
+    Check,
+    Count,
+    Goal,
+    LaneSeen,
+    Move,
+    Plan,
+    TargetKind,
+    emptied,
+    moved_rows,
+    nodes_check,
+    restored,
+    retained_check,
+    same_state,
+    slot_check,
+    time_check,
+    wanted,
+    what_moved,
+)
+from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, named, plan_from, plan_text
+from core.domain.slot import Shard
+from core.errors import Refused
+
+ROW = ProgressRow(
+    LaneKey("dws1", "ods.t", "s", "dn_1"),
+    7,
+    "mart.t",
+    Position(100, 3),
+    5,
+    40,
+    LaneState.RUNNING,
+    10,
+    20,
+    "c",
+    "db1:2:x",
+    Registered(100, 100, 9),
+)
+SEEN = LaneSeen(ROW, 100, 100, 9, 40, 90, 120)
+OTHER = replace(SEEN, row=replace(ROW, key=replace(ROW.key, shard="dn_2"), node_id=8))
+
+
+def goal(kind: str, *points: tuple[str, int], dns: tuple[str, ...] = ()) -> Goal:
+    return Goal(TargetKind(kind), points, dns=dns)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen", "position"),
+    [
+        (goal("earliest"), SEEN, Position(40)),
+        (goal("earliest"), replace(SEEN, first=None), Position(100, 3)),
+        (goal("earliest"), replace(SEEN, first=110), Position(100, 3)),
+        (goal("earliest"), replace(SEEN, first=100), Position(100)),
+        (goal("earliest", dns=("dn_2",)), SEEN, Position(100, 3)),
+        (goal("latest"), SEEN, Position(120)),
+        (goal("latest"), replace(SEEN, latest=100), Position(100, 3)),
+        (goal("latest"), replace(SEEN, latest=None), Position(100, 3)),
+        (goal("point", ("*", 70)), SEEN, Position(70)),
+        (goal("point", ("*", 70), ("dn_1", 80)), SEEN, Position(80)),
+        (goal("point", ("dn_2", 70)), SEEN, Position(100, 3)),
+    ],
+)
+def test_where_a_goal_takes_a_lane(asked: Goal, seen: LaneSeen, position: Position) -> None:
+    assert wanted(asked, seen) == position
+
+
+def test_a_time_takes_every_lane_to_its_point() -> None:
+    assert wanted(Goal(TargetKind.TIME, at="x"), SEEN, 55) == Position(55)
+
+
+def test_no_lane_counts_as_caught_up_while_one_goes_back() -> None:
+    rows = moved_rows([SEEN, OTHER], {"dn_1": Position(100, 3), "dn_2": Position(50)})
+    assert {row.state for row in rows} == {LaneState.CATCHING_UP}
+    assert {row.noted_end for row in rows} == {100}
+    forward = moved_rows([SEEN, OTHER], {"dn_1": Position(110), "dn_2": Position(110)})
+    assert {row.state for row in forward} == {LaneState.RUNNING}
+
+
+def test_an_emptied_row_holds_nothing_of_the_old_copy() -> None:
+    row = emptied(ROW)
+    assert (row.position, row.state, row.registered, row.noted_end) == (None, LaneState.CREATING, None, None)
+    assert (row.epoch, row.changes, row.target) == (ROW.epoch, ROW.changes, ROW.target)
+
+
+def test_what_was_read_since_a_backup_is_not_called_equal() -> None:
+    now = replace(ROW, position=Position(60), epoch=9)
+    assert restored(now, ROW) == replace(ROW, epoch=9)
+    ran = restored(replace(ROW, position=Position(300), changes=90, epoch=9), ROW)
+    assert (ran.state, ran.noted_end, ran.changes, ran.position) == (LaneState.CATCHING_UP, 300, 90, ROW.position)
+    assert {row.state for row in same_state([ran, ROW])} == {LaneState.CATCHING_UP}
+
+
+def moved(position: Position | None, seen: LaneSeen = SEEN) -> Move:
+    row = replace(ROW, position=position) if position else emptied(ROW)
+    return Move(seen, row, Registered(position.point, position.point, 3) if position else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "move", "ok"),
+    [
+        ("point", moved(Position(40)), True),
+        ("point", moved(Position(39)), False),
+        ("point", moved(Position(121)), False),
+        ("point", moved(Position(95), replace(SEEN, first=None)), True),
+        ("point", moved(Position(80), replace(SEEN, first=None)), False),
+        ("point", moved(Position(80), replace(SEEN, first=None, held=None)), None),
+        ("point", moved(Position(110), replace(SEEN, latest=None)), None),
+        ("time", moved(Position(39)), None),
+        ("snapshot", moved(None), True),
+        ("backup", moved(Position(95), replace(SEEN, live=None, held=None)), False),
+        ("backup", moved(Position(95), replace(SEEN, live=None, held=90)), True),
+    ],
+)
+def test_what_is_retained(kind: str, move: Move, ok: bool | None) -> None:
+    assert retained_check(goal(kind), [move]).ok is ok
+
+
+def test_a_time_within_the_ttl_is_retained() -> None:
+    assert retained_check(goal("time"), [moved(Position(39))], kept_by_time=True).ok is True
+
+
+def test_a_lost_slot_leaves_a_snapshot_only() -> None:
+    lost = [replace(SEEN, durable=0)]
+    answers = {kind: slot_check(goal(kind), lost).ok for kind in ("earliest", "latest", "snapshot", "backup")}
+    assert answers == {"earliest": False, "latest": False, "snapshot": True, "backup": None}
+    assert slot_check(goal("latest"), [SEEN]).ok is True
+
+
+def test_other_dns_leave_a_snapshot_only() -> None:
+    shards = [Shard("dn_1", 7), Shard("dn_3", 9)]
+    assert nodes_check(goal("latest"), [ROW], shards).ok is False
+    assert nodes_check(goal("snapshot"), [ROW], shards).ok is True
+    assert nodes_check(goal("latest"), [ROW], shards[:1]).ok is True
+
+
+def test_the_ttl_is_unknown_or_enough_or_not() -> None:
+    assert [time_check(left).ok for left in (None, 599.0, 600.0)] == [None, False, True]
+
+
+def plan_of(move: Move) -> Plan:
+    checks = (Check("lease", None, "not told"),)
+    fields = ("dws1", "ods.t", "s", "job", goal("point", ("dn_1", 40), dns=("dn_1",)), "db1:2:x", 5)
+    return named(Plan("", *fields, (move,), checks, ("sql",), ("note",), 1.0, 601.0))
+
+
+def test_a_plan_round_trips_and_a_changed_one_is_refused() -> None:
+    counts = Count((("I", 3), ("d", 1)), True, 40, 1_000)
+    plan = plan_of(replace(moved(Position(40)), replayed=counts, skipped=Count((("", 2),), False)))
+    assert plan_from(plan_text(plan)) == plan
+    assert plan.skipped == 2
+    for text in (plan_text(plan).replace("601.0", "9999.0"), "{}", "nonsense", "[]"):
+        with pytest.raises(Refused):
+            plan_from(text)
+
+
+def test_a_backup_round_trips_and_a_damaged_one_is_refused() -> None:
+    lanes = (SavedLane(ROW, 100, 90, 3), SavedLane(emptied(ROW), None, None, None))
+    backup = Backup("b1", "dws1", "ods.t", "s", "job", "x", (("id", "bigint"),), lanes, "me", "now", "why", "p1")
+    assert backup_from(backup_text(backup)) == backup
+    with pytest.raises(Refused, match="damaged"):
+        backup_from(backup_text(backup).replace("100/3", "100"))
+
+
+def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
+    plan, here = plan_of(moved(Position(40))), [Shard("dn_1", 7)]
+
+    def said(seen: LaneSeen, incarnation: str = "db1:2:x", shards: list[Shard] = here) -> str:
+        return "; ".join(what_moved(plan, incarnation, [seen], shards))
+
+    assert said(replace(SEEN, latest=999, held=80, xmin=1)) == ""
+    assert said(replace(SEEN, row=replace(ROW, epoch=6))) == "dn_1: epoch 5 -> 6"
+    assert said(replace(SEEN, row=replace(ROW, position=Position(101)))).startswith(
+        "dn_1: position 100/3 running -> 101"
+    )
+    assert said(replace(SEEN, durable=None)) == "dn_1: points 100/100 -> 100/None"
+    assert said(replace(SEEN, first=41)) == "dn_1: first retained 40 -> 41"
+    assert said(SEEN, "db1:3:x") == "the table (incarnation)"
+    assert said(OTHER) == "the DN set" == said(SEEN, shards=[])
+
+
+def test_effects_in_words() -> None:
+    assert moved(Position(100, 3)).effect == "does not move"
+    assert moved(Position(110)).effect == "passes a range without changes"
+    assert "applies 0 changes again" in moved(Position(90)).effect
+    assert "copied anew" in moved(None).effect
+    assert "WITHOUT" in replace(moved(Position(110)), skipped=Count((("I", 4),))).effect
