@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from console import invocation
+from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 from core.domain.spec import JobSpec
@@ -37,6 +38,14 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
     except NoConfig:
         return None, default_state_dir(shared.env)
     return loaded, loaded.state_dir
+
+
+def seconds(text: str) -> float:
+    """A typed duration ("500ms", "10m") in seconds."""
+    try:
+        return float(str(values.duration(0, values.DAY)(text))) / 1000
+    except values.BadValue as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def ascii_only(ctx: typer.Context) -> bool:

@@ -42,8 +42,9 @@ class Entry:
 COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "try everything on this machine, without a warehouse", group=False),
     "run": Entry("run", "run one job in the foreground", group=False),
-    "jobs": Entry("jobs", "list, start, pause and stop jobs"),
-    "slots": Entry("slots", "look at slots and what they hold back"),
+    "jobs": Entry("jobs", "list, start, pause, stop, drain and cancel jobs"),
+    "slots": Entry("slots", "look at slots and what they hold back, and change them"),
+    "audit": Entry("audit", "who changed what, when and why"),
     "verify": Entry("verify", "compare source and target of a job", group=False),
     "status": Entry("status", "one answer for monitoring", group=False),
     "doctor": Entry("doctor", "check what jobs need on this machine and at the servers", group=False),

@@ -1,6 +1,7 @@
 """`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are.
 
-Next door: `core.launch.control` does it and waits for the effect; `core.launch.view` is what is shown.
+Next door: `core.launch.control` does it and waits for the effect; `core.launch.view` is what is shown;
+`job_verbs` has cancel and drain.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Annotated
 
 import typer
 
-from console import diagnostics, invocation, output
-from core.config import values
+from console import chosen, diagnostics, invocation, output
+from console.commands import job_verbs
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 from core.domain.identity import Identity
@@ -27,17 +28,9 @@ from core.launch.log import last_lines
 from core.launch.view import JobView, observe, observe_all
 from core.state.sqlite import Store
 
-app = typer.Typer(help="List, start, pause and stop jobs.", no_args_is_help=True)
+app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.", no_args_is_help=True)
 
-_DAY_MS = 86_400_000
 _SHOWN_EVENTS = 10
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(str(values.duration(0, _DAY_MS)(text))) / 1000
-    except values.BadValue as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 Name = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
@@ -48,7 +41,7 @@ StateDir = Annotated[
 Wait = Annotated[
     float,
     typer.Option(
-        "--wait", parser=_seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
+        "--wait", parser=chosen.seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
     ),
 ]
 TakeOver = Annotated[
@@ -282,3 +275,6 @@ def _second(moment: object) -> str | None:
 
 def _ascii(ctx: typer.Context) -> bool:
     return invocation.of(ctx).ascii_only
+
+
+job_verbs.add_to(app)

@@ -7,14 +7,19 @@ target: it was never gone past the hole.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from core.domain.reset_entry import DONE
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.report import Page
+from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import MakeWarehouse, run
 
 TABLE, TARGET = "ods.t", "mart.t"
@@ -42,6 +47,21 @@ def taken_over(mirror: Mirror) -> None:
     mirror.warehouse.purge()
 
 
+def restored(mirror: Mirror) -> None:
+    """The warehouse comes back from a backup: older rows, and no increments and points (documented)."""
+    run(
+        mirror.warehouse,
+        f"DELETE FROM {TABLE} WHERE id > 45",
+        "DELETE FROM dws.slot",
+        settings=("SET session_replication_role = replica",),
+    )
+
+
+def on_one_dn(change: str) -> Callable[[Mirror], None]:
+    """Only one DN's points are changed, behind the documented calls."""
+    return sql(f"UPDATE dws.slot SET {change} WHERE slot_name = '{{slot}}' AND dn = 2")
+
+
 def sql(statement: str) -> Callable[[Mirror], None]:
     return lambda mirror: run(mirror.warehouse, statement.format(table=TABLE, slot=mirror.job.slot))
 
@@ -54,10 +74,15 @@ HARMS: dict[str, tuple[Callable[[Mirror], None], set[TroubleName]]] = {
     "made again": (made_again, {LOST, CHANGED}),  # a look may fall between DROP and CREATE
     "expired": (lambda mirror: mirror.warehouse.expire(TABLE, mirror.job.slot), {LOST}),
     "dropped slot": (sql("SELECT pgxc_binlog_clear_target_slot('{table}', '{slot}')"), {LOST}),
+    "expired on one DN": (on_one_dn("sync_timestamp = now() - interval '10 days'"), {LOST}),
     "moved": (taken_over, {MOVED}),
+    "moved on one DN": (on_one_dn("sync_point = sync_point + 1000"), {MOVED}),
+    "moved back on one DN": (on_one_dn("sync_point = 1"), {MOVED}),
+    "restored from a backup": (restored, {LOST}),
 }
 DDL = ("add column", "drop column", "set type")
 EVERY = list(product(HARMS, STEP + REGISTRATION + REST))
+FORTY = [*product(HARMS, REST), *product(("truncate", "add column", "expired", "moved"), ("after_read",))]
 QUICK = [
     *product(("truncate",), STEP + REGISTRATION + REST),
     ("add column", "after_read"),
@@ -105,7 +130,8 @@ def harmed(mirror: Mirror, harm: str, moment: str) -> Trouble:
     return error
 
 
-def check(mirror: Mirror, harm: str, moment: str) -> None:
+def check(mirror: Mirror, harm: str, moment: str) -> tuple[str, str]:
+    """Both sentences: of the job that met the harm, and of the next start."""
     error = harmed(mirror, harm, moment)
     names = HARMS[harm][1]
     assert error.name in names, error
@@ -118,6 +144,7 @@ def check(mirror: Mirror, harm: str, moment: str) -> None:
     if harm in DDL:
         assert "cause: the table's columns changed" in again.message
     assert not mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE v = 'behind'")
+    return str(error), str(again)
 
 
 @pytest.mark.parametrize(("harm", "moment"), QUICK)
@@ -134,10 +161,56 @@ def test_a_server_that_does_not_make_slots_again_is_understood_alike(
     check(prepared(make_warehouse(switches=Switches(auto_create=False)), make_mirror), "truncate", moment)
 
 
+@pytest.mark.parametrize(("harm", "moment"), FORTY)
+def test_the_way_out_that_is_offered_leads_to_an_equal_mirror(
+    harm: str, moment: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = prepared(warehouse, make_mirror)
+    check(mirror, harm, moment)
+    way_out(mirror, harm, tmp_path)
+
+
+def way_out(mirror: Mirror, harm: str, folder: Path) -> None:
+    """Columns brought in line where DDL changed them, then a new snapshot: equal, and followed from there on."""
+    if harm in DDL:
+        mirror.at_sink({
+            "add column": f"ALTER TABLE {TARGET} ADD COLUMN x integer",
+            "drop column": f"ALTER TABLE {TARGET} DROP COLUMN w",
+            "set type": f"ALTER TABLE {TARGET} ALTER COLUMN w TYPE bigint",
+        }[harm])  # fmt: skip
+    mirror.job = replace(mirror.job, on_existing="replace")
+    assert Resetting(mirror, folder / "state").reset(SNAPSHOT).outcome == DONE
+    mirror.start().wait_running()
+    run(mirror.warehouse, BEHIND.replace("201, 240", "501, 540").replace("behind", "after"))
+    mirror.wait_equal()
+    mirror.stop()
+
+
+@pytest.fixture(scope="session")
+def page() -> Page:
+    """What every case of the chaos run ended with."""
+    about = "Each harm at each moment, on a server that makes a slot anew when asked and on one that does not."
+    return Page(
+        "losses",
+        "Lost and moved slots",
+        about,
+        ("harm", "moment", "makes slots", "the job", "the next start", "equal after a snapshot"),
+    )
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize("auto_create", [True, False])
 @pytest.mark.parametrize(("harm", "moment"), EVERY)
 def test_every_loss_at_every_moment(
-    harm: str, moment: str, auto_create: bool, make_warehouse: MakeWarehouse, make_mirror: MakeMirror
+    harm: str,
+    moment: str,
+    auto_create: bool,
+    make_warehouse: MakeWarehouse,
+    make_mirror: MakeMirror,
+    tmp_path: Path,
+    page: Page,
 ) -> None:
-    check(prepared(make_warehouse(switches=Switches(auto_create=auto_create)), make_mirror), harm, moment)
+    mirror = prepared(make_warehouse(switches=Switches(auto_create=auto_create)), make_mirror)
+    sentences = check(mirror, harm, moment)
+    way_out(mirror, harm, tmp_path)
+    page.add(harm, moment, auto_create, *sentences, True)

@@ -78,6 +78,14 @@ def test_no_looking_command_makes_a_slot(place: Place, surface_of: Surface, caps
         ("slots", "show", TABLE, "elsewhere"): 0,
         ("slots", "show", BARE, "idle_slot"): 0,
         ("slots", "show", BARE, "nobody"): 3,
+        ("slots", "preflight", TABLE): 3,
+        ("slots", "preflight", BARE, "--json"): 0,
+        ("slots", "preflight", "no.such_table"): 3,
+        ("slots", "create", TABLE, "planned"): 0,
+        ("slots", "register", TABLE, "elsewhere"): 0,
+        ("slots", "register", TABLE, "nobody"): 3,
+        ("slots", "drop", TABLE, "elsewhere"): 0,
+        ("audit", "list"): 0,
         ("status",): 0,
         ("status", "--json", "--exit-code"): 0,
         ("doctor",): 0,
@@ -188,7 +196,13 @@ def test_an_unreachable_source_is_five_and_named(
 ) -> None:
     silent = replace(place.mirror.job.source, port=1)
     path = config(tmp_path, silent, place.mirror.job.sink, job("orders_rt", "s", TABLE, "mart.orders"))
-    for words in (("slots", "list"), ("slots", "show", TABLE, "s"), ("verify", "orders_rt"), ("doctor",)):
+    for words in (
+        ("slots", "list"),
+        ("slots", "show", TABLE, "s"),
+        ("slots", "preflight", TABLE),
+        ("verify", "orders_rt"),
+        ("doctor",),
+    ):
         assert main([*words, "--config", str(path)]) == 5, words
     said = capsys.readouterr()
     assert "dws1" in said.err and "dws1" in said.out

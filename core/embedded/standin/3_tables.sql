@@ -175,6 +175,9 @@ BEGIN
     INSERT INTO dws.tab (rel, ttl_s, with_time, distribute_by)
     VALUES (rel, ttl, "timestamp", coalesce(distribute_by, keys[1:1]));
     INSERT INTO dws.shard (rel, dn) SELECT rel, ord FROM dws.node;
+    -- PostgreSQL refuses to set options that it does not know, and keeps those that are there
+    UPDATE pg_class SET reloptions = reloptions || ARRAY['enable_hstore_opt=on', 'binlog_ttl=' || ttl,
+        CASE WHEN "timestamp" THEN 'enable_binlog_timestamp=on' ELSE 'enable_binlog=on' END] WHERE oid = rel;
     PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.build_reader(rel),
         dws.build_xc_node_id(rel);
 END $$;

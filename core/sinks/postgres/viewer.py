@@ -36,6 +36,17 @@ class Rights:
     second: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LaneSeen:
+    """A lane by its progress row: what we registered, and how many seconds ago."""
+
+    shard: str
+    position: str
+    live: int | None
+    durable: int | None
+    age: float | None
+
+
 class PostgresViewer:
     """One session that only looks."""
 
@@ -56,13 +67,20 @@ class PostgresViewer:
         schema, _, name = table.rpartition(".")
         return _rights(self._rows("table", {"schema": schema or "public", "name": name}))
 
+    def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
+        """The lanes of a slot; none where there is no progress table."""
+        if self.table(f"{schema}.slotkeeper_progress") is None:
+            return []
+        return [LaneSeen(*row) for row in self._rows("lanes", {"source": source, "source_table": table, "slot": slot})]
+
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()
 
     def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self.session.transaction() as cursor:
-            cursor.execute(pg.sql.SQL(statements("core.sinks.postgres", "viewer.sql")[name]), parameters)
+            text = pg.sql.SQL(statements("core.sinks.postgres", "viewer.sql")[name])
+            cursor.execute(text.format(schema=self.session.schema), parameters)
             return cursor.fetchall()
 
 

@@ -20,3 +20,11 @@ SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSE
        has_table_privilege(c.oid, 'TRUNCATE')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
+-- name: lanes
+-- What we registered for a slot by the progress rows, and how long ago by this server's clock.
+SELECT shard, position, registered_live, registered_durable,
+       extract(epoch FROM clock_timestamp() - registered_at)::float8
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY shard

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from core.drivers import pg
@@ -81,7 +81,7 @@ class TableSeen:
 
 
 class DwsViewer:
-    """One session that only looks; implements `core.slots.inspect.SlotViewer`."""
+    """One session that only looks; implements the viewers of `core.slots`."""
 
     def __init__(self, session: DwsSession) -> None:
         self.session = session
@@ -110,10 +110,28 @@ class DwsViewer:
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
         return None if rows is None else {str(node): _number(point) for node, point in rows}
 
+    def nodes(self) -> dict[str, int]:
+        """The cluster's DNs: id by name."""
+        return {str(name): int(node) for name, node in self.session.rows("nodes", {})}
+
+    def consumed(self, table: str, node: int = 0) -> bool | None:
+        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
+        rows = self._or_none(lambda: self._rows("consumed_on", {"table": table, "node": node}, COUNT_LIMIT_MS))
+        return bool(rows[0][0]) if rows and rows[0][0] is not None else None
+
     def server(self) -> ServerSeen:
         """Who answers."""
         version, user, clock, superuser = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), superuser)
+
+    def now(self) -> datetime:
+        """The server's clock."""
+        return datetime.fromtimestamp(self.server().clock, timezone.utc)
+
+    def options(self, table: str) -> str | None:
+        """A table's storage options; None where there is no such table."""
+        rows = self._named("table", table)
+        return str(rows[0][5]) if rows else None
 
     def settings(self) -> dict[str, str]:
         """Settings that matter, those that the server has."""
@@ -125,8 +143,7 @@ class DwsViewer:
 
     def table(self, table: str) -> TableSeen | None:
         """What can be known about a table without a slot; None where there is no such table."""
-        schema, _, name = table.rpartition(".")
-        rows = self._rows("table", {"schema": schema or "public", "name": name})
+        rows = self._named("table", table)
         if not rows:
             return None
         oid, usage, select, keys, deferrable, options = rows[0]
@@ -150,6 +167,10 @@ class DwsViewer:
         except SlotkeeperError as error:
             return error.message
         return ""
+
+    def _named(self, statement: str, table: str) -> list[tuple[Any, ...]]:
+        schema, _, name = table.rpartition(".")
+        return self._rows(statement, {"schema": schema or "public", "name": name})
 
     def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int = LOOK_LIMIT_MS) -> list[tuple[Any, ...]]:
         text = statements("core.sources.dws", "viewer.sql")[name]

@@ -38,3 +38,7 @@ SELECT pgxc_consumed_binlog_records(%(table)s, 0)
 -- name: latest
 -- The newest sync point as each DN tells it, without a slot. Kernel 9.1.0.200 or newer.
 SELECT node_name, latest_sync_point FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, 0, 0)
+
+-- name: consumed_on
+-- 1 where every point of every slot is past the newest record of one DN (or of all with node 0), else 0; a pure question.
+SELECT pgxc_consumed_binlog_records(%(table)s, %(node)s)

@@ -1,0 +1,50 @@
+"""`slotkeeper audit list`: who did what to which slot or job, why, and what was seen afterwards.
+
+Next door: `core.state.audit` keeps the lines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console import chosen, diagnostics, output
+from core.domain.audit import AuditLine, Phase
+from core.state.audit import Audit
+from core.state.folder import StateFolder
+
+app = typer.Typer(help="Who changed what, when and why.", no_args_is_help=True)
+
+
+@app.callback()
+def audit() -> None:
+    """Who changed what, when and why."""
+
+
+@app.command("list")
+def list_lines(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="how many of the newest lines")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text, with the result per DN")] = False,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
+    ] = None,
+) -> None:
+    """The newest lines, the newest first: an intent before an action, its outcome after it."""
+    audit = Audit(StateFolder.open(chosen.state_of(ctx, state_dir)[1]))
+    found = audit.read(limit)
+    if as_json:
+        output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
+    else:
+        rows = [
+            [f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, _said(one)] for one in found.lines
+        ]
+        output.table(["at", "who", "action", "what", "said"], rows, chosen.ascii_only(ctx))
+    if found.damaged:
+        diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")
+
+
+def _said(line: AuditLine) -> str:
+    return f"because: {line.reason}" if line.phase is Phase.INTENT else line.outcome

@@ -1,0 +1,117 @@
+"""How long a slot may stay silent before the warehouse clears it, and which of its two points holds the binlog. Pure.
+
+Unknown is None, never 0. Next door: `core.slots.hold` gathers what is decided on here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+DEFAULT_SECONDS = 86_400
+"""The documented default of `binlog_ttl`."""
+
+WARN_BELOW, CRITICAL_BELOW = 0.5, 0.2
+
+_OPTION = re.compile(r"(?:^|[,{\s])(\w+)\s*=\s*'?([^,}'\s]+)")
+
+
+class Severity(Enum):
+    """How near a slot is to being cleared, by the part of its TTL that is left."""
+
+    FINE = "fine"
+    WARN = "warn"
+    CRITICAL = "critical"
+
+
+class Behind(Enum):
+    """Which of a slot's two points lies further back."""
+
+    LIVE = "live"
+    DURABLE = "durable"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Ttl:
+    """A table's `binlog_ttl`; `seconds` None where the option cannot be read, `default` where the table names none.
+
+    `by_record`: a table with binlog timestamps, where each record is deleted once it is older than this.
+    """
+
+    seconds: int | None
+    default: bool = False
+    by_record: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Until when a slot is kept if nobody registers, and how much time that is; 0 s is due now."""
+
+    cleared_at: datetime
+    seconds: int
+    severity: Severity
+
+
+def ttl_of(options: str) -> Ttl:
+    """The TTL that a table's storage options say.
+
+    >>> ttl_of("orientation=column,enable_binlog=on,binlog_ttl=600")
+    Ttl(seconds=600, default=False, by_record=False)
+    >>> ttl_of("").seconds, ttl_of("").default
+    (86400, True)
+    """
+    found = {name.lower(): value for name, value in _OPTION.findall(options)}
+    by_record = found.get("enable_binlog_timestamp", "off").lower() in ("on", "true", "yes", "1")
+    if "binlog_ttl" not in found:
+        return Ttl(DEFAULT_SECONDS, True, by_record)
+    text = found["binlog_ttl"]
+    return Ttl(int(text) if text.isascii() and text.isdigit() and int(text) else None, False, by_record)
+
+
+def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> Left | None:
+    """What is left of the TTL since a registration; None where either is unknown."""
+    if registered_at is None or ttl.seconds is None:
+        return None
+    cleared_at = registered_at + timedelta(seconds=ttl.seconds)
+    seconds = max(0, int((cleared_at - now).total_seconds()))
+    return Left(cleared_at, seconds, severity_of(seconds, ttl.seconds))
+
+
+def severity_of(seconds: float, ttl: int) -> Severity:
+    """The word for what is left.
+
+    >>> [severity_of(left, 100).value for left in (50, 49, 20, 19)]
+    ['fine', 'warn', 'warn', 'critical']
+    """
+    part = seconds / ttl
+    return Severity.CRITICAL if part < CRITICAL_BELOW else Severity.WARN if part < WARN_BELOW else Severity.FINE
+
+
+def behind_of(live: int | None, durable: int | None) -> Behind | None:
+    """Which point is further back; None where one of them is unknown.
+
+    >>> behind_of(12, 10), behind_of(10, 10), behind_of(None, 3)
+    (<Behind.DURABLE: 'durable'>, <Behind.BOTH: 'both'>, None)
+    """
+    if live is None or durable is None:
+        return None
+    return Behind.BOTH if live == durable else Behind.LIVE if live < durable else Behind.DURABLE
+
+
+def in_words(seconds: float) -> str:
+    """A duration for people, in its two largest units.
+
+    >>> [in_words(n) for n in (5, 90, 7_200, 86_399, 200_000)]
+    ['5s', '1m30s', '2h00m', '23h59m', '2d07h']
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3_600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3_600}h{whole % 3_600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3_600:02d}h"

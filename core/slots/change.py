@@ -1,0 +1,160 @@
+"""What create, register and drop have in common: who owns the slot, whether it may be touched, what was consented to.
+
+One rule for all three: a dry run unless executed with a reason and the slot's name typed; rows that would be lost need
+their number typed; a slot of no configured job, or a source whose environment is PROD, needs the table's name as well.
+Next door: `create`, `full_sync` and `drop`, one verb per file; `core.wiring_verbs` writes the audit around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from core.domain.job import JobState
+from core.errors import Refused
+from core.slots.inspect import SlotView, SlotViewer, TableSlots, inspect
+
+PROD = "PROD"
+UNKNOWN_ROWS = "unknown"
+"""What is typed as the number of rows where the server cannot count them."""
+
+SINK_SILENT = (
+    "the sink of job {job} does not answer: whether it has progress rows, and so how it starts next, is not known"
+)
+
+AT_REST = frozenset({JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobState.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The configured job of a slot: `state` None where it was never started here; `positions` counts its progress rows,
+    None where the sink does not answer."""
+
+    job: str
+    state: JobState | None = None
+    lives: bool = False
+    elsewhere: bool = False
+    positions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a person typed."""
+
+    execute: bool = False
+    reason: str = ""
+    confirm: str = ""
+    confirm_table: str = ""
+    rows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a verb would do; `rows` are those that nobody could read any more, None where they cannot be counted.
+
+    `before` is the slot as it is; `highest` asks for the table's name as well.
+    """
+
+    verb: str
+    source: str
+    table: str
+    slot: str
+    owner: Owner | None
+    highest: bool
+    before: SlotView
+    rows: int | None
+    effects: tuple[str, ...]
+    sql: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """The thing, as the audit names it."""
+        return f"{self.source} {self.table} slot {self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was seen afterwards, per DN; `missed` names the DNs where it is not what was asked for."""
+
+    outcome: str
+    result: Mapping[str, str]
+    missed: tuple[str, ...] = ()
+    after: SlotView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A slot command before anything was looked at."""
+
+    source: str
+    table: str
+    slot: str
+    environment: str = ""
+    owner: Owner | None = None
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def highest(self) -> bool:
+        """Whether the highest tier of consent is asked for."""
+        return self.owner is None or self.environment.upper() == PROD
+
+
+class VerbViewer(SlotViewer, Protocol):
+    """What a verb needs to look at."""
+
+    def nodes(self) -> dict[str, int]:
+        """The cluster's DNs: id by name."""
+
+
+def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
+    """The table's slots as they are now."""
+    return inspect(viewer, asked.source, asked.table, asked.owners)
+
+
+def view_of(found: TableSlots, slot: str) -> SlotView:
+    """The slot as seen; absent or unknown where it is not listed."""
+    listed = next((one for one in found.slots if one.name == slot), None)
+    if listed is not None:
+        return listed
+    known = not any("cannot list slots" in text for text in found.untold)
+    return SlotView(slot, None, False if known else None)
+
+
+def refuse_unless_at_rest(owner: Owner | None) -> None:
+    """Raise Refused while the owning job lives, may live elsewhere, or is meant to live."""
+    if owner is None or owner.state is None:
+        return
+    if owner.elsewhere:
+        raise Refused(f"job {owner.job} was started elsewhere and may live there", "stop it there first")
+    if owner.lives or owner.state not in AT_REST:
+        raise Refused(f"job {owner.job} is {owner.state.value}", f"`slotkeeper jobs stop {owner.job}` first")
+
+
+def refuse_without_consent(plan: Plan, consent: Consent) -> None:
+    """Raise Refused where something that had to be typed is missing or other; nothing where all was typed."""
+    if not consent.reason.strip():
+        raise Refused(f"{plan.verb} of slot {plan.slot} needs a reason", "--reason TEXT")
+    if consent.confirm != plan.slot:
+        raise Refused(f"the name typed is not {plan.slot!r}", f"--confirm {plan.slot}")
+    if plan.highest and consent.confirm_table != plan.table:
+        why = "no configured job owns it" if plan.owner is None else "its source is PROD"
+        raise Refused(f"slot {plan.slot}: {why}, so the table's name is asked for", f"--confirm-table {plan.table}")
+    wanted = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
+    if wanted != "0" and consent.rows != wanted:
+        said = "cannot be counted here" if plan.rows is None else f"are {plan.rows} now"
+        typed = f", not {consent.rows}" if consent.rows else ""
+        raise Refused(f"the unread rows of slot {plan.slot} that would be lost {said}{typed}", f"--rows {wanted}")
+
+
+def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
+    """A slot DN by DN, in words."""
+    found = {one.shard: f"live {_said(one.live)}, durable {_said(one.durable)}" for one in view.shards}
+    for one in view.shards:
+        if one.unread is not None:
+            found[one.shard] += f", {one.unread} unread"
+    return {name: found.get(name, "no point") for name in sorted({*found, *shards})}
+
+
+def _said(point: int | None) -> str:
+    return "none" if point is None else str(point)

@@ -1,0 +1,5 @@
+-- What slot commands send to a DWS beyond registrations. `drop_slot` stands in queries.sql.
+
+-- name: full_sync
+-- Moves both points of every DN to the newest sync point; its result is not documented.
+SELECT * FROM pgxc_register_full_sync_point(%(table)s, %(slot)s)

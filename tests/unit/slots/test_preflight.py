@@ -1,0 +1,88 @@
+"""The verdicts on maintenance and the estimate of a drain, from facts alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from core.errors import Refused
+from core.slots.preflight import Action, Answer, Facts, Rate, judge, left_by_shard, rate_between
+from core.sources.dws.viewer import PointSeen, UnreadSeen
+
+AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+OWNERS = {"ours": "orders"}
+
+
+def facts(
+    consumed: bool | None, rows: dict[str, int | None] | None, rates: tuple[Rate, ...] = (), timeout: int | None = None
+) -> Facts:
+    """One DN; each slot of `rows` has these unread rows at both points, None: the kernel lists nothing."""
+    points = None if rows is None else [PointSeen("dn_1", s, f, 5, AT, 1) for s in rows for f in (False, True)]
+    unread = None if rows is None else [UnreadSeen("dn_1", s, f, n) for s, n in rows.items() for f in (False, True)]
+    return Facts("dws1", "t", consumed, {"dn_1": consumed}, points, unread, OWNERS, timeout, rates)
+
+
+@pytest.mark.parametrize(
+    ("given", "vacuum", "alter"),
+    [
+        (facts(True, {}), Answer.YES, Answer.YES),
+        (facts(True, {"ours": 0}), Answer.YES, Answer.NO),
+        (facts(False, {"ours": 3}), Answer.NO, Answer.NO),
+        (facts(False, {"ours": None}), Answer.NO, Answer.NO),
+        (facts(True, {"ours": 3}), Answer.YES, Answer.NO),
+        (facts(None, {"ours": 3}), Answer.NO, Answer.NO),
+        (facts(None, {"ours": 0}), Answer.UNKNOWN, Answer.NO),
+        (facts(None, None), Answer.UNKNOWN, Answer.UNKNOWN),
+        (facts(True, None), Answer.YES, Answer.UNKNOWN),
+        (facts(False, None), Answer.NO, Answer.NO),
+    ],
+)
+def test_the_servers_word_decides_and_alter_loses_every_slot(given: Facts, vacuum: Answer, alter: Answer) -> None:
+    found = judge(given)
+    assert found.answer(Action.VACUUM_FULL) is found.answer(Action.SCALE_OUT) is vacuum
+    assert found.answer(Action.ALTER) is alter
+    assert found.clear == (vacuum is alter is Answer.YES)
+
+
+def test_the_reasons_name_owners_the_limit_and_the_lock() -> None:
+    found = judge(facts(False, {"ours": 3, "theirs": 9}, timeout=120))
+    by_action = {one.action: one.reason for one in found.verdicts}
+    assert "slot theirs (external) on dn_1: both points, 9 unread rows" in by_action[Action.VACUUM_FULL]
+    assert "120 s (binlog_consume_timeout)" in by_action[Action.VACUUM_FULL]
+    assert "blocks DML" in by_action[Action.VACUUM_FULL]
+    assert "ours (job orders), theirs (external)" in by_action[Action.ALTER]
+    assert "3600 s by default" in judge(facts(False, {"ours": 3})).verdicts[0].reason
+    assert any("contradict" in text for text in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds", "said"),
+    [
+        (facts(True, {"ours": 0}), 0, "nothing to drain"),
+        (facts(False, {"ours": 1000}, (Rate("orders", 300.0),)), 4, "about 4 s"),
+        (facts(False, {"ours": 1000}, (Rate("orders", 0.0),)), None, "applies nothing"),
+        (facts(False, {"ours": 1000}), None, "does not run here"),
+        (facts(False, {"theirs": 10}, (Rate("orders", 300.0),)), None, "theirs"),
+        (facts(False, {"ours": None}), None, "cannot be counted"),
+        (facts(False, None), None, "cannot be counted"),
+    ],
+)
+def test_the_time_to_drain_is_estimated_only_from_a_known_rate(given: Facts, seconds: int | None, said: str) -> None:
+    found = judge(given)
+    assert found.drain_seconds == seconds
+    assert said in found.drain
+
+
+def test_a_rate_needs_two_moments() -> None:
+    assert rate_between("j", (100, AT), (400, AT + timedelta(seconds=2))) == Rate("j", 150.0)
+    assert rate_between("j", (400, AT), (100, AT + timedelta(seconds=2))) == Rate("j", 0.0)
+    assert rate_between("j", (100, AT), (400, AT)) is None
+
+
+def test_what_is_left_of_a_drain_is_said_per_dn_and_never_guessed() -> None:
+    assert left_by_shard(judge(facts(True, {"ours": 0}))) == {}
+    assert left_by_shard(judge(facts(False, {"ours": 3}))) == {"dn_1": "slot ours (both points) 3 unread"}
+    assert "not known" in left_by_shard(judge(facts(False, None)))["dn_1"]
+    with pytest.raises(Refused):
+        left_by_shard(judge(facts(None, {"ours": 0})))
