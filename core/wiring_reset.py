@@ -28,9 +28,10 @@ from core.sinks.postgres.session import SinkSession
 from core.slots.surroundings import Bench, Probe, silent
 from core.sources.dws.reach import DwsReach
 from core.sources.dws.session import DwsSession
-from core.state.audit import Audit, actor
+from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
+from core.wiring_audit import CopiedAudit
 
 probe: Probe = silent
 """Called at named points of a reset; tests put theirs here."""
@@ -94,7 +95,7 @@ def bench(
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
-            audit=Audit(folder).append,
+            audit=CopiedAudit(folder, sink).append,
             at_rest=at_rest,
             told=told,
             clock=SystemClock(),

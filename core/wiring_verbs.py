@@ -51,6 +51,7 @@ from core.sources.dws.viewer import DwsViewer, PointSeen, UnreadSeen
 from core.state.audit import Audit, actor
 from core.state.faults import StateError
 from core.state.folder import StateFolder
+from core.wiring_audit import CopiedAudit
 from core.wiring_slots import look_name, open_viewer, owners
 
 
@@ -223,8 +224,7 @@ def change(
         asked = Asked(source, table, slot, loaded.sources[source].environment, owner, mine)
         if consent.execute:
             refuse_unless_at_rest(owner)
-            if job:
-                stack.enter_context(_lease(job, "change"))
+        session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
         left = _left(viewer, asked)
         plan = verb.plan(viewer, asked, left)
         show(plan)
@@ -244,7 +244,7 @@ def change(
             return per_shard(view_of(seen(viewer, asked), slot))
 
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
-        return Ended(plan, audited(Audit(folder), line, act, after))
+        return Ended(plan, audited(CopiedAudit(folder, session), line, act, after))
 
 
 def audited(
@@ -292,8 +292,8 @@ def _left(viewer: DwsViewer, asked: Asked) -> Left | None:
 
 
 @contextmanager
-def _lease(job: JobSpec, verb: str) -> Iterator[None]:
-    """Hold the job's lease, so that no machine runs it meanwhile; Refused where somebody has it."""
+def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
+    """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
     progress = wiring.open_progress(job, "lease", wiring.who(job, f"slots {verb}"))
     try:
         if not progress.take_lease():
@@ -313,7 +313,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[None]:
                 f"slotkeeper slots reset --resume {place}",
                 where="sink",
             )
-        yield
+        yield progress.session
     finally:
         progress.close()
 

@@ -17,7 +17,7 @@ from console import chosen, diagnostics, output
 from core.clock import SystemClock
 from core.domain.job import JobEvent, JobState, transition
 from core.errors import ErrorKind, Refused, SlotkeeperError
-from core.launch.control import START_LOCK
+from core.launch.control import START_LOCK, refuse_open_reset
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
 
@@ -66,6 +66,7 @@ def cancel(
         with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
             _refuse_unless_at_rest(view)
+            refuse_open_reset(store, job)
 
             def act() -> Done:
                 store.apply(job, JobEvent.CANCELLED, reason)

@@ -115,7 +115,7 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     launch = launch or Launch()
     if take_over:
         launch = replace(launch, extra=(*launch.extra, "--take-over"))
-    _refuse_open_reset(store, job)
+    refuse_open_reset(store, job)
     store.register_job(job, config)
     _make_way(store, observe(store, job), take_over)
     run = uuid.uuid4().hex
@@ -124,12 +124,15 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     return run
 
 
-def _refuse_open_reset(store: Store, job: str) -> None:
-    """A slot that is half moved is not followed; the driver asks the sink, this asks the local marks."""
+def refuse_open_reset(store: Store, job: str) -> None:
+    """Raise Refused where a reset of the job's slot is unfinished here: a slot that is half moved is not followed.
+
+    The driver asks the sink, this asks the local marks.
+    """
     for mark in marks(store.folder.path):
         if mark.job == job:
             raise Refused(
-                f"reset {mark.id} of slot {mark.slot} is unfinished, so job {job} does not start",
+                f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end",
                 f"slotkeeper slots reset --resume {mark.table} {mark.slot}",
             )
 

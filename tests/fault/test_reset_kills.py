@@ -21,6 +21,7 @@ from core.domain.reset_entry import DONE, ROLLED_BACK
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import ErrorKind, Refused
+from core.state.sqlite import Store
 from tests.fault.test_fence import Running, stint_of
 from tests.fault.test_reset import followed
 from tests.support import looking
@@ -191,7 +192,11 @@ def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.Cap
     assert main(["jobs", "list", *common]) == 0
     assert "is unfinished: slotkeeper slots reset --resume ods.orders" in capfd.readouterr().err
     assert main(["jobs", "start", job.name, *common]) == 3
-    assert f"so job {job.name} does not start" in capfd.readouterr().err
+    assert f"job {job.name} has to wait for its end" in capfd.readouterr().err
+    with Store.open(tmp_path / "state") as store:
+        store.register_job(job.name, str(config))
+    assert main(["jobs", "cancel", job.name, "--confirm", job.name, "--reason", "r", *common]) == 3
+    assert f"job {job.name} has to wait for its end" in capfd.readouterr().err
     assert isinstance(resetting.mirror.start().wait_error(), Refused)
     assert main(["slots", "reset", "--resume", "--json", *common]) == (3 if step == "after_begun" else 0)
     result = json.loads(capfd.readouterr().out)

@@ -115,6 +115,10 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     code, out, err = shell.execute(plan["id"], "--rows", str(plan["skipped"]), verb=verb)
     assert code == 0, err
     assert shell.held() == before
+    copied = "SELECT line FROM slotkeeper_audit ORDER BY written_at"
+    lines = [line.as_json() for line in Resetting(shell.mirror, shell.state_dir).lines()]
+    assert [line for (line,) in shell.mirror.query(shell.mirror.sink, copied)] == lines, "the sink has a copy"
+    assert [line["phase"] for line in lines] == ["intent", "outcome"] * 2
     code, out, _ = shell.call("slots", "history", *shell.place)
     assert code == 0 and f"backup {entry['backup']}"[:20] in out and max(map(len, out.splitlines())) <= 80
 
