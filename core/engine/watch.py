@@ -77,7 +77,18 @@ def _ask(source: Source, lane: Lane, look: Look) -> Seen:
     try:
         return Seen(lane.shard, look, source.has_changes(lane.shard, lane.position, look.latest))
     except SlotkeeperError as error:
-        return Seen(lane.shard, look, error=error)
+        return Seen(lane.shard, look, error=_told_by_a_look(source, lane) or error)
+
+
+def _told_by_a_look(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
+    """What made a question fail may be DDL: then the trouble that a look shows says more than the error."""
+    try:
+        looks = source.look(lane.shard)
+    except Trouble as named:
+        return named
+    except SlotkeeperError:
+        return None
+    return next((judge(look, lane.expected) for look in looks if look.shard == lane.shard), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +159,11 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Look | 
         raise back
     if first.latest <= lane.position.point:
         return False
-    if admin.has_changes(lane.shard, lane.position, first.latest):
-        return True
+    try:
+        if admin.has_changes(lane.shard, lane.position, first.latest):
+            return True
+    except SlotkeeperError as error:
+        raise (_told_by_a_look(admin, lane) or error) from error
     _judged(admin, lane)
     if not rows.advance_empty(lane.key, epoch, lane.position, Position(first.latest)):
         reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
