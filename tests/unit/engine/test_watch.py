@@ -1,0 +1,71 @@
+"""What a look at idle lanes says where the question after it fails: DDL is named, anything else stays what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, Registered
+from core.domain.slot import Look, Shard, SlotPoints, TableIdentity
+from core.domain.watch import Expected
+from core.engine import watch
+from core.engine.lanes import Activity, Lane
+from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+
+DN = Shard("dn_1", 1)
+LANE = Lane(
+    LaneKey("dws1", "ods.t", "s", DN.name),
+    DN,
+    Position(10),
+    Registered(10, 10, 1),
+    Expected(frozenset({10}), frozenset({10}), "then"),
+    100,
+    activity=Activity.IDLE,
+)
+MISSING = Refused("function does not exist", code="42883", where="source")
+
+
+def look(incarnation: str = "then", live: int = 10) -> Look:
+    return Look(DN, SlotPoints(live, live), 20, 5, incarnation)
+
+
+class Server:
+    """Answers the looks of a list in turn, and every question with an error."""
+
+    def __init__(self, *looks: Look | SlotkeeperError, error: SlotkeeperError = MISSING) -> None:
+        self.looks = list(looks)
+        self.error = error
+
+    def look(self, shard: Shard | None) -> list[Look]:
+        found = self.looks.pop(0)
+        if isinstance(found, SlotkeeperError):
+            raise found
+        return [found]
+
+    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+        raise self.error
+
+    def identify(self) -> TableIdentity:
+        raise AssertionError("no slot is missing")
+
+
+@pytest.mark.parametrize(
+    ("behind", "name"),
+    [
+        (look("made again"), TroubleName.SCHEMA_CHANGED),
+        (look(live=0), TroubleName.SLOT_LOST),
+        (Trouble("the table is gone", name=TroubleName.SCHEMA_CHANGED), TroubleName.SCHEMA_CHANGED),
+    ],
+    ids=["made again", "wiped", "dropped"],
+)
+def test_a_question_that_ddl_makes_fail_is_named_by_the_look_behind_it(
+    behind: Look | SlotkeeperError, name: TroubleName
+) -> None:
+    seen = watch.see_one(Server(look(), behind), LANE)  # type: ignore[arg-type]
+    assert isinstance(seen.error, Trouble)
+    assert seen.error.name is name
+
+
+@pytest.mark.parametrize("behind", [look(), Unreachable("it is gone for now")], ids=["nothing changed", "no answer"])
+def test_else_the_questions_own_error_stands(behind: Look | SlotkeeperError) -> None:
+    assert watch.see_one(Server(look(), behind), LANE).error is MISSING  # type: ignore[arg-type]
