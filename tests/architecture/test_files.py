@@ -37,7 +37,7 @@ def test_no_committed_file_names_a_path_of_one_machine_or_a_registry() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("text", ["see /root/.cache", "in /work/main", "'/home/anna/x'", "/opt/wheels", "/Users/Bo/x"])
+@pytest.mark.parametrize("text", ["see /root/.cache", "in /work/repo", "'/home/anna/x'", "/opt/wheels", "/Users/Bo/x"])
 def test_a_path_of_one_machine_is_reported(text: str) -> None:
     assert named(text)
 
