@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,6 +28,8 @@ from console.invocation import Invocation
 
 PACKAGE = "console.commands"
 SCREEN = "console.app"
+BEFORE_SCREEN = "console.terminal"
+"""Sets what Textual reads from the environment when it is imported."""
 _VALUED = "--config"
 _FLAGS = ("--ascii",)
 
@@ -146,10 +150,17 @@ def root(
     """Steer pipelines from warehouse binlogs into tables; without a command: open the console."""
     ctx.obj = Invocation(config, ascii_only)
     if ctx.invoked_subcommand is None:
-        if importlib.util.find_spec(SCREEN) is None:
+        if not _on_a_terminal():
             output.block(ctx.get_help())
             return
+        importlib.import_module(BEFORE_SCREEN)
         raise typer.Exit(importlib.import_module(SCREEN).open_console(ctx.obj))
+
+
+def _on_a_terminal() -> bool:
+    """Whether a screen can be drawn here; Textual draws on stderr."""
+    dumb = os.environ.get("TERM", "dumb") == "dumb"
+    return not dumb and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def main_command() -> _Command:

@@ -1,0 +1,108 @@
+"""What the console knows at one moment, as plain values, each with the time at which it was seen.
+
+Unknown is None, never 0. Next door: `console.collector` makes it, `console.view_models` turns it into rows of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from core.domain.audit import AuditLine
+from core.domain.job import JobState
+from core.domain.report import JobReport
+from core.slots.hold import TableHold
+from core.slots.inspect import TableSlots
+
+
+class Level(Enum):
+    """How a row stands; the value is the glyph that says so where there is no colour."""
+
+    CRITICAL = "x"
+    WARNING = "!"
+    UNKNOWN = "?"
+    BUSY = "~"
+    FINE = " "
+    REST = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job: `wrong` says what is the matter, `safe` what is safe to do about it.
+
+    `state` is None for a configured job that was never started. `current`: the report is of this very run.
+    """
+
+    name: str
+    level: Level
+    state: JobState | None
+    wrong: str = ""
+    safe: str = ""
+    wish: str = ""
+    trouble: str = ""
+    alive: bool | None = None
+    holder: str = ""
+    behind: int | None = None
+    report: JobReport | None = None
+    reported_at: datetime | None = None
+    current: bool = False
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something that happened to a job."""
+
+    at: datetime
+    job: str
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """What is read for one job only: its errors as (count, last time, text) and the end of its log."""
+
+    job: str
+    errors: tuple[tuple[int, datetime, str], ...] = ()
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What the state store of this machine says; `fault` is set where it could not be read."""
+
+    at: datetime
+    jobs: tuple[JobFacts, ...] = ()
+    events: tuple[Happened, ...] = ()
+    audit: tuple[AuditLine, ...] = ()
+    damaged: int = 0
+    detail: JobDetail | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """The slots of one source table; after a failed look the values are those of `at`, and `fault` says why."""
+
+    source: str
+    table: str
+    at: datetime | None = None
+    slots: TableSlots | None = None
+    hold: TableHold | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All of it; `local` is None until the store was read once."""
+
+    local: Local | None = None
+    tables: Mapping[tuple[str, str], TableSeen] = field(default_factory=dict)
+
+    def job(self, name: str) -> JobFacts | None:
+        """One job by its name."""
+        return next((one for one in self.local.jobs if one.name == name), None) if self.local else None

@@ -1,0 +1,46 @@
+"""Audit: who changed what, when and why.
+
+Next door: `core.state.audit` keeps the lines; `console.screens.table` draws.
+"""
+
+from __future__ import annotations
+
+from console.picture import Level
+from console.screens.frame import Lines
+from console.screens.table import TableScreen
+from console.view_models import AUDIT_COLUMNS, Row, audit_lines, audit_rows
+
+
+class AuditScreen(TableScreen):
+    """The newest lines of the audit."""
+
+    number = "7"
+    columns = AUDIT_COLUMNS
+    panel_height = 7
+
+    def rows(self) -> list[Row]:
+        """The lines, the newest first."""
+        local = self.console.shown.local
+        return audit_rows(local.audit) if local else []
+
+    def heading(self) -> str:
+        """The table's name."""
+        return "Audit"
+
+    def about(self) -> str:
+        """The order, and what could not be read."""
+        local = self.console.shown.local
+        damaged = f"   {local.damaged} lines cannot be read" if local and local.damaged else ""
+        return f"newest first{damaged}"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """The line in full."""
+        local = self.console.shown.local
+        for line in local.audit if local else ():
+            if f"{line.action_id}/{line.phase.value}" == key:
+                return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
+        return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Audit"

@@ -1,0 +1,261 @@
+"""Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
+
+A look is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
+clock. Next door: `console.view_models` has jobs and the words; `core.slots.hold` is what a look found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.picture import Level, TableSeen
+from console.view_models import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
+from core.domain.text import safe
+from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
+from core.slots.hold import Clock, Holding, SlotHold
+from core.slots.inspect import SlotOnShard, SlotView
+
+SLOT_COLUMNS = (
+    Column("mark", "", 1),
+    Column("slot", "TABLE/SLOT", 0),
+    Column("left", "TTL LEFT", 8, right=True),
+    Column("deadline", "CLEARED UTC", 12),
+    Column("unread", "UNREAD", 6, right=True),
+    Column("floor", "FLOOR", 5, least=NARROW),
+    Column("point", "HOLDS", 7),
+    Column("dn", "OLDEST DN", 9, least=WIDE),
+    Column("holder", "HOLDER", 10, least=NARROW),
+    Column("age", "AGE", 4, right=True, least=WIDE),
+)
+SHARD_COLUMNS = (
+    Column("mark", "", 1),
+    Column("dn", "DN", 0),
+    Column("live", "LIVE", 10, right=True),
+    Column("durable", "DURABLE", 10, right=True),
+    Column("unread", "UNREAD", 6, right=True),
+    Column("floor", "FLOOR", 5, least=NARROW),
+    Column("registered", "REGISTERED", 10, right=True, least=NARROW),
+    Column("by", "BY", 6, least=WIDE),
+    Column("left", "TTL LEFT", 8, right=True),
+    Column("deadline", "CLEARED UTC", 12),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """One slot with the look that it is from."""
+
+    seen: TableSeen
+    slot: SlotView
+    held: SlotHold
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other slot."""
+        return f"{self.seen.source}\x1f{self.seen.table}\x1f{self.slot.name}"
+
+
+def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
+    """Every slot that was seen."""
+    return [
+        SlotFacts(one, slot, one.hold.slot(slot.name))
+        for one in tables
+        if one.slots is not None and one.hold is not None
+        for slot in one.slots.slots
+    ]
+
+
+def slot_rows(tables: Iterable[TableSeen], now: datetime) -> list[Row]:
+    """The slots, the worst first, then the one that is cleared first."""
+    keyed = []
+    for one in all_slots(tables):
+        level, left = slot_level(one, now), remaining(one.held.left, one.seen.at, now)
+        keyed.append(
+            (rank(level), UNKNOWN_LAST if left is None else left, one.key, Row(one.key, level, _cells(one, now)))
+        )
+    return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
+
+
+UNKNOWN_LAST = float("inf")
+
+
+def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
+    """A slot DN by DN, the one that is cleared first on top."""
+    listed = {each.shard: each for each in one.slot.shards}
+    holdings = {each.shard: each for each in one.held.shards}
+    keyed = []
+    for name in sorted({*listed, *holdings}):
+        held = holdings.get(name)
+        left = remaining(held.left if held else None, one.seen.at, now)
+        level = _level(left, _ttl(one))
+        cells = _shard_cells(name, listed.get(name), held, one, now)
+        keyed.append(
+            (
+                rank(level),
+                UNKNOWN_LAST if left is None else left,
+                name,
+                Row(name, level, {"mark": level.value, **cells}),
+            )
+        )
+    return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
+
+
+def remaining(left: Left | None, seen_at: datetime | None, now: datetime) -> float | None:
+    """Seconds left now of what was left when it was seen; None where unknown."""
+    if left is None or seen_at is None:
+        return None
+    return max(0.0, left.seconds - max(0.0, (now - seen_at).total_seconds()))
+
+
+def deadline(left: Left | None, now: datetime) -> str:
+    """When it is cleared, by the server's clock: the time of day where that is clear, else the date too.
+
+    >>> from datetime import timezone
+    >>> from core.domain.ttl import Severity
+    >>> noon = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+    >>> deadline(Left(datetime(2026, 11, 21, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
+    '13:05:09Z'
+    >>> deadline(Left(datetime(2026, 11, 22, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
+    '11-22 13:05Z'
+    """
+    if left is None:
+        return UNKNOWN
+    at = left.cleared_at
+    return f"{at:%H:%M:%S}Z" if at.date() == now.date() else f"{at:%m-%d %H:%M}Z"
+
+
+def slot_level(one: SlotFacts, now: datetime) -> Level:
+    """How near a slot is to being cleared; a configured one that is not there is critical."""
+    if one.slot.exists is False:
+        return Level.CRITICAL
+    if one.seen.fault:
+        return Level.UNKNOWN
+    return _level(remaining(one.held.left, one.seen.at, now), _ttl(one))
+
+
+def _level(left: float | None, ttl: int | None) -> Level:
+    if left is None or not ttl:
+        return Level.UNKNOWN
+    part = left / ttl
+    return Level.CRITICAL if part < CRITICAL_BELOW else Level.WARNING if part < WARN_BELOW else Level.FINE
+
+
+def _ttl(one: SlotFacts) -> int | None:
+    return one.seen.hold.ttl.seconds if one.seen.hold else None
+
+
+def _cells(one: SlotFacts, now: datetime) -> dict[str, str]:
+    slot, held = one.slot, one.held
+    back = held.furthest_back
+    return {
+        "mark": slot_level(one, now).value,
+        "slot": safe(f"{one.seen.table}/{slot.name}", 120),
+        "left": "ABSENT" if slot.exists is False else _left_words(held.left, one.seen.at, now),
+        "deadline": deadline(held.left, now),
+        "unread": count(slot.unread),
+        "floor": _floor(held),
+        "point": back.behind.value if back and back.behind else UNKNOWN,
+        "dn": safe(back.shard, 40) if back else UNKNOWN,
+        "holder": safe(slot.job, 40) if slot.job else "external",
+        "age": age(one.seen.at, now),
+    }
+
+
+def _left_words(left: Left | None, seen_at: datetime | None, now: datetime) -> str:
+    still = remaining(left, seen_at, now)
+    return UNKNOWN if still is None else "DUE NOW" if still <= 0 else in_words(still)
+
+
+def _floor(held: SlotHold) -> str:
+    known = [one.oldest for one in held.shards]
+    return "yes" if any(known) else UNKNOWN if not known or None in known else "no"
+
+
+def _shard_cells(
+    name: str, listed: SlotOnShard | None, held: Holding | None, one: SlotFacts, now: datetime
+) -> dict[str, str]:
+    live = listed.live if listed else held.live if held else None
+    durable = listed.durable if listed else held.durable if held else None
+    unread = listed.unread if listed else None
+    at = held.registered_at if held else None
+    server_now = one.seen.hold.now if one.seen.hold else None
+    ago = UNKNOWN if at is None or server_now is None else in_words(max(0.0, (server_now - at).total_seconds()))
+    return {
+        "dn": safe(name, 40),
+        "live": UNKNOWN if live is None else str(live),
+        "durable": UNKNOWN if durable is None else str(durable),
+        "unread": count(unread),
+        "floor": yes(held.oldest if held else None),
+        "registered": ago,
+        "by": "ours"
+        if held and held.known_by is Clock.OURS
+        else held.known_by.value
+        if held and held.known_by
+        else UNKNOWN,
+        "left": _left_words(held.left if held else None, one.seen.at, now),
+        "deadline": deadline(held.left if held else None, now),
+    }
+
+
+# -- sentences -------------------------------------------------------------------------------------------------------
+
+
+def slot_lines(one: SlotFacts, now: datetime) -> list[tuple[Level, str]]:
+    """What a slot's figures mean: the consequence and the deadline first."""
+    said = [_consequence(one, now)]
+    back = one.held.furthest_back
+    if back is not None and back.behind is not None:
+        which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
+        said.append((Level.FINE, f"holds back with {which}, {back.point} on {safe(back.shard, 40)}"))
+    mine = [safe(each.shard, 20) for each in one.held.shards if each.oldest]
+    if mine:
+        said.append(
+            (Level.FINE, f"FLOOR: oldest reader on {len(mine)} of {len(one.held.shards)} DNs: {', '.join(mine[:6])}")
+        )
+    limit = one.seen.hold.consume_timeout if one.seen.hold else None
+    if one.slot.unread and mine:
+        wait = "" if limit is None else f" (each waits up to {in_words(limit)}, then fails)"
+        said.append((Level.FINE, f"blocked until read: VACUUM FULL of the table, scale-out{wait}"))
+    if one.seen.fault:
+        said.insert(0, (Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
+    untold = [*(one.seen.slots.untold if one.seen.slots else ()), *(one.seen.hold.untold if one.seen.hold else ())]
+    return said + [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
+
+
+def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
+    level = slot_level(one, now)
+    if one.slot.exists is False:
+        return level, "the slot does not exist (and was not created by looking)"
+    left = one.held.left
+    if left is None:
+        return level, "when it is cleared cannot be told here"
+    lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
+    return level, f"if nobody registers, it is cleared at {clock(left.cleared_at)} UTC and {lost} lost to it"
+
+
+def faults(tables: Iterable[TableSeen]) -> list[str]:
+    """Tables that were never seen, and why."""
+    return [
+        f"{safe(one.source, 40)} {safe(one.table, 80)}: {safe(one.fault, 200)}"
+        for one in tables
+        if one.slots is None and one.fault
+    ]
+
+
+def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
+    """The overview's line on slots: what is cleared first, from looks that may be old, and says so."""
+    slots = all_slots(tables)
+    if not slots:
+        return Level.REST, "slots: not looked at yet; 3 looks"
+    keyed = [(left, one.key, one) for one in slots if (left := remaining(one.held.left, one.seen.at, now)) is not None]
+    unknown = len(slots) - len(keyed)
+    more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
+    if not keyed:
+        return Level.UNKNOWN, f"slots {len(slots)}: when they are cleared cannot be told"
+    left, _, one = min(keyed, key=lambda item: item[:2])
+    name = safe(f"{one.seen.table}/{one.slot.name}", 40)
+    seen = f"seen {age(one.seen.at, now)} ago{more}"
+    ends = f"cleared {deadline(one.held.left, now)}, {in_words(left)} left"
+    return slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"

@@ -1,0 +1,35 @@
+"""What surrounds the console: settings that Textual reads when it is imported, signals, and a terminal that is gone.
+
+Imported before Textual. Next door: `console.cli` decides whether there is a terminal; `console.app` is the console.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+from collections.abc import Callable
+
+WATCH_SECONDS = 5.0
+_SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
+_HANGUP = 129
+
+for _name, _value in _SETTINGS.items():
+    os.environ.setdefault(_name, _value)
+
+
+def end_on_signals(leave: Callable[[], object]) -> None:
+    """SIGTERM and SIGHUP leave the console in order, so that the terminal is put back."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, leave)
+
+
+def end_without_terminal() -> None:
+    """End at once where the terminal is gone and nobody told us: Textual would spin for ever."""
+    try:
+        termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ else 0)
+    except (termios.error, OSError, ValueError):
+        os._exit(_HANGUP)

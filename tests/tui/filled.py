@@ -1,0 +1,220 @@
+"""A console for tests: a real state store filled by hand, planted looks at slots, a still clock, no threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from console.app import ConsoleApp, place_of
+from console.collector import LocalSeen, Post, SlotsSeen
+from console.picture import TableSeen
+from console.reader import Reader
+from core.clock import SystemClock
+from core.config.load import load
+from core.config.model import Loaded
+from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.job import JobState
+from core.domain.report import JobReport, LaneReport
+from core.domain.ttl import Behind, Ttl, left_of
+from core.launch import identity as processes
+from core.slots.hold import Clock, Holding, SlotHold, TableHold
+from core.slots.inspect import SlotOnShard, SlotView, TableSlots
+from core.state.audit import Audit
+from core.state.sqlite import Store
+from core.wiring_verbs import Looked
+from tests.unit.config.samples import SECOND_JOB, VALID
+
+NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
+TTL = Ttl(86_400, True)
+SMALL, LARGE = (80, 24), (100, 30)
+
+
+class StillClock(SystemClock):
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.at = NOW
+
+    def utc(self) -> datetime:
+        return self.at
+
+
+@dataclass
+class StillFeed:
+    """Reads when it is told to, in the app's own thread; counts what it is asked."""
+
+    reader: Reader
+    post: Post | None = None
+    job: str = ""
+    slots: bool = False
+    looks: int = 0
+    seen: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
+
+    def start(self, post: Post) -> None:
+        self.post = post
+        self.now()
+
+    def want(self, job: str, slots: bool) -> None:
+        self.job, self.slots = job, slots
+
+    def now(self) -> None:
+        assert self.post is not None
+        self.post(LocalSeen(self.reader.local(self.job)))
+        for place in self.reader.places if self.slots else ():
+            self.looks += 1
+            self.seen[place] = self.reader.table(*place, self.seen.get(place))
+            self.post(SlotsSeen(self.seen[place]))
+
+    def stop(self) -> None:
+        self.reader.close()
+
+
+@dataclass
+class Filled:
+    """A console and what stands behind it."""
+
+    app: ConsoleApp
+    store: Store
+    clock: StillClock
+    feed: StillFeed
+    looked: dict[tuple[str, str], Looked | Exception]
+
+
+def lane(shard: str, position: int, latest: int | None = 88_512_330, **more: object) -> LaneReport:
+    made = LaneReport(shard, 1, "running", "idle", f"{position}/3", latest, position, position - 40, 1_200, 4.0)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def begin(
+    store: Store, job: str, *lanes: LaneReport, state: str = "RUNNING", living: bool = True, **more: object
+) -> None:
+    """A job with a run of this very process, and a report."""
+    store.register_job(job, "c.toml")
+    store.begin_run(job, f"run-{job}")
+    if living:
+        store.set_supervisor(f"run-{job}", processes.of(os.getpid()))
+    report = JobReport(job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2)
+    assert store.put_report(replace(report, **more))  # type: ignore[arg-type]
+
+
+def fill(store: Store) -> None:
+    """Jobs in every kind of state, events and an error."""
+    begin(store, "orders_rt", *(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5)))
+    retrying = lane("dn_3", 88_391_207, retry="retrying 2, next in 4 s")
+    begin(store, "invoice_rt", lane("dn_1", 88_512_330), retrying, lane("dn_2", 88_512_300, latest=None))
+    begin(store, "ledger_full", state="SNAPSHOT", chunks_done=31, chunks_total=50, changes=0)
+    begin(store, "stock_rt", lane("dn_1", 88_120_441), living=False)
+    reason = "the registered point of dn_1 is gone"
+    store.set_state("stock_rt", JobState.FAILED, reason, "SLOT LOST", "`slotkeeper slots reset` plans what can be done")
+    store.register_job("legacy_rt", "c.toml")
+    store.record_event("stock_rt", "failed", reason)
+    store.record_event("invoice_rt", "trouble", "dn_3 does not answer")
+    store.record_error("stock_rt", "source", "SLOT LOST", reason)
+    store.folder.log("stock_rt").write_text("02:28:01 stopped\n", encoding="utf-8")
+    actor = Actor("li.wei", "host1", 7, origin="10.0.0.9")
+    line = AuditLine(
+        NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, "dws1 ods.orders slot s1", "INC-1"
+    )
+    audit = Audit(store.folder)
+    audit.append(line)
+    audit.append(replace(line, phase=Phase.OUTCOME, outcome="failed: refused", result={"dn_1": "88120441"}))
+
+
+def slot(
+    name: str, hours: float, unread: int | None, job: str | None = None, **more: object
+) -> tuple[SlotView, SlotHold]:
+    """A slot on two DNs whose registrations are so many hours old."""
+    at = NOW - timedelta(hours=hours)
+    shards, holds = [], []
+    for number in (1, 2):
+        shards.append(SlotOnShard(f"dn_{number}", 88_512_330, 88_512_300, at, 88_512_290, unread))
+        holding = Holding(
+            f"dn_{number}",
+            88_512_330,
+            88_512_300,
+            Behind.DURABLE,
+            unread,
+            at,
+            Clock.SERVER,
+            left_of(at, TTL, NOW),
+            True,
+        )
+        holds.append(replace(holding, **more))  # type: ignore[arg-type]
+    return SlotView(name, job, True, tuple(shards)), SlotHold(name, tuple(holds))
+
+
+def looked(table: str, *slots: tuple[SlotView, SlotHold]) -> Looked:
+    """What a look at a table finds."""
+    views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
+    return Looked(TableSlots("dws1", table, views), TableHold(TTL, 3_600, NOW, holds, ()))
+
+
+def planted() -> Looked:
+    """Slots of every kind."""
+    unknown = slot("dr_copy", 1, None, left=None, oldest=None, behind=None)
+    absent = (SlotView("second", "second", False), SlotHold("second", ()))
+    return looked(
+        "ods.orders", slot("orders_slot", 23.2, 12_403_118, "orders_rt"), slot("orders_dr", 14, 0), unknown, absent
+    )
+
+
+def console(folder: Path, ascii_only: bool = False, filled: bool = True, environment: str = "PROD") -> Filled:
+    """A console over a filled store; `folder` is empty."""
+    config = folder / "c.toml"
+    text = VALID.replace('"PROD"', f'"{environment}"').replace("[state]", f'[state]\ndir = "{folder / "state"}"')
+    config.write_text(text + SECOND_JOB, encoding="utf-8")
+    loaded = load(config, {})
+    clock = StillClock()
+    store = Store.open(loaded.state_dir, clock=clock)
+    if filled:
+        fill(store)
+        clock.at += timedelta(seconds=1)
+    answers: dict[tuple[str, str], Looked | Exception] = {("dws1", "ods.orders"): planted()}
+
+    def look(given: Loaded, source: str, table: str) -> Looked:
+        found = answers[source, table]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    feed = StillFeed(Reader(loaded, loaded.state_dir, clock, look))
+    app = ConsoleApp(feed, clock, place_of(loaded), ascii_only, live=False)
+    return Filled(app, store, clock, feed, answers)
+
+
+def drive(made: Filled, do: Callable[[Pilot[int]], Awaitable[None]], size: tuple[int, int] = SMALL) -> None:
+    """Run the console without a terminal, do something with it, end it."""
+
+    async def run() -> None:
+        async with made.app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await do(pilot)
+
+    try:
+        asyncio.run(run())
+    finally:
+        made.store.close()
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    """Press keys and wait until the screen has followed."""
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+
+
+def lines(app: ConsoleApp) -> list[str]:
+    """The screen as lines of text."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+def screen(app: ConsoleApp) -> str:
+    """The screen as one text."""
+    return "\n".join(line.rstrip() for line in lines(app)) + "\n"

@@ -1,0 +1,54 @@
+"""The screens as text at both sizes; SLOTKEEPER_GOLDENS=write draws them anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from console.widgets.live_table import LiveTable
+from core.domain.job import JobState
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press
+
+GOLDENS = Path(__file__).with_name("goldens")
+SCREENS = {"overview": "1", "jobs": "2", "slots": "3 r", "audit": "7", "job": "1 g j enter r"}
+SIZES = [SMALL, LARGE, (60, 15)]
+
+
+def _walk(made: Filled, size: tuple[int, int]) -> dict[str, list[str]]:
+    """The lines of every screen, in one life of the console; no table of it is wider than the screen."""
+    drawn: dict[str, list[str]] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for name, keys in SCREENS.items():
+            await press(pilot, *keys.split())
+            drawn[name] = lines(made.app)
+            table = made.app.screen.query_one(LiveTable)
+            assert table.virtual_size.width <= size[0] and table.max_scroll_x == 0, name
+
+    drive(made, do, size)
+    return drawn
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_screens_look_like_their_goldens(size: tuple[int, int], tmp_path: Path) -> None:
+    for name, shown in _walk(console(tmp_path), size).items():
+        assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
+        text = re.sub(r"pid \d+", "pid N", "\n".join(line.rstrip() for line in shown) + "\n")
+        golden = GOLDENS / f"{name}_{size[0]}x{size[1]}.txt"
+        if os.environ.get("SLOTKEEPER_GOLDENS") == "write":
+            golden.parent.mkdir(exist_ok=True)
+            golden.write_text(text, encoding="utf-8")
+        assert text == golden.read_text(encoding="utf-8"), name
+
+
+def test_ascii_shows_no_other_byte_and_tells_every_state(tmp_path: Path) -> None:
+    made = console(tmp_path, ascii_only=True)
+    made.store.set_state("legacy_rt", JobState.STOPPED, "d\u00e9j\u00e0 vu")
+    drawn = _walk(made, SMALL)
+    assert [name for name, shown in drawn.items() if not "".join(shown).isascii()] == []
+    assert {line[0] for line in drawn["overview"][7:13]} == {"x", "!", "~", " ", "-"}
+    assert "d\\xe9j" in "".join(drawn["overview"])

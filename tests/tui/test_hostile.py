@@ -1,0 +1,130 @@
+"""Texts from elsewhere reach the screen as visible text only, and no markup of theirs is parsed."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.job import JobState
+from core.domain.text import safe
+from core.errors import Unreachable
+from core.state.audit import Audit
+from tests.tui.filled import NOW, Filled, begin, console, drive, lane, looked, planted, press, screen, slot
+
+PAYLOADS = [
+    "\x1b]52;c;aGFjaw==\x07",
+    "\x1b]8;;http://x.example\x1b\\link\x1b]8;;\x1b\\",
+    "\x1b[2J\x1b[H",
+    "\x1b[31mred",
+    "\x9b31m",
+    "\x1bPq#0\x1b\\",
+    "\x90payload\x9c",
+    "\u202egnp.exe",
+    "\u2066a\u2069",
+    "a\u200bb\u200cc\u200d",
+    "\ufeffbom",
+    "[@click=app.quit]quit[/]",
+    "[/x]",
+    "[bold red]b[/bold red]",
+    "[link=http://x.example]y[/link]",
+    "line\nline\r\nline\ttab",
+    "\x00\x08\x7f",
+    "x" * 100_000,
+    b"\xff\xfe bad".decode("utf-8", "surrogateescape"),
+    "\u8ba2\u5355\U0001f4a5 \u0301\u0301\u0301",
+]
+
+
+def _raw(text: str) -> list[str]:
+    """Characters that must not reach a terminal; lines of the screen are joined by newlines of ours."""
+    refused = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    return [c for c in text.replace("\n", "") if unicodedata.category(c) in refused]
+
+
+def _begins(payload: str) -> str:
+    return safe(_stored(payload))[:6].rstrip()
+
+
+def _stored(payload: str) -> str:
+    return payload.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _plant(made: Filled) -> None:
+    """A job and a slot for each payload, which stands wherever a text can come from elsewhere."""
+    slots = []
+    for number, payload in enumerate(PAYLOADS):
+        job, clean = f"job{number:02}", _stored(payload)
+        hostile = lane(f"{clean}dn", 10, retry=f"RAW{clean}", activity=clean, state=clean)
+        begin(made.store, job, hostile, reason=clean, trouble=clean, safe=clean)
+        made.store.set_state(job, JobState.FAILED, clean, f"RAW{clean}", f"RAW{clean}")
+        made.store.record_event(job, clean, clean)
+        made.store.record_error(job, clean, clean, f"RAW{clean}")
+        made.store.folder.log(job).write_bytes(payload.encode("utf-8", "surrogateescape"))
+        view, hold = slot(f"RAW{payload}", 1, 5, payload)
+        slots.append(
+            (view, replace(hold, shards=tuple(replace(one, shard=payload + one.shard) for one in hold.shards)))
+        )
+        actor = Actor(clean, clean, 1)
+        Audit(made.store.folder).append(
+            AuditLine(
+                NOW, actor, clean, f"{number}{clean}", Phase.OUTCOME, clean, clean, clean, f"RAW{clean}", {clean: clean}
+            )
+        )
+    found = looked("t", *slots)
+    made.looked["dws1", "ods.orders"] = replace(found, slots=replace(found.slots, untold=tuple(PAYLOADS)))
+
+
+def test_twenty_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
+    made = console(tmp_path, filled=False)
+    _plant(made)
+    shown: dict[str, str] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for name, keys in {
+            "overview": ["1"],
+            "jobs": ["2"],
+            "slots": ["3", "r"],
+            "slot": ["enter"],
+            "audit": ["7"],
+        }.items():
+            await press(pilot, *keys)
+            shown[name] = screen(made.app)
+        await press(pilot, "2", "g")
+        for number in range(len(PAYLOADS)):
+            await pilot.press("enter")
+            await pilot.pause()
+            shown[f"job{number:02}"] = screen(made.app)
+            await pilot.press("escape", "j")
+        made.looked["dws1", "ods.orders"] = Unreachable(PAYLOADS[0])
+        await press(pilot, "3", "r")
+        shown["fault"] = screen(made.app)
+        assert made.app.is_running and not made.app.paused
+
+    drive(made, do, (130, 50))
+    assert {name: _raw(text) for name, text in shown.items() if _raw(text)} == {}
+    for number, payload in enumerate(PAYLOADS):
+        assert f"RAW{_begins(payload)}" in shown["overview"], number
+        assert f"RAW{safe(payload)[:6].rstrip()}" in shown["slots"], number
+        assert f"RAW{_begins(payload)}" in shown["audit"], number
+        assert f"> job{number:02}" in shown[f"job{number:02}"] and f"RAW{_begins(payload)}" in shown[f"job{number:02}"]
+
+
+def test_a_hostile_filter_is_only_a_filter(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "slash")
+        for wanted in ("[", "(", "*", "[/x]", "[@click=app.quit]q[/]", "!", "!!", "\\"):
+            made.app.screen.query_one("#filter").value = wanted  # type: ignore[attr-defined]
+            await pilot.pause()
+            assert made.app.is_running and _raw(screen(made.app)) == []
+
+    drive(made, do)
+
+
+def test_planted_slots_are_what_the_other_tests_think() -> None:
+    assert [one.name for one in planted().slots.slots] == ["orders_slot", "orders_dr", "dr_copy", "second"]

@@ -1,0 +1,300 @@
+"""Every key of this console does what it says, over a real store and planted looks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from console.app import ConsoleApp
+from console.screens.table import TableScreen
+from core.errors import Unreachable
+from tests.tui.filled import Filled, console, drive, press, screen
+
+
+def table_keys(app: ConsoleApp) -> list[str]:
+    assert isinstance(app.screen, TableScreen)
+    return app.screen.table.keys()
+
+
+def cursor(app: ConsoleApp) -> str | None:
+    assert isinstance(app.screen, TableScreen)
+    return app.screen.table.cursor_key
+
+
+def test_the_overview_is_first_and_names_the_worst_job_with_no_key(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        shown = screen(made.app)
+        assert table_keys(made.app)[:2] == ["stock_rt", "invoice_rt"]
+        assert table_keys(made.app)[-1] in ("legacy_rt", "orders", "second")
+        assert "wrong  SLOT LOST: the registered point of dn_1 is gone" in shown
+        assert "safe   `slotkeeper slots reset` plans what can be done" in shown
+        assert "dn_3" in shown  # the DN of invoice_rt that retries
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("1", "[1 Overview]"),
+        ("2", "[2 Jobs]"),
+        ("3", "[3 Slots]"),
+        ("4", "not built yet"),
+        ("5", "not built yet"),
+        ("6", "not built yet"),
+        ("7", "because: INC-1"),
+    ],
+)
+def test_a_digit_opens_its_screen(key: str, words: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, key)
+        assert words in screen(made.app)
+        assert f"[{key} " in screen(made.app)
+
+    drive(made, do)
+
+
+def test_j_k_g_and_G_move_the_cursor(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        keys = table_keys(made.app)
+        where = []
+        for key in ("j", "down", "k", "G", "g", "end", "home"):
+            await press(pilot, key)
+            where.append(keys.index(cursor(made.app) or ""))
+        last = len(keys) - 1
+        assert where == [1, 2, 1, last, 0, last, 0]
+
+    drive(made, do)
+
+
+def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "enter", "r")
+        shown = screen(made.app)
+        assert "Overview > stock_rt" in shown and "no process" in shown
+        assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
+        assert made.feed.job == "stock_rt"
+        await press(pilot, "escape", "j", "enter", "r")
+        assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # in trouble, unknown, fine
+        assert "retrying 2, next in 4 s" in screen(made.app)
+        await press(pilot, "backspace")
+        assert cursor(made.app) == "invoice_rt"
+
+    drive(made, do)
+
+
+def test_enter_opens_a_slot_dn_by_dn(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r")
+        assert "ABSENT" in screen(made.app) and "external" in screen(made.app)
+        await press(pilot, "enter")
+        assert "Slots > orders_slot" in screen(made.app)
+        assert table_keys(made.app) == ["dn_1", "dn_2"]
+        await press(pilot, "escape")
+        assert "[3 Slots]" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_a_filter_works_while_it_is_typed_and_an_exclamation_mark_inverts_it(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        every = set(table_keys(made.app))
+        await press(pilot, "slash", *"_rt")
+        assert set(table_keys(made.app)) == {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
+        made.app.screen.query_one(Input).value = "!_rt"
+        await pilot.pause()
+        assert set(table_keys(made.app)) == every - {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
+        assert cursor(made.app) is None  # its row is filtered away, and nothing else is taken for it
+        await press(pilot, "enter")
+        assert cursor(made.app) == table_keys(made.app)[0]
+        assert "filter !_rt" in screen(made.app)
+        await press(pilot, "escape")
+        assert set(table_keys(made.app)) == every
+
+    drive(made, do)
+
+
+def test_q_in_a_filter_is_a_letter(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "slash", "q", "2", "p")
+        assert made.app.is_running and not made.app.paused
+        assert made.app.screen.query_one(Input).value == "q2p"
+
+    drive(made, do)
+
+
+def test_z_leaves_faults_only(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        every = table_keys(made.app)
+        await press(pilot, "z")
+        assert table_keys(made.app) == ["stock_rt", "invoice_rt"]
+        await press(pilot, "z")
+        assert table_keys(made.app) == every
+
+    drive(made, do)
+
+
+def test_a_paused_screen_stands_still_while_collecting_goes_on(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "p")
+        before = screen(made.app)
+        assert "paused 02:31:08Z" in before
+        made.store.register_job("later", "c.toml")
+        made.clock.at += timedelta(seconds=30)
+        await press(pilot, "r")
+        assert screen(made.app) == before
+        await press(pilot, "p")
+        assert "later" in table_keys(made.app) and "paused" not in screen(made.app)
+
+    drive(made, do)
+
+
+def test_r_reads_now_and_old_values_are_called_stale(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        made.clock.at += timedelta(seconds=20)
+        made.app.screen.redraw()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "data 20s STALE" in screen(made.app)
+        await press(pilot, "r")
+        assert "data 0s" in screen(made.app) and "STALE" not in screen(made.app)
+
+    drive(made, do)
+
+
+def test_help_is_made_from_the_bindings(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "question_mark")
+        shown = screen(made.app)
+        for binding in made.app.bindings_of(made.app.screen_stack[-2]):  # type: ignore[arg-type]
+            assert binding.description in shown
+        assert "only reads" in shown
+        await press(pilot, "escape")
+        assert "[1 Overview]" in screen(made.app) and "only reads" not in screen(made.app)
+        await press(pilot, "question_mark", "3")
+        assert "[3 Slots]" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_q_leaves(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "q")
+        assert not made.app.is_running
+
+    drive(made, do)
+
+
+def test_the_first_row_says_that_the_source_is_a_stand_in(tmp_path: Path) -> None:
+    made = console(tmp_path, environment="DEMO")
+
+    async def do(pilot: Pilot[int]) -> None:
+        first = screen(made.app).splitlines()[0]
+        assert "DEMO" in first and "SOURCE is a stand-in" in first and first.endswith("02:31:08Z")
+
+    drive(made, do)
+
+
+def test_slots_are_asked_for_only_while_they_are_shown(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        for key in ("r", "2", "r", "7", "r", "enter", "4"):
+            await press(pilot, key)
+        assert made.feed.looks == 0
+        await press(pilot, "3", "r")
+        assert made.feed.looks == 1
+        await press(pilot, "1", "r")
+        assert made.feed.looks == 1
+        assert "cleared 03:19:07Z, 48m00s left; seen" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_a_source_that_does_not_answer_leaves_the_last_look_and_says_so(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r")
+        made.looked["dws1", "ods.orders"] = Unreachable("connection refused", where="source")
+        made.clock.at += timedelta(seconds=90)
+        await press(pilot, "r", "g")
+        shown = screen(made.app)
+        assert "seen 1m30s ago" in shown and "connection refused" in shown
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize("size", [(59, 24), (80, 14), (30, 5)])
+def test_a_terminal_that_is_too_small_is_told_so(size: tuple[int, int], tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        shown = " ".join(screen(made.app).split())
+        assert "too small" in shown and "slotkeeper status" in shown
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "stock_rt" in screen(made.app)
+
+    drive(made, do, size)
+
+
+def test_between_small_and_full_the_table_is_there(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        assert "stock_rt" in screen(made.app) and "PROD" in screen(made.app)
+
+    drive(made, do, (60, 15))
+
+
+def test_a_store_that_fails_later_leaves_the_last_values_which_grow_old(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "1")
+        made.feed.reader.close()
+        (tmp_path / "state").chmod(0o777)
+        made.clock.at += timedelta(seconds=30)
+        await press(pilot, "r")
+        shown = screen(made.app)
+        assert "stock_rt" in shown and "the state store cannot be read" in shown and "STALE" in shown
+
+    drive(made, do)
+
+
+def test_an_empty_store_says_what_to_try(tmp_path: Path) -> None:
+    made: Filled = console(tmp_path, filled=False)
+    made.app.has_sources = False
+
+    async def do(pilot: Pilot[int]) -> None:
+        assert "never started" in screen(made.app)
+
+    drive(made, do)
