@@ -5,32 +5,31 @@ Next door: `console.collector` collects, `console.screens` draw, `console.termin
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from console import terminal
-from console.collector import EVERY, Collector, Feed, LocalSeen, SlotsSeen
+from console.collector import EVERY, LocalSeen, SlotsSeen
 from console.invocation import Invocation
 from console.picture import Picture
-from console.reader import Reader
+from console.rows import STALE_SECONDS
 from console.screens.audit import AuditScreen
 from console.screens.frame import Frame
 from console.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 from console.screens.plain import HelpScreen, NotYetScreen
 from console.screens.slots import SlotScreen, SlotsScreen
+from console.services import Services, services_for
 from console.theme import DARK
-from console.view_models import STALE_SECONDS
 from console.widgets.live_table import LiveTable
-from core.clock import Clock, SystemClock
-from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig
+from core.config.model import Loaded
 
 STAND_IN = "DEMO"
 
@@ -76,16 +75,17 @@ class ConsoleApp(App[int]):
         Binding("q", "quit", "quit", id="quit"),
     ]
 
-    def __init__(self, feed: Feed, clock: Clock, place: Place, ascii_only: bool = False, live: bool = True) -> None:
+    def __init__(self, services: Services, place: Place, ascii_only: bool = False, live: bool = True) -> None:
         super().__init__()
+        self.services = services
         self.ascii_only = ascii_only
         self._environments = frozenset(place.environments)
         self.has_sources = place.has_sources
         self.shown = Picture()
         self.paused = False
         self._latest = self.shown
-        self._feed = feed
-        self._clock = clock
+        self._feed = services.feed
+        self._clock = services.clock
         self._live = live
         self._job = ""
         self._stopped_at: datetime | None = None
@@ -204,6 +204,11 @@ class ConsoleApp(App[int]):
             self.push_screen(HelpScreen(self.screen))
 
 
+def lazily(module: str, name: str) -> Callable[[], Screen[None]]:
+    """A screen whose module is imported when it is first seen: a console that starts fast."""
+    return lambda: cast("Screen[None]", getattr(importlib.import_module(f"console.screens.{module}"), name)())
+
+
 def place_of(loaded: Loaded | None) -> Place:
     """What the configuration says of where we are."""
     if loaded is None:
@@ -214,11 +219,6 @@ def place_of(loaded: Loaded | None) -> Place:
 
 def open_console(shared: Invocation) -> int:
     """Open the console on this terminal and stay until it is left; the exit code."""
-    try:
-        loaded: Loaded | None = shared.load()
-    except NoConfig:
-        loaded = None
-    folder = loaded.state_dir if loaded else default_state_dir(shared.env)
-    clock = SystemClock()
-    app = ConsoleApp(Collector(Reader(loaded, folder, clock)), clock, place_of(loaded), shared.ascii_only)
+    services = services_for(shared)
+    app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only)
     return app.run(mouse=False) or 0

@@ -2,7 +2,7 @@
 
 Slots are looked at only while their screen asks for them, one table of a source at a time and at most once per two
 seconds and source. Threads are daemons: a source that does not answer must not keep the console from ending.
-Next door: `console.reader` reads; `console.app` gets the messages.
+Next door: `console.reader` reads the store, `console.looker` looks at sources; `console.app` gets the messages.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from textual.message import Message
 
+from console.looker import Looker
 from console.picture import Local, TableSeen
 from console.reader import Reader
 
@@ -59,8 +60,9 @@ class Feed(Protocol):
 class Collector:
     """The feed over real threads."""
 
-    def __init__(self, reader: Reader, every: float = EVERY) -> None:
+    def __init__(self, reader: Reader, looker: Looker, every: float = EVERY) -> None:
         self._reader = reader
+        self._looker = looker
         self._every = every
         self._job = ""
         self._slots = threading.Event()
@@ -69,7 +71,7 @@ class Collector:
 
     def start(self, post: Post) -> None:
         """Start the threads."""
-        sources = sorted({source for source, _ in self._reader.places})
+        sources = sorted({source for source, _ in self._looker.places})
         threading.Thread(target=self._follow_store, args=(post,), name="slotkeeper-store", daemon=True).start()
         for source in sources:
             threading.Thread(
@@ -102,7 +104,7 @@ class Collector:
         self._reader.close()
 
     def _follow_slots(self, source: str, post: Post) -> None:
-        tables = [table for its, table in self._reader.places if its == source]
+        tables = [table for its, table in self._looker.places if its == source]
         seen: dict[str, TableSeen] = {}
         turn = 0
         while True:
@@ -112,7 +114,7 @@ class Collector:
             table = tables[turn % len(tables)]
             turn += 1
             began = time.monotonic()
-            seen[table] = self._reader.table(source, table, seen.get(table))
+            seen[table] = self._looker.table(source, table, seen.get(table))
             post(SlotsSeen(seen[table]))
             taken = time.monotonic() - began
             # a source that answers slowly or not at all is asked less often

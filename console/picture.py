@@ -63,6 +63,30 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorSeen:
+    """One kind of error of a job: how often, from when to when; `side` is source, sink or ""."""
+
+    job: str
+    signature: str
+    number: int
+    first: datetime
+    last: datetime
+    side: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
+
+    id: str
+    job: str
+    table: str
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetail:
     """What is read for one job only: its errors as (count, last time, text) and the end of its log."""
 
@@ -80,6 +104,8 @@ class Local:
     events: tuple[Happened, ...] = ()
     audit: tuple[AuditLine, ...] = ()
     damaged: int = 0
+    errors: tuple[ErrorSeen, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     detail: JobDetail | None = None
     fault: str = ""
 

@@ -1,18 +1,16 @@
-"""Reads for the console: the state store of this machine, and a look at the slots of one source table.
+"""Reads the state store of this machine for the console.
 
-Only calls that read; no call creates a slot. What fails becomes a sentence beside the last values, never an exception.
-Next door: `console.collector` calls this in the background; `console.picture` are the values.
+What fails becomes a sentence, never an exception. Next door: `console.looker` looks at sources, `console.collector`
+calls both in the background; `console.picture` are the values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from console.commands import status
-from console.picture import Happened, JobDetail, JobFacts, Level, Local, TableSeen
+from console.picture import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
@@ -21,11 +19,9 @@ from core.errors import SlotkeeperError
 from core.launch.log import last_lines
 from core.launch.view import JobView, observe_all
 from core.state.audit import Audit
+from core.state.resets import marks
+from core.state.rows import ErrorRow
 from core.state.sqlite import Store
-from core.wiring_slots import tables
-from core.wiring_verbs import Looked, look
-
-Look = Callable[[Loaded, str, str], Looked]
 
 LOG_LINES = 40
 _EVENTS = 20
@@ -38,19 +34,13 @@ _LEVELS = {
 
 
 class Reader:
-    """Reads one configuration's jobs, and its sources' slots; safe to use from several threads."""
+    """Reads one configuration's jobs; used by one thread."""
 
-    def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock, look_at: Look = look) -> None:
+    def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self.loaded = loaded
         self._folder = folder
         self._clock = clock
-        self._look = look_at
         self._store: Store | None = None
-
-    @property
-    def places(self) -> list[tuple[str, str]]:
-        """The (source, table) that configured jobs read."""
-        return tables(self.loaded) if self.loaded else []
 
     def local(self, job: str = "") -> Local:
         """What the state store says; with errors and log of one job where it is named."""
@@ -60,17 +50,7 @@ class Reader:
                 self._store = Store.open(self._folder, clock=self._clock)
             return self._read(self._store, job, now)
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            return Local(now, fault=_told(error))
-
-    def table(self, source: str, table: str, before: TableSeen | None) -> TableSeen:
-        """A look at the slots of a table; the last values and the reason where it fails."""
-        if self.loaded is None:
-            return TableSeen(source, table, fault="there is no configuration")
-        try:
-            found = self._look(self.loaded, source, table)
-        except Exception as error:  # the top of a thread, as above
-            return replace(before or TableSeen(source, table), fault=_told(error))
-        return TableSeen(source, table, self._clock.utc(), found.slots, found.hold)
+            return Local(now, fault=told(error))
 
     def close(self) -> None:
         """Give the state store back."""
@@ -96,6 +76,8 @@ class Reader:
             tuple(Happened(one.at, one.job, one.event, one.text) for one in events[:_EVENTS]),
             audit.lines,
             audit.damaged,
+            tuple(_error(one) for name in sorted(known) for one in store.errors(name)),
+            tuple(Unfinished(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
             _detail(store, job) if job in known else None,
         )
 
@@ -124,9 +106,14 @@ def facts(view: JobView, now: datetime) -> JobFacts:
     )
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
     return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}: {error}; this is a defect")
+
+
+def _error(row: ErrorRow) -> ErrorSeen:
+    return ErrorSeen(row.job, row.signature, row.count, row.first_at, row.last_at, row.side, row.code, row.message)
 
 
 def _detail(store: Store, job: str) -> JobDetail:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from console.picture import Level, TableSeen
-from console.view_models import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
+from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
 from core.slots.hold import Clock, Holding, SlotHold

@@ -6,49 +6,15 @@ Next door: `console.picture` is what is known, `console.slot_models` does the sa
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from console.picture import JobFacts, Level, Local
+from console.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
 from core.domain.audit import AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.report import LaneReport
 from core.domain.text import safe
-from core.domain.ttl import in_words
-
-UNKNOWN = "?"
-NARROW, WIDE = 80, 100
-STALE_SECONDS = 6.0
-_WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
-_FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown."""
-
-    key: str
-    label: str
-    width: int
-    right: bool = False
-    least: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row: a text per column key; `level` is its severity, also shown as a glyph in the column `mark`."""
-
-    key: str
-    level: Level
-    cells: dict[str, str]
-
-    @property
-    def text(self) -> str:
-        """What a filter looks at."""
-        return " ".join(self.cells.values())
-
 
 JOB_COLUMNS = (
     Column("mark", "", 1),
@@ -96,83 +62,7 @@ AUDIT_COLUMNS = (
 )
 
 
-def columns_for(columns: Iterable[Column], width: int) -> tuple[Column, ...]:
-    """The columns that a terminal of that width shows, with the room that is left given to the flexible one.
-
-    >>> [(c.key, c.width) for c in columns_for([Column("a", "", 4), Column("b", "", 0)], 20)]
-    [('a', 4), ('b', 14)]
-    """
-    shown = [one for one in columns if one.least <= width]
-    room = width - sum(one.width + 1 for one in shown)
-    return tuple(
-        Column(one.key, one.label, max(4, room), one.right, one.least) if one.width == 0 else one for one in shown
-    )
-
-
-# -- words -----------------------------------------------------------------------------------------------------------
-
-
-def age(at: datetime | None, now: datetime) -> str:
-    """How long ago, with its unit.
-
-    >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
-    ('?', '4s')
-    """
-    return UNKNOWN if at is None else in_words(max(0.0, (now - at).total_seconds()))
-
-
-def seconds(value: float | None) -> str:
-    """A duration, with its unit."""
-    return UNKNOWN if value is None else in_words(max(0.0, value))
-
-
-def count(value: int | None) -> str:
-    """A number in at most six characters.
-
-    >>> [count(n) for n in (None, 0, 999, 12_345, 121_100, 12_403_118, 7_000_000_000)]
-    ['?', '0', '999', '12.3k', '121.1k', '12.4M', '7.0G']
-    """
-    if value is None:
-        return UNKNOWN
-    if value < 10_000:
-        return str(value)
-    number = float(value)
-    for unit in ("k", "M", "G", "T"):
-        number /= 1000
-        if number < 1000:
-            return f"{number:.1f}{unit}"
-    return f"{number:.0f}P"
-
-
-def clock(at: datetime | None) -> str:
-    """A moment as UTC clock time.
-
-    >>> clock(datetime(2026, 11, 21, 3, 23, 15))
-    '11-21 03:23:15'
-    """
-    return UNKNOWN if at is None else f"{at:%m-%d %H:%M:%S}"
-
-
-def yes(value: bool | None) -> str:
-    """yes, no or unknown."""
-    return UNKNOWN if value is None else "yes" if value else "no"
-
-
-def plain(text: str, ascii_only: bool) -> str:
-    """The text in what the terminal can show.
-
-    >>> plain("a\u2500b", True)
-    'a\\\\u2500b'
-    """
-    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
-
-
 # -- rows ------------------------------------------------------------------------------------------------------------
-
-
-def rank(level: Level) -> int:
-    """The place of a severity, the worst first."""
-    return _WORST_FIRST.index(level)
 
 
 def job_rows(jobs: Iterable[JobFacts], now: datetime) -> list[Row]:
@@ -206,27 +96,6 @@ def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
     return found
 
 
-def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
-    """The rows that a filter leaves: a regular expression, or a plain text where it is none; `!` in front inverts.
-
-    >>> rows = [Row("a", Level.FINE, {"job": "orders"}), Row("b", Level.CRITICAL, {"job": "stock"})]
-    >>> [[row.key for row in kept(rows, *how)] for how in (("ord", False), ("!ord", False), ("", True), ("[", False))]
-    [['a'], ['b'], ['b'], []]
-    """
-    matches = _matcher(wanted.removeprefix("!"))
-    inverted = wanted.startswith("!") and len(wanted) > 1
-    left = [row for row in rows if row.level in _FAULTS or not faults_only]
-    return [row for row in left if matches(row.text) is not inverted]
-
-
-def _matcher(wanted: str) -> Callable[[str], bool]:
-    try:
-        pattern = re.compile(wanted, re.IGNORECASE)
-    except re.error:
-        pattern = re.compile(re.escape(wanted), re.IGNORECASE)
-    return lambda text: pattern.search(text) is not None
-
-
 def _job_cells(job: JobFacts, now: datetime) -> dict[str, str]:
     report = job.report if job.current else None
     return {
@@ -242,7 +111,7 @@ def _job_cells(job: JobFacts, now: datetime) -> dict[str, str]:
         "report": age(job.reported_at, now) if job.state else "-",
         "up": age(job.started_at, now) if job.alive else "-",
         "trouble": safe(job.trouble, 40),
-        "wrong": safe(job.wrong, 200) if job.level in _FAULTS else _calm(job),
+        "wrong": safe(job.wrong, 200) if job.level in FAULTS else _calm(job),
     }
 
 
@@ -293,7 +162,7 @@ def _lane_cells(lane: LaneReport) -> dict[str, str]:
 
 def what_is_wrong(job: JobFacts) -> str:
     """One sentence on what is the matter with a job."""
-    if job.level in _FAULTS:
+    if job.level in FAULTS:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
         return "nothing; it follows its source"
@@ -307,7 +176,7 @@ def what_is_safe(job: JobFacts) -> str:
     name = safe(job.name, 80)
     if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):
         return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
-    if job.level in _FAULTS:
+    if job.level in FAULTS:
         return f"wait, or look: `slotkeeper jobs show {name}`; nothing is skipped"
     return "leave it alone"
 
@@ -323,9 +192,9 @@ def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
         states[word] = states.get(word, 0) + 1
     words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
     worst = min((job.level for job in jobs), key=rank)
-    bad = [sum(job.level is level for job in jobs) for level in _FAULTS]
-    faults = "  ".join(f"{level.value} {number}" for level, number in zip(_FAULTS, bad, strict=True) if number)
-    first = (worst if worst in _FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}")
+    bad = [sum(job.level is level for job in jobs) for level in FAULTS]
+    faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
+    first = (worst if worst in FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}")
     return [first, _trust(jobs)]
 
 

@@ -6,9 +6,10 @@ Next door: `core.state.audit` keeps the lines; `console.screens.table` draws.
 from __future__ import annotations
 
 from console.picture import Level
+from console.rows import Row
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
-from console.view_models import AUDIT_COLUMNS, Row, audit_lines, audit_rows
+from console.view_models import AUDIT_COLUMNS, audit_lines, audit_rows
 
 
 class AuditScreen(TableScreen):

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from console.picture import Level
-from console.view_models import NARROW, WIDE, age, plain
+from console.rows import NARROW, WIDE, age, plain
 from console.widgets.live_table import ROLES
 from core.domain.text import safe
 

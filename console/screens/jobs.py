@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from console.picture import JobFacts, Level
+from console.rows import Row, age, clock, count
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
 from console.slot_models import soonest
@@ -16,10 +17,6 @@ from console.view_models import (
     JOB_COLUMNS,
     LANE_COLUMNS,
     PROCESS_COLUMNS,
-    Row,
-    age,
-    clock,
-    count,
     event_lines,
     job_rows,
     lane_rows,

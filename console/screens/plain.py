@@ -12,8 +12,8 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widget import Widget
 
+from console.rows import plain
 from console.screens.frame import Frame, Line
-from console.view_models import plain
 
 NOT_YET = {
     "4": "Errors by signature are not built yet: `slotkeeper jobs show JOB` lists the errors of a job",

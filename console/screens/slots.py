@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.picture import Level
+from console.rows import Row, age
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
 from console.slot_models import (
@@ -20,7 +21,6 @@ from console.slot_models import (
     slot_lines,
     slot_rows,
 )
-from console.view_models import Row, age
 from core.domain.text import safe
 from core.domain.ttl import in_words
 

@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from console.rows import Column, Row, columns_for, kept
 from console.screens.frame import Frame, Line, Lines
-from console.view_models import Column, Row, columns_for, kept
 from console.widgets.live_table import LiveTable
 
 

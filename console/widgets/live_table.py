@@ -23,7 +23,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
 from console.picture import Level
-from console.view_models import Column, Row, plain
+from console.rows import Column, Row, plain
 
 ROLES = {
     Level.CRITICAL: "crit",

@@ -13,8 +13,10 @@ from textual.pilot import Pilot
 
 from console.app import ConsoleApp, place_of
 from console.collector import LocalSeen, Post, SlotsSeen
+from console.looker import Looker
 from console.picture import TableSeen
 from console.reader import Reader
+from console.services import Services
 from core.clock import SystemClock
 from core.config.load import load
 from core.config.model import Loaded
@@ -51,6 +53,7 @@ class StillFeed:
     """Reads when it is told to, in the app's own thread; counts what it is asked."""
 
     reader: Reader
+    looker: Looker
     post: Post | None = None
     job: str = ""
     slots: bool = False
@@ -67,9 +70,9 @@ class StillFeed:
     def now(self) -> None:
         assert self.post is not None
         self.post(LocalSeen(self.reader.local(self.job)))
-        for place in self.reader.places if self.slots else ():
+        for place in self.looker.places if self.slots else ():
             self.looks += 1
-            self.seen[place] = self.reader.table(*place, self.seen.get(place))
+            self.seen[place] = self.looker.table(*place, self.seen.get(place))
             self.post(SlotsSeen(self.seen[place]))
 
     def stop(self) -> None:
@@ -184,8 +187,9 @@ def console(folder: Path, ascii_only: bool = False, filled: bool = True, environ
             raise found
         return found
 
-    feed = StillFeed(Reader(loaded, loaded.state_dir, clock, look))
-    app = ConsoleApp(feed, clock, place_of(loaded), ascii_only, live=False)
+    feed = StillFeed(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock, look))
+    services = Services(feed, clock, loaded, loaded.state_dir, str(config))
+    app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from console.collector import Collector, LocalSeen, SlotsSeen
+from console.looker import Looker
 from console.reader import Reader
 from core.config.load import load
 from core.config.model import Loaded
@@ -37,7 +38,7 @@ def test_a_source_is_asked_at_most_once_per_interval_and_only_while_slots_are_wa
         asked.append(time.monotonic())
         return planted()
 
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock(), look), EVERY)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock(), look), EVERY)
     collector.start(got.append)
     try:
         until(lambda: sum(isinstance(one, LocalSeen) for one in got) > 2, 10, "the store is read again and again")
@@ -64,7 +65,7 @@ def test_a_source_that_fails_is_asked_again_and_its_reason_is_told(tmp_path: Pat
             raise Unreachable("connection refused")
         return planted()
 
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock(), look), EVERY)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock(), look), EVERY)
     collector.want("", True)
     collector.start(got.append)
     try:
@@ -80,7 +81,7 @@ def test_a_store_that_cannot_be_read_is_told_and_asked_again(tmp_path: Path) -> 
     loaded = _loaded(tmp_path)
     loaded.state_dir.write_text("not a folder")
     got: list[Message] = []
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), EVERY)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock()), EVERY)
     collector.start(got.append)
     try:
         until(lambda: any(isinstance(one, LocalSeen) and one.local.fault for one in got), 10, "the fault is told")
