@@ -13,7 +13,9 @@ class LaneReport:
     """One lane (one DN) at one moment; points are sync points, times are seconds.
 
     `activity` is one word of: idle, due, stint, registering, waiting, copying, paused; `retry` says
-    "retrying n, next in s" or "".
+    "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
+    `looked_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
+    that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
     """
 
     shard: str
@@ -28,6 +30,17 @@ class LaneReport:
     last_commit_age: float | None
     retry: str = ""
     error: str = ""
+    side: str = ""
+    looked_age: float | None = None
+    read_s: float | None = None
+    write_s: float | None = None
+    register_s: float | None = None
+
+    @property
+    def point(self) -> int | None:
+        """The sync point that it stands at; None where it has no position, or one that cannot be read."""
+        first = (self.position or "").partition("/")[0]
+        return int(first) if first.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Attendant:
         failure = Failure.of(error, lane.width)
         history = replace(lane.history, elapsed=now - since)
         decision = retry.decide(failure, history, self._rules, self._clock.random())
-        lane = replace(lane, stint=0, alone=True, failing_since=since, error=error.message)
+        lane = replace(lane, stint=0, alone=True, failing_since=since, error=error.message, side=error.where)
         lane = replace(lane, history=retry.after(history, failure, self._rules))
         match decision:
             case retry.RetryAfter(seconds, _):
@@ -196,7 +196,7 @@ class Attendant:
             self._older_look(lane, look.latest, now)
             return
         self._older.pop(lane.key.shard, None)
-        lane = replace(lane, latest=look.latest, history=retry.NO_HISTORY, error="", alone=False)
+        lane = replace(lane, latest=look.latest, looked_at=now, history=retry.NO_HISTORY, error="", alone=False)
         self.lanes[lane.key.shard] = lane
         if seen.waiting and not self.paused:
             self.lanes[lane.key.shard] = due(lane, now)
@@ -232,17 +232,19 @@ class Attendant:
         shard = lane.key.shard
 
         def run() -> None:
+            began = self._clock.monotonic()
             try:
                 settled = work()
             except Exception as error:
                 settled = watch.Settled(lane.position, error=classed(error))
-            self._post(self._registered, shard, settled)
+            self._post(self._registered, shard, settled, self._clock.monotonic() - began)
 
         self._submit(run)
 
-    def _registered(self, shard: str, settled: watch.Settled) -> None:
+    def _registered(self, shard: str, settled: watch.Settled, seconds: float) -> None:
         now = self._clock.monotonic()
         lane = replace(self.lanes[shard], position=max(self.lanes[shard].position, settled.position))
+        lane = replace(lane, spent=lane.spent.more(register=seconds))
         if settled.error is not None:
             self._registration_failed(lane, settled)
             return

@@ -27,12 +27,29 @@ class Activity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of a lane's work since its driver began, by the side that was waited for."""
+
+    read: float = 0.0
+    write: float = 0.0
+    register: float = 0.0
+
+    def more(self, read: float = 0.0, write: float = 0.0, register: float = 0.0) -> Spent:
+        """The sums with these added."""
+        return Spent(self.read + read, self.write + write, self.register + register)
+
+
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """One lane: times are monotonic seconds.
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `changes_before` are those before its stint; `alone` after a failure or an overrun; `stint` the
-    number of the stint that it is in; `hot` where rows still came when its last stint reached its deadline.
+    number of the stint that it is in; `hot` where rows still came when its last stint reached its deadline;
+    `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of its work.
     """
 
     key: LaneKey
@@ -54,8 +71,11 @@ class Lane:
     hot: bool = False
     history: History = NO_HISTORY
     error: str = ""
+    side: str = ""
     kept_at: float = 0.0
     committed_at: float | None = None
+    looked_at: float | None = None
+    spent: Spent = NOTHING_SPENT
 
     @property
     def retry(self) -> str:

@@ -218,6 +218,7 @@ class Loop(Attendant):
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
         now = self._clock.monotonic()
         lane = replace(lane, stint=0, changes=max(lane.changes, lane.changes_before + outcome.rows))
+        lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
@@ -227,7 +228,8 @@ class Loop(Attendant):
             self._lane_failed(lane, outcome.error.error())
             return
         lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
-        lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size, latest=outcome.look_latest)
+        lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
+        lane = replace(lane, latest=outcome.look_latest, looked_at=now)
         if lane.position.point > lane.registered.live:
             look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
             self._start_registration(

@@ -129,4 +129,9 @@ def _lane_report(lane: Lane, state: LaneState, now: float) -> LaneReport:
         last_commit_age=None if lane.committed_at is None else now - lane.committed_at,
         retry=retry,
         error=lane.error,
+        side=lane.side if lane.error else "",
+        looked_age=None if lane.looked_at is None else now - lane.looked_at,
+        read_s=lane.spent.read,
+        write_s=lane.spent.write,
+        register_s=lane.spent.register,
     )
