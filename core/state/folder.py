@@ -85,6 +85,20 @@ class StateFolder:
             return None
         return FolderLock(descriptor)
 
+    def is_locked(self, job: str, what: str) -> bool:
+        """Whether somebody holds the lock `what` of a job now; makes no file."""
+        try:
+            descriptor = os.open(self.path / "locks" / f"{_checked(job)}.{what}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
     @contextmanager
     def locked(self, job: str, what: str, wait: float) -> Iterator[None]:
         """Hold the lock `what` of a job; raises Busy where it is not free within `wait` seconds."""

@@ -2,7 +2,8 @@
 
 One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that no two
 processes overwrite each other's. It is never the truth about positions: those are the sink's progress rows.
-Next door: `core.state.folder` checks the folder, `core.state.rows` are the values, `core.state.schema` migrates.
+Next door: `core.state.folder` checks the folder, `core.state.rows` are the values, `core.state.schema` migrates;
+`core.state.metrics` keeps what was, `core.state.verified` what `verify` found.
 """
 
 from __future__ import annotations
@@ -82,44 +83,51 @@ class Store:
     def register_job(self, job: str, config: str) -> None:
         """Make a job known (STOPPED, never started), or note the configuration file that it is now started with."""
         self.folder.log(job)
-        with self._write() as sql:
+        with self.write() as sql:
             sql.execute(
                 "INSERT INTO jobs (name, state, wish, config, reason, changed_at) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET config = excluded.config",
-                (job, JobState.STOPPED.value, Wish.STOP.value, config, "never started", self._now()),
+                (job, JobState.STOPPED.value, Wish.STOP.value, config, "never started", self.now()),
             )
 
     def job(self, name: str) -> JobRow | None:
         """One job, or None where it was never registered."""
-        rows = self._read(f"{_JOBS} WHERE j.name = ?", name)
+        rows = self.read(f"{_JOBS} WHERE j.name = ?", name)
         return job_from(rows[0]) if rows else None
 
     def jobs(self) -> list[JobRow]:
         """All jobs by name."""
-        return [job_from(row) for row in self._read(f"{_JOBS} ORDER BY j.name")]
+        return [job_from(row) for row in self.read(f"{_JOBS} ORDER BY j.name")]
 
     def set_wish(self, job: str, wish: Wish) -> None:
         """What a person wants of the job from now on."""
-        with self._write() as sql:
+        with self.write() as sql:
             self._known(sql, job)
             sql.execute("UPDATE jobs SET wish = ? WHERE name = ?", (wish.value, job))
 
     def wish(self, job: str) -> Wish:
         """What a person wants of the job."""
-        rows = self._read("SELECT wish FROM jobs WHERE name = ?", job)
+        rows = self.read("SELECT wish FROM jobs WHERE name = ?", job)
         if not rows:
             raise _unknown(job)
         return Wish(rows[0]["wish"])
 
+    def state(self, job: str) -> JobState:
+        """The state of the job, without its report: for who asks several times a second."""
+        rows = self.read("SELECT state FROM jobs WHERE name = ?", job)
+        if not rows:
+            raise _unknown(job)
+        return JobState(rows[0]["state"])
+
     def set_state(self, job: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
         """Write a state as given; a CANCELLED job stays what it is."""
-        with self._write() as sql:
+        with self.write() as sql:
             if self._known(sql, job) is not JobState.CANCELLED:
                 self._put_state(sql, job, state, reason, trouble, safe)
 
     def apply(self, job: str, event: JobEvent, reason: str = "", trouble: str = "", safe: str = "") -> JobState:
         """Read the state, let the event happen, write the state after it: at once, so that no event is lost."""
-        with self._write() as sql:
+        with self.write() as sql:
             after = transition(self._known(sql, job), event)
             self._put_state(sql, job, after, reason, trouble, safe)
             return after
@@ -129,7 +137,7 @@ class Store:
 
         A report never brings back a job that its supervisor has recorded as STOPPED or FAILED.
         """
-        with self._write() as sql:
+        with self.write() as sql:
             state = self._known(sql, report.job)
             open_run = sql.execute(
                 "SELECT 1 FROM jobs j JOIN runs r ON r.run = j.run"
@@ -142,7 +150,7 @@ class Store:
             sql.execute(
                 "INSERT INTO reports (job, report, reported_at) VALUES (?, ?, ?) ON CONFLICT (job) DO UPDATE"
                 " SET report = excluded.report, reported_at = excluded.reported_at",
-                (report.job, report_text(report), self._now()),
+                (report.job, report_text(report), self.now()),
             )
             return True
 
@@ -150,12 +158,12 @@ class Store:
 
     def begin_run(self, job: str, run: str, launch: str = "") -> None:
         """A start, at once: state PENDING, wish RUN, a new run; Refused where the job is not at rest."""
-        with self._write() as sql:
+        with self.write() as sql:
             after = transition(self._known(sql, job), JobEvent.START)
             self._put_state(sql, job, after, "", "", "")
             sql.execute("UPDATE jobs SET run = ?, wish = ? WHERE name = ?", (run, Wish.RUN.value, job))
             sql.execute(
-                "INSERT INTO runs (run, job, launch, started_at) VALUES (?, ?, ?, ?)", (run, job, launch, self._now())
+                "INSERT INTO runs (run, job, launch, started_at) VALUES (?, ?, ?, ?)", (run, job, launch, self.now())
             )
             sql.execute(
                 "DELETE FROM runs WHERE job = ? AND rowid <= (SELECT rowid FROM runs WHERE job = ?"
@@ -168,7 +176,7 @@ class Store:
         self._execute(
             "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
             " WHERE run = ? AND ended_at IS NULL",
-            self._now(), exit_code, visible(outcome), run,
+            self.now(), exit_code, visible(outcome), run,
         )  # fmt: skip
 
     def set_supervisor(self, run: str, identity: Identity) -> None:
@@ -188,12 +196,12 @@ class Store:
 
     def run(self, run: str) -> RunRow | None:
         """One run."""
-        rows = self._read("SELECT * FROM runs WHERE run = ?", run)
+        rows = self.read("SELECT * FROM runs WHERE run = ?", run)
         return run_from(rows[0]) if rows else None
 
     def runs(self, job: str) -> list[RunRow]:
         """A job's runs, the newest first."""
-        return [run_from(row) for row in self._read("SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)]
+        return [run_from(row) for row in self.read("SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)]
 
     # Errors and events
 
@@ -201,8 +209,8 @@ class Store:
         """Count an error; hostile bytes are made visible before they are kept."""
         shown = visible(message)
         signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
-        now = self._now()
-        with self._write() as sql:
+        now = self.now()
+        with self.write() as sql:
             sql.execute(
                 "INSERT INTO errors (job, signature, count, first_at, last_at, side, code, message)"
                 " VALUES (?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (job, signature) DO UPDATE"
@@ -217,15 +225,15 @@ class Store:
 
     def errors(self, job: str) -> list[ErrorRow]:
         """A job's errors, the latest first."""
-        rows = self._read("SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC", job)
+        rows = self.read("SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC", job)
         return [error_from(row) for row in rows]
 
     def record_event(self, job: str, event: str, text: str = "") -> None:
         """Keep something that happened; the oldest beyond the newest thousand are dropped."""
-        with self._write() as sql:
+        with self.write() as sql:
             sql.execute(
                 "INSERT INTO events (job, at, event, text) VALUES (?, ?, ?, ?)",
-                (job, self._now(), visible(event, 80), visible(text)),
+                (job, self.now(), visible(event, 80), visible(text)),
             )
             sql.execute(
                 "DELETE FROM events WHERE job = ? AND id <= (SELECT id FROM events WHERE job = ?"
@@ -237,16 +245,18 @@ class Store:
         """A job's newest events, the newest first."""
         return [
             event_from(row)
-            for row in self._read("SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?", job, limit)
+            for row in self.read("SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?", job, limit)
         ]
 
-    # Underneath
+    # Underneath, also for `core.state.metrics` and `core.state.verified`, whose tables lie in the same file
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """This host's time, as columns hold it."""
         return self._clock.utc().timestamp()
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One short transaction that has the write lock; rolled back where anything is raised in it."""
         with self._one_at_a_time, translated(self.file):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -258,10 +268,11 @@ class Store:
                 raise
 
     def _execute(self, statement: str, *values: object) -> None:
-        with self._write() as sql:
+        with self.write() as sql:
             sql.execute(statement, values)
 
-    def _read(self, statement: str, *values: object) -> list[sqlite3.Row]:
+    def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        """The rows of one statement."""
         with self._one_at_a_time, translated(self.file):
             return self._connection.execute(statement, values).fetchall()
 
@@ -277,7 +288,7 @@ class Store:
         sql.execute(
             "UPDATE jobs SET changed_at = CASE WHEN state = ?1 THEN changed_at ELSE ?5 END,"
             " state = ?1, reason = ?2, trouble = ?3, safe = ?4 WHERE name = ?6",
-            (state.value, visible(reason), visible(trouble, 80), visible(safe), self._now(), job),
+            (state.value, visible(reason), visible(trouble, 80), visible(safe), self.now(), job),
         )
 
 

@@ -1,0 +1,49 @@
+"""What a comparison of source and target found, as a value.
+
+Next door: `core.verify` compares, `core.state.verified` keeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.domain.ttl import in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One comparison: `verdict` is equal, different or unsettled.
+
+    `differences` counts the keys that are missing, extra or have other values.
+    """
+
+    job: str
+    at: datetime
+    verdict: str
+    differences: int
+    unsettled: int
+    quarantined: int
+    rows_source: int
+    rows_sink: int
+    seconds: float
+    by_whom: str
+
+
+def in_a_phrase(found: Verified | None, now: datetime) -> str:
+    """What the last comparison said, and when.
+
+    >>> in_a_phrase(None, datetime(2026, 1, 1))
+    'never verified'
+    """
+    if found is None:
+        return "never verified"
+    ago = f"{in_words(max(0.0, (now - found.at).total_seconds()))} ago"
+    apart = f" ({found.quarantined} in quarantine)" if found.quarantined else ""
+    match found.verdict:
+        case "equal":
+            return f"verified equal{apart} {ago}"
+        case "different":
+            return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"
+        case _:
+            return f"not settled: {found.unsettled} keys kept changing, {ago}"

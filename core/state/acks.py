@@ -1,0 +1,68 @@
+"""Acknowledgements of alerts and errors, in one small file of the state folder, shared by its consoles.
+
+A damaged file counts as none: an alert too many is better than one too few.
+Next door: `core.domain.ack` is the value; `core.state.resets` writes files so that a crash leaves the old or the new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+
+from core.domain.ack import Ack
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles
+
+KIND, NAME = "console", "acks"
+KEPT = timedelta(days=7)
+_LOCK_SECONDS = 2.0
+
+Acks = dict[str, Ack]
+
+
+class AckFile:
+    """The acknowledgements of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+        self._files = ResetFiles(folder)
+
+    def read(self) -> Acks:
+        """All of them by the key of what they are about; StateError where the file cannot be read."""
+        text = self._files.load(KIND, NAME)
+        try:
+            found = json.loads(text or "{}")
+            return {str(key): _parsed(value) for key, value in found.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def put(self, key: str, ack: Ack) -> Acks:
+        """Add one; what there is afterwards. Entries older than a week go."""
+        return self._change(lambda found: found | {key: ack}, ack.at)
+
+    def remove(self, key: str, now: datetime) -> Acks:
+        """Take one away; what there is afterwards."""
+        return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
+
+    def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
+        with self._folder.locked(KIND, NAME, _LOCK_SECONDS):
+            found = {key: ack for key, ack in change(self.read()).items() if (ack.until or ack.at) > now - KEPT}
+            text = json.dumps({key: _values(ack) for key, ack in found.items()})
+            self._files.save(KIND, NAME, text)
+            return found
+
+
+def _values(ack: Ack) -> dict[str, str | None]:
+    return {"by": ack.by, "at": _text(ack.at), "until": _text(ack.until) if ack.until else None}
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(timezone.utc).isoformat()
+
+
+def _parsed(value: dict[str, str | None]) -> Ack:
+    until = value["until"]
+    return Ack(
+        str(value["by"]), datetime.fromisoformat(str(value["at"])), datetime.fromisoformat(until) if until else None
+    )

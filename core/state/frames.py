@@ -1,0 +1,124 @@
+"""A job at one moment as a value, and that value as few bytes. Pure.
+
+The lanes of a report are turned into columns, because neighbours of one kind compress well, and a frame is compressed
+with an earlier one of its job as dictionary, because little changes in five seconds.
+Next door: `core.state.metrics` keeps frames, `core.launch.recorder` takes them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timezone
+from typing import Any
+
+from core.domain.identity import Identity
+from core.domain.report import JobReport, LaneReport
+
+LEVEL = 6
+_LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
+_REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
+_NAMES = (
+    b'{"job":"","at":0.0,"state":"CATCHING UP","wish":"run","reason":"retrying , next in s","trouble":"","safe":"",'
+    b'"config":"","run":"","supervisor":{"pid":0,"started":"","session_id":0,"run_id":"","host":""},'
+    b'"supervisor_alive":true,"driver":{"pid":0},"driver_alive":true,"elsewhere":false,"changed_at":0.0,'
+    b'"started_at":0.0,"ended_at":null,"exit_code":null,"report":{"changes":0,"chunks_done":null,"chunks_total":null,'
+    b'"environment":"","epoch":1,"job":"","registrations":0,"run":"","safe":"","snapshot_rows":0,"state":"RUNNING",'
+    b'"tasks_started":0,"trouble":"","lanes":{"shard":["dn_6001_6002","dn_"],"node_id":[-1],"state":["running",'
+    b'"running"],"activity":["idle","idle","stint","registering"],"position":["/-1","/-1"],"latest":[],'
+    b'"registered_live":[],"registered_durable":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
+    b'"side":["",""],"looked_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
+    b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
+)
+"""What a frame without a base is compressed with. Never to be changed: older frames could not be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is needed to draw a job as it was then.
+
+    `lags` are seconds by DN, None where unknown; `reported`: the report is of this very run; `state` and `wish` are
+    the values of `core.domain.job`; `elsewhere` as in `core.launch.view`.
+    """
+
+    job: str
+    at: datetime
+    state: str
+    wish: str
+    reason: str = ""
+    trouble: str = ""
+    safe: str = ""
+    config: str = ""
+    run: str = ""
+    supervisor: Identity | None = None
+    supervisor_alive: bool = False
+    driver: Identity | None = None
+    driver_alive: bool = False
+    elsewhere: bool = False
+    changed_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    report: JobReport | None = None
+    reported_at: datetime | None = None
+    reported: bool = False
+    lags: Mapping[str, float | None] = field(default_factory=dict)
+
+
+_TIMES = ("at", "changed_at", "started_at", "ended_at", "reported_at")
+
+
+def text_of(frame: Frame) -> bytes:
+    """A frame as text, which also serves as dictionary for later ones of its job."""
+    made = {each.name: getattr(frame, each.name) for each in fields(Frame)}
+    for name in _TIMES:
+        made[name] = None if made[name] is None else round(made[name].timestamp(), 1)
+    for name in ("supervisor", "driver"):
+        made[name] = None if made[name] is None else asdict(made[name])
+    made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
+    made["report"] = None if frame.report is None else _columns(frame.report)
+    return json.dumps(made, separators=(",", ":")).encode()
+
+
+def packed(text: bytes, base: bytes | None) -> bytes:
+    """The text in few bytes; `base` is the text of the frame that serves as dictionary."""
+    press = zlib.compressobj(LEVEL, zdict=_NAMES if base is None else base)
+    return press.compress(text) + press.flush()
+
+
+def unpacked(content: bytes, base: bytes | None) -> bytes:
+    """The text again; raises zlib.error where it cannot be had."""
+    press = zlib.decompressobj(zdict=_NAMES if base is None else base)
+    return press.decompress(content) + press.flush()
+
+
+def frame_of(text: bytes) -> Frame:
+    """The frame again; raises ValueError, KeyError or TypeError where the text is none of ours."""
+    found = json.loads(text)
+    names = {each.name for each in fields(Frame)}
+    made = {name: value for name, value in found.items() if name in names}
+    for name in _TIMES:
+        made[name] = None if made[name] is None else datetime.fromtimestamp(made[name], timezone.utc)
+    for name in ("supervisor", "driver"):
+        made[name] = None if made[name] is None else Identity(**made[name])
+    made["report"] = None if made["report"] is None else _report(made["report"])
+    return Frame(**made)
+
+
+def _columns(report: JobReport) -> dict[str, Any]:
+    made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
+    made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
+    return made
+
+
+def _short(value: object) -> object:
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def _report(found: dict[str, Any]) -> JobReport:
+    columns = {name: values for name, values in found.pop("lanes").items() if name in _LANE_FIELDS}
+    number = len(columns["shard"])
+    lanes = tuple(LaneReport(**{name: values[n] for name, values in columns.items()}) for n in range(number))
+    return JobReport(**{name: value for name, value in found.items() if name in _REPORT_FIELDS}, lanes=lanes)

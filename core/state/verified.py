@@ -1,0 +1,47 @@
+"""What `slotkeeper verify` found, per job: a target is called equal only with the time of the comparison beside it.
+
+Next door: `console.commands.verify` writes it; the overview, `status` and `jobs show` tell it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime, timezone
+
+from core.domain.text import safe
+from core.domain.verified import Verified
+from core.state.sqlite import Store
+
+KEPT = 50
+
+
+def record(store: Store, found: Verified) -> None:
+    """Keep what a comparison found; the oldest beyond the newest fifty of a job are dropped."""
+    with store.write() as sql:
+        sql.execute(
+            "INSERT INTO verifies (job, at, verdict, differences, unsettled, quarantined, rows_source, rows_sink,"
+            " seconds, by_whom) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                found.job, found.at.timestamp(), found.verdict, found.differences, found.unsettled, found.quarantined,
+                found.rows_source, found.rows_sink, found.seconds, safe(found.by_whom, 120),
+            ),
+        )  # fmt: skip
+        sql.execute(
+            "DELETE FROM verifies WHERE job = ?1 AND id <= (SELECT id FROM verifies WHERE job = ?1"
+            " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+            (found.job, KEPT),
+        )
+
+
+def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:
+    """The last comparison of each job, or the last at a moment."""
+    rows = store.read(
+        "SELECT v.* FROM verifies v WHERE v.id IN (SELECT max(id) FROM verifies WHERE at <= ? GROUP BY job)",
+        until.timestamp() if until else float("inf"),
+    )
+    return {row["job"]: _found(row) for row in rows}
+
+
+def _found(row: sqlite3.Row) -> Verified:
+    values = {name: row[name] for name in row.keys() if name != "id"}  # noqa: SIM118 - a Row iterates over values
+    return Verified(**{**values, "at": datetime.fromtimestamp(row["at"], timezone.utc)})

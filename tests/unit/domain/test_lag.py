@@ -1,0 +1,54 @@
+"""Lag in seconds from pairs of a time and what was latest then."""
+
+from __future__ import annotations
+
+from core.domain.lag import FRESH_SECONDS, Curve
+
+
+def test_a_lane_that_stands_still_lags_more_and_more() -> None:
+    curve = Curve()
+    for second in range(0, 7_200, 5):
+        curve.see(float(second), 1_000 + second * 10)
+    lags = [curve.lag(1_000 + 600 * 10, now) for now in (1_200.0, 3_600.0, 7_200.0)]
+    assert [round(lag) for lag in lags if lag is not None] == [600, 3_000, 6_600]
+
+
+def test_a_quiet_source_is_no_lag_while_it_is_looked_at() -> None:
+    curve = Curve()
+    for second in range(0, 3_600, 5):
+        curve.see(float(second), 1_000)
+    assert len(curve) == 1
+    assert curve.lag(1_000, 3_596.0) == 0.0
+    assert curve.lag(1_000, 3_595.0 + FRESH_SECONDS + 60) == FRESH_SECONDS + 60
+
+
+def test_a_position_from_before_the_first_look_is_unknown() -> None:
+    curve = Curve()
+    curve.see(0.0, 1_000)
+    assert curve.lag(999, 5.0) is None
+    assert Curve().lag(0, 5.0) is None
+
+
+def test_a_latest_that_falls_begins_anew() -> None:
+    curve = Curve()
+    curve.see(0.0, 5_000)
+    curve.see(5.0, 100)
+    assert curve.lag(50, 6.0) is None
+    assert curve.lag(100, 6.0) == 0.0
+
+
+def test_a_day_of_looks_stays_small_and_still_tells_hours() -> None:
+    curve = Curve()
+    for second in range(0, 86_400, 5):
+        curve.see(float(second), second * 40)
+    assert len(curve) < 700
+    lag = curve.lag(40_000 * 40, 86_400.0)
+    assert lag is not None
+    assert abs(lag - 46_400) < 301
+
+
+def test_what_is_told_late_is_left_out() -> None:
+    curve = Curve()
+    curve.see(10.0, 100)
+    curve.see(5.0, 200)
+    assert curve.lag(100, 12.0) == 0.0
