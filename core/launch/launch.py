@@ -17,6 +17,7 @@ from core.domain.text import safe
 from core.errors import Refused
 from core.launch.identity import MARK
 from core.state.folder import StateFolder
+from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")
@@ -38,6 +39,9 @@ class Limits:
     crash_window: float = 600.0
     log_bytes: int = 10 * 1024 * 1024
     log_files: int = 3
+    frame_every: float = 5.0
+    frames_kept: float = KEPT_SECONDS
+    frames_most: int = KEPT_FRAMES
 
 
 @dataclass(frozen=True, slots=True)

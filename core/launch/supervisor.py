@@ -3,7 +3,8 @@
 `python -m core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running job, in
 its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the driver
 calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
-Next door: `core.launch.verdict` says what a driver's end means, `core.launch.control` is what people ask of a job.
+Next door: `core.launch.verdict` says what a driver's end means, `core.launch.control` is what people ask of a job,
+`core.launch.recorder` keeps what the job looked like.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
 from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
+from core.launch.recorder import Recorder
 from core.launch.signals import Signals
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state.sqlite import Store
@@ -67,6 +69,7 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._driver: Identity | None = None
         self._crashes = CrashHistory()
+        self._recorder = Recorder(store, job, launch.limits)
         self._log_checked = 0.0
 
     def watch(self, adopt: bool) -> None:
@@ -123,6 +126,7 @@ class Supervisor:
         asked: float | None = None
         while self._lives():
             self._bound_log()
+            self._recorder.tick()
             if asked is None and self._stop_is_wished():
                 asked = time.monotonic() + self._limits.stop + self._limits.grace
                 self._tell("stop asked", "driver asked to end (SIGTERM)")
@@ -164,6 +168,7 @@ class Supervisor:
         while (left := until - time.monotonic()) > 0 and not self._stop_is_wished():
             if shown != (shown := round(left)):
                 self._event(JobEvent.CRASHED, f"retrying {number}, next in {shown} s (driver: {crash.text})")
+            self._recorder.tick()
             self._signals.wait(min(self._limits.poll, left))
         return None
 
@@ -199,6 +204,7 @@ class Supervisor:
             self._event(ended.event, reason, ended.trouble, ended.safe)
         self._store.end_run(self._run, ended.exit_code, reason)
         self._tell("run ended", reason)
+        self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
         """Let an event happen; where the driver has already told a better account of its end, that stays."""

@@ -22,7 +22,8 @@ class JobView:
     """A job as it can be seen from here; `reason` and `safe` already say what a missing process means.
 
     `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
-    `reported`: the driver of this very run has reported.
+    `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
+    that of its newest run.
     """
 
     name: str
@@ -43,6 +44,8 @@ class JobView:
     report: JobReport | None
     reported_at: datetime | None
     reported: bool
+    changed_at: datetime | None = None
+    exit_code: int | None = None
 
     @property
     def lives(self) -> bool:
@@ -90,6 +93,8 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
         report=row.report,
         reported_at=row.reported_at,
         reported=row.report is not None and run is not None and row.report.run == run.run,
+        changed_at=row.changed_at,
+        exit_code=run.exit_code if run else None,
     )
 
 

@@ -1,0 +1,142 @@
+"""Takes a frame of a job every few seconds while a supervisor watches it, and one whenever its state changes.
+
+It also follows what was latest when, so that a lag can be told in seconds. It never raises: a record that cannot be
+written is missed, and the job goes on. Next door: `core.launch.supervisor` calls it, `core.state.metrics` keeps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from datetime import datetime, timedelta, timezone
+
+from core.domain.job import JobState, Wish
+from core.domain.lag import Curve
+from core.domain.report import JobReport
+from core.errors import SlotkeeperError
+from core.launch import log
+from core.launch.launch import Limits
+from core.launch.view import JobView, observe
+from core.state.frames import Frame
+from core.state.metrics import GROUP, Base, Metrics
+from core.state.sqlite import Store
+
+_CURVE_STEP = 300.0
+
+
+class Recorder:
+    """The frames of one job, taken by the one process that supervises it."""
+
+    def __init__(self, store: Store, job: str, limits: Limits) -> None:
+        self._store = store
+        self._metrics = Metrics(store)
+        self._job = job
+        self._limits = limits
+        self._base: Base | None = None
+        self._due = 0.0
+        self._taken = 0
+        self._state: JobState | None = None
+        self._curves: dict[str, Curve] | None = None
+        self._told = False
+
+    def tick(self, now: bool = False) -> None:
+        """Take a frame where one is due, or at once; cheap where none is."""
+        try:
+            state = self._store.state(self._job)
+            if now or state is not self._state or time.monotonic() >= self._due:
+                self._state = state
+                self._due = time.monotonic() + self._limits.frame_every
+                self._take()
+        except SlotkeeperError as error:
+            if not self._told:
+                self._told = True
+                log.say(self._store.folder, self._job, f"no frame could be recorded: {error}")
+
+    def _take(self) -> None:
+        at = datetime.fromtimestamp(self._store.now(), timezone.utc)
+        view = observe(self._store, self._job)
+        self._base = self._metrics.add(frame_of(view, at, self._lags(view, at)), self._base)
+        if self._taken % GROUP == 0:
+            self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
+        self._taken += 1
+
+    def _lags(self, view: JobView, at: datetime) -> dict[str, float | None]:
+        if view.report is None:
+            return {}
+        if self._curves is None:
+            self._curves = self._remembered(at)
+        if view.reported and view.reported_at is not None:
+            _follow(self._curves, view.report, view.reported_at.timestamp())
+        return {
+            lane.shard: None if lane.point is None else self._curves[lane.shard].lag(lane.point, at.timestamp())
+            for lane in view.report.lanes
+        }
+
+    def _remembered(self, at: datetime) -> dict[str, Curve]:
+        """The curves as earlier supervisors saw them: a lag that began before a restart is still known after it."""
+        kept = self._limits.frames_kept
+        curves: dict[str, Curve] = defaultdict(lambda: Curve(kept))
+        for frame in self._metrics.some(self._job, at - timedelta(seconds=kept), at, _CURVE_STEP):
+            if frame.report is not None and frame.reported and frame.reported_at is not None:
+                _follow(curves, frame.report, frame.reported_at.timestamp())
+        return curves
+
+
+def frame_of(view: JobView, at: datetime, lags: dict[str, float | None]) -> Frame:
+    """A look at a job as a frame."""
+    return Frame(
+        job=view.name,
+        at=at,
+        state=view.state.value,
+        wish=view.wish.value,
+        reason=view.reason,
+        trouble=view.trouble,
+        safe=view.safe,
+        config=view.config,
+        run=view.run,
+        supervisor=view.supervisor,
+        supervisor_alive=view.supervisor_alive,
+        driver=view.driver,
+        driver_alive=view.driver_alive,
+        elsewhere=view.elsewhere,
+        changed_at=view.changed_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        exit_code=view.exit_code,
+        report=view.report,
+        reported_at=view.reported_at,
+        reported=view.reported,
+        lags=lags,
+    )
+
+
+def view_of_frame(frame: Frame) -> JobView:
+    """The look that a frame was made of."""
+    return JobView(
+        name=frame.job,
+        state=JobState(frame.state),
+        wish=Wish(frame.wish),
+        reason=frame.reason,
+        trouble=frame.trouble,
+        safe=frame.safe,
+        config=frame.config,
+        run=frame.run,
+        supervisor=frame.supervisor,
+        supervisor_alive=frame.supervisor_alive,
+        driver=frame.driver,
+        driver_alive=frame.driver_alive,
+        elsewhere=frame.elsewhere,
+        started_at=frame.started_at,
+        ended_at=frame.ended_at,
+        report=frame.report,
+        reported_at=frame.reported_at,
+        reported=frame.reported,
+        changed_at=frame.changed_at,
+        exit_code=frame.exit_code,
+    )
+
+
+def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
+    for lane in report.lanes:
+        if lane.latest is not None and lane.looked_age is not None:
+            curves[lane.shard].see(reported_at - lane.looked_age, lane.latest)
