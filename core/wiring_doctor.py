@@ -14,13 +14,14 @@ from typing import Protocol, TypeVar
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry
+from core.config.places import tables
 from core.config.secrets import resolve
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws.viewer import NEEDED, USEFUL, DwsViewer, TableSeen
-from core.wiring_slots import look_name, open_viewer, tables
+from core.wiring_slots import look_name, open_viewer
 
 CLOCK_SECONDS = 2.0
 """A clock further away than this makes ages between machines misleading."""

@@ -13,6 +13,7 @@ from functools import partial
 
 from core import wiring
 from core.config.model import Loaded
+from core.config.places import owners
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
@@ -44,18 +45,6 @@ def look_name(what: str) -> str:
 def open_viewer(endpoint: Endpoint) -> DwsViewer:
     """A session at a source that only looks."""
     return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), look_name(endpoint.name)))
-
-
-def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
-    """The configured jobs that follow a table, by their slots."""
-    mine = [job for job in loaded.jobs.values() if job.source.name == source and job.binlog.binlog]
-    return {job.slot: job.name for job in mine if any(channel.source_table == table for channel in job.channels)}
-
-
-def tables(loaded: Loaded, source: str = "", table: str = "") -> list[tuple[str, str]]:
-    """(source, table) of every table that a configured job reads, narrowed to a source and a table where given."""
-    found = {(job.source.name, channel.source_table) for job in loaded.jobs.values() for channel in job.channels}
-    return sorted((one, its) for one, its in found if source in ("", one) and table in ("", its))
 
 
 def slots_of(loaded: Loaded, source: str, table: str) -> TableSlots:

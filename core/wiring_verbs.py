@@ -18,6 +18,7 @@ from typing import Protocol
 from core import wiring
 from core.clock import SystemClock
 from core.config.model import Loaded
+from core.config.places import owners
 from core.config.secrets import resolve
 from core.domain.audit import AuditLine, Phase
 from core.domain.spec import BinlogOptions, JobSpec
@@ -52,7 +53,7 @@ from core.state.audit import Audit, actor
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.wiring_audit import CopiedAudit
-from core.wiring_slots import look_name, open_viewer, owners
+from core.wiring_slots import look_name, open_viewer
 
 
 class _Once:
@@ -101,7 +102,7 @@ def look(loaded: Loaded, source: str, table: str) -> Looked:
         mine = owners(loaded, source, table)
         slots = inspect(once, source, table, mine)
         now = viewer.now()
-        found = hold(once, table, sorted(mine), lambda slot: _own_lanes(loaded.jobs[mine[slot]], now))
+        found = hold(once, table, sorted(mine), lambda slot: own_lanes(loaded.jobs[mine[slot]], now))
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
     return Looked(slots, found)
@@ -127,7 +128,7 @@ def _viewing(loaded: Loaded, source: str) -> Iterator[DwsViewer]:
         viewer.close()
 
 
-def _own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
+def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
     """What the sink's progress rows say, by the source's clock; nothing where the sink does not answer."""
     try:
         lanes = _lanes(job)

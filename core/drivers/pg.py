@@ -33,7 +33,20 @@ TEXT_SETTINGS: Mapping[str, str] = {
 }
 """Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2)."""
 
-__all__ = ["TEXT_SETTINGS", "Connection", "Cursor", "DriverError", "connect", "failure", "sql", "transaction"]
+_NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
+"""Words of a server or pooler that takes no settings with a login."""
+
+__all__ = [
+    "TEXT_SETTINGS",
+    "Connection",
+    "Cursor",
+    "DriverError",
+    "connect",
+    "connect_quietly",
+    "failure",
+    "sql",
+    "transaction",
+]
 
 
 def connect(
@@ -48,7 +61,38 @@ def connect(
     Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
     a DWS speaks an older dialect than PostgreSQL. Raises psycopg2.Error.
     """
-    connection = psycopg2.connect(
+    connection = _login(endpoint, password, application_name)
+    try:
+        connection.autocommit = True
+        apply_settings(connection, {**TEXT_SETTINGS, **(settings or {})})
+        connection.autocommit = autocommit
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_quietly(
+    endpoint: Endpoint, password: str, application_name: str, settings: Mapping[str, str]
+) -> Connection:
+    """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
+
+    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
+    """
+    wanted = {**TEXT_SETTINGS, **settings}
+    options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
+    try:
+        connection = _login(endpoint, password, application_name, options)
+    except psycopg2.OperationalError as error:
+        if not any(words in str(error) for words in _NO_OPTIONS):
+            raise
+        return connect(endpoint, password, application_name, settings, autocommit=True)
+    connection.autocommit = True
+    return connection
+
+
+def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
+    return psycopg2.connect(
         host=endpoint.host,
         port=endpoint.port,
         dbname=endpoint.database,
@@ -62,15 +106,8 @@ def connect(
         keepalives_interval=5,
         keepalives_count=3,
         tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+        options=options or None,
     )
-    try:
-        connection.autocommit = True
-        apply_settings(connection, {**TEXT_SETTINGS, **(settings or {})})
-        connection.autocommit = autocommit
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:

@@ -140,7 +140,7 @@ CREATE FUNCTION dws.not_this_table(text) RETURNS boolean LANGUAGE plpgsql STABLE
 BEGIN
     PERFORM dws.table_of($1);
     RAISE EXCEPTION 'stand-in: this session reads another table than "%"', $1 USING ERRCODE = '55000',
-        HINT = 'Call pgxc_get_binlog_sync_point for the table first, or SET search_path to dws.reader_path(table).';
+        HINT = 'Call pgxc_get_binlog_sync_point or ..._cursor_by_syncpoint for the table first, or SET search_path to dws.reader_path(table).';
 END $$;
 
 CREATE FUNCTION dws.reader_path(oid) RETURNS text LANGUAGE sql STABLE AS $$

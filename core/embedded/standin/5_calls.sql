@@ -12,8 +12,16 @@ CREATE OR REPLACE FUNCTION dws.xmin_of(rel oid, dn smallint, floor_xid bigint) R
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS
 $$ BEGIN RETURN greatest(3, least($3 - $2 @slots_xmin@)); END $$;
 
--- Asking creates the points of (slot, checkpoint) that are missing where auto-creation is on, and makes this the
--- table that pgxc_get_binlog_changes reads in this session. It burns a transaction id, so that xmin moves on.
+-- Makes this the table that pgxc_get_binlog_changes reads in this session.
+CREATE OR REPLACE FUNCTION dws.orient(oid) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+BEGIN
+    IF current_setting('search_path') NOT LIKE format('dws\_rel\_%s, %%', $1) THEN
+        PERFORM set_config('search_path', dws.reader_path($1), false);
+    END IF;
+END $$;
+
+-- Asking creates the points of (slot, checkpoint) that are missing where auto-creation is on, and orients the session.
+-- It burns a transaction id, so that xmin moves on.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
     rel_name text, slot_name text, checkpoint boolean, node_id integer)
 RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -23,9 +31,7 @@ DECLARE
     latest bigint := dws.latest();
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 BEGIN
-    IF current_setting('search_path') NOT LIKE format('dws\_rel\_%s, %%', t) THEN
-        PERFORM set_config('search_path', dws.reader_path(t), false);
-    END IF;
+    PERFORM dws.orient(t);
     PERFORM pg_current_xact_id();
     @auto_create@
     RETURN QUERY SELECT n.node_name, n.node_id, s.sync_point,
@@ -188,9 +194,15 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Orients the session as a sync-point call does, so that a client can read changes without naming a slot.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_syncpoint(rel_name text, csn bigint, node_id integer)
-RETURNS SETOF dws.cursor_row LANGUAGE sql VOLATILE SECURITY DEFINER AS
-$$ SELECT * FROM dws.cursor_at(dws.enter($1, $3), $2, NULL, $3) $$;
+RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    t oid := dws.enter($1, $3);
+BEGIN
+    PERFORM dws.orient(t);
+    RETURN QUERY SELECT * FROM dws.cursor_at(t, $2, NULL, $3);
+END $$;
 
 -- For tables with time only. "timestamp" is the documented argument's name.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_timestamp(

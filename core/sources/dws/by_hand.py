@@ -1,0 +1,44 @@
+"""The raw SQL for a person who has to look at a slot or register it by hand. Text only: nothing is sent here.
+
+It goes round every guard of ours: no lease, no plan, no backup, no audit. Next door: `queries.sql` is what we send.
+"""
+
+from __future__ import annotations
+
+UNKNOWN = "?"
+
+
+def quoted(text: str) -> str:
+    r"""A literal that means the same whatever `standard_conforming_strings` says.
+
+    >>> print(quoted("o'clock"), quoted("a\\b"))
+    'o''clock' E'a\\b'
+    """
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'" if "\\" not in text else "E'" + doubled.replace("\\", "\\\\") + "'"
+
+
+def look(table: str) -> str:
+    """Every registered point of a table; no slot is named, so none is made.
+
+    >>> look("ods.orders")
+    "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
+    """
+    return f"SELECT * FROM pgxc_get_binlog_slots({quoted(table)}, 0);"
+
+
+def register(table: str, slot: str, shard: str, live: int | None, durable: int | None, xmin: int | None) -> str:
+    """Registers on one DN what is registered there: no point moves, and its TTL begins anew.
+
+    >>> print(register("t", "s", "dn_1", 7, 5, None))
+    SELECT pgxc_register_binlog_sync_point('t', 's', n.node_id, 7, false, ?),
+           pgxc_register_binlog_sync_point('t', 's', n.node_id, 5, true, ?)
+    FROM pgxc_node n WHERE n.node_name = 'dn_1';
+    """
+    known = [UNKNOWN if number is None else str(number) for number in (live, durable, xmin)]
+    call = f"pgxc_register_binlog_sync_point({quoted(table)}, {quoted(slot)}, n.node_id, "
+    return (
+        f"SELECT {call}{known[0]}, false, {known[2]}),\n"
+        f"       {call}{known[1]}, true, {known[2]})\n"
+        f"FROM pgxc_node n WHERE n.node_name = {quoted(shard)};"
+    )

@@ -1,0 +1,97 @@
+"""The composition root of what the console asks of a source: slots while they are shown, rows of a binlog on demand.
+
+Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
+where those cannot be written. Nothing here creates a slot or moves a point.
+Next door: `core.slots.peek` searches, `core.sources.dws.peek` reads; `core.wiring_slots` lists slots.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from core.clock import Clock
+from core.config.model import Loaded
+from core.config.places import owners, tables
+from core.config.secrets import resolve
+from core.domain.peek import Ask, Page
+from core.domain.spec import BinlogOptions
+from core.errors import ConfigError
+from core.slots.change import PROD, Done
+from core.slots.hold import OwnLane
+from core.slots.peek import peek
+from core.slots.watch import Watch
+from core.sources.dws.peek import DwsPeek
+from core.sources.dws.session import DwsSession
+from core.sources.dws.watch import DwsWatch
+from core.state.audit import Audit
+from core.state.folder import StateFolder
+from core.wiring_verbs import audited, intent, own_lanes
+
+ACTION = "slots peek --unmask"
+
+
+def watch(loaded: Loaded, source: str, clock: Clock) -> Watch:
+    """Watches the slots of the tables that configured jobs read at a source; nothing is asked before its first turn."""
+    endpoint = loaded.sources[source].endpoint
+    mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
+
+    def ours(table: str, slot: str, now: datetime) -> Sequence[OwnLane]:
+        return own_lanes(loaded.jobs[mine[table][slot]], now)
+
+    reader = DwsWatch(endpoint, resolve(endpoint.password), f"slotkeeper-console/{source}")
+    return Watch(reader, source, mine, ours, time.monotonic, clock.utc)
+
+
+def masks(loaded: Loaded, source: str) -> bool:
+    """Whether the values of a source are masked where nobody asked for them."""
+    return loaded.sources[source].environment.upper() == PROD
+
+
+def rows(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False, reason: str = "") -> Page:
+    """Rows of a table's binlog on one DN; raises what the source raises.
+
+    `masked` in the page says whether its values may be shown; they are there all the same, to tell what changed.
+    """
+    if source not in loaded.sources:
+        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+    if not masks(loaded, source):
+        return _read(loaded, source, table, ask)
+    if not unmask:
+        return replace(_read(loaded, source, table, ask), masked=True)
+    return _audited(loaded, source, table, ask, reason)
+
+
+def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> Page:
+    found: list[Page] = []
+
+    def act() -> Done:
+        page = _read(loaded, source, table, ask)
+        found.append(page)
+        span = f"{page.rows[0].position.text} to {page.rows[-1].position.text}" if page.rows else "none"
+        return Done(f"shown: {len(page.rows)} rows", {page.shard: span})
+
+    line = intent(ACTION, f"{source} {table} binlog", reason)
+    audited(Audit(StateFolder.open(loaded.state_dir)), line, act)
+    return found[0]
+
+
+def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
+    session = DwsSession(
+        loaded.sources[source].endpoint, resolve(loaded.sources[source].endpoint.password), f"slotkeeper-peek/{source}"
+    )
+    reader = DwsPeek(session, _options(loaded, source, table).new_system_value)
+    try:
+        return peek(reader, source, table, ask, time.monotonic)
+    finally:
+        reader.close()
+
+
+def _options(loaded: Loaded, source: str, table: str) -> BinlogOptions:
+    """The options of a job that reads the table; the defaults where none does."""
+    for job in loaded.jobs.values():
+        if job.source.name == source and any(channel.source_table == table for channel in job.channels):
+            return job.binlog
+    return BinlogOptions()

@@ -1,0 +1,163 @@
+"""The console over a source whose slots are not ours: they stay as they are, and the source has little to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from console.app import ConsoleApp, place_of
+from console.collector import Collector
+from console.looker import Looker
+from console.reader import Reader
+from console.services import Services
+from core import wiring_peek
+from core.clock import SystemClock
+from core.config.load import load
+from core.config.model import Loaded
+from core.embedded.warehouse import Warehouse
+from core.slots.inspect import NO_COUNT, NO_LIST
+from tests.support.looking import config, job
+from tests.support.standin import Surface, run
+
+TABLES = ("ods.orders", "ods.lines")
+LOGGED = re.compile(r"^(\S+ \S+) UTC \[\d+\] (\w+)@(\w+) (\S*) LOG:  statement: (.*)$", re.MULTILINE)
+
+
+@dataclass
+class Place:
+    """A warehouse whose log tells every statement, two tables with foreign slots, a job of ours that never ran."""
+
+    warehouse: Warehouse
+    loaded: Loaded
+    began: int
+
+    def slots(self) -> list[tuple[Any, ...]]:
+        connection = self.warehouse.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
+                return cursor.fetchall()
+        finally:
+            connection.close()
+
+    def statements(self, program: str = "slotkeeper") -> list[tuple[float, str]]:
+        """When and what sessions of ours sent, by the server's own log."""
+        text = self.warehouse.server.log_file.read_bytes()[self.began :].decode("utf-8", "replace")
+        return [
+            (datetime.fromisoformat(at).timestamp(), words)
+            for at, _, database, name, words in LOGGED.findall(text)
+            if database == self.warehouse.database
+            and name.startswith(program)
+            and not name.startswith("slotkeeper/embedded")
+        ]
+
+
+@pytest.fixture
+def place(warehouse: Warehouse, tmp_path: Path) -> Iterator[Place]:
+    surface = Surface(warehouse)
+    for table in TABLES:
+        warehouse.create_table(table, "id bigint, note text", ("id",))
+        surface.start(table, "elsewhere")
+        run(warehouse, f"INSERT INTO {table} SELECT g, 'x' FROM generate_series(1, 20) g")
+    surface.close()
+    source, sink = (replace(warehouse.endpoint(), name=name) for name in ("dws1", "mart"))
+    jobs = [job(f"job{n}", f"ours{n}", table, f"mart.t{n}") for n, table in enumerate(TABLES)]
+    path = config(tmp_path, source, sink, *jobs)
+    run(warehouse, f"ALTER DATABASE {warehouse.database} SET log_statement = 'all'")
+    began = warehouse.server.log_file.stat().st_size
+    yield Place(warehouse, load(path, {}), began)
+
+
+async def _until(pilot: Pilot[int], condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"not within 30 s: {what}"
+        await pilot.pause(0.05)
+
+
+def test_every_screen_leaves_the_slots_alone_and_asks_at_most_one_thing_in_two_seconds(place: Place) -> None:
+    before = place.slots()
+    assert {row[1] for row in before} == {"elsewhere"}
+    clock = SystemClock()
+    loaded = place.loaded
+    feed = Collector(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock))
+    app = ConsoleApp(Services(feed, clock, loaded, loaded.state_dir), place_of(loaded), live=False)
+
+    async def do() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            for key in "124567":
+                await pilot.press(key)
+                await pilot.pause()
+            assert place.statements() == []  # nobody asked for slots yet
+            await pilot.press("3")
+            await _until(pilot, lambda: len(app.shown.tables) == 2, "both tables are seen")
+            for keys in (("enter",), ("h",), ("escape",), ("escape",), *((key,) for key in "1234567"), ("3",)):
+                await pilot.press(*keys)
+                await pilot.pause()
+            counted = lambda: all(one.counted_at for one in app.shown.tables.values())  # noqa: E731
+            await _until(pilot, counted, "unread rows are counted")
+
+    asyncio.run(do())
+    sent = place.statements()
+    assert len(sent) >= 4 and all(words.startswith("SELECT") for _, words in sent)
+    assert min(b - a for (a, _), (b, _) in itertools.pairwise(sent)) >= 1.95
+    assert place.slots() == before
+    unread = {table.slots.slots[0].unread for table in app.shown.tables.values() if table.slots}
+    assert unread == {20}
+
+
+def test_a_watch_sends_one_statement_a_turn_and_none_at_login(place: Place) -> None:
+    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    turns = [watch.turn() for _ in range(4)]
+    watch.close()
+    assert [turn.error for turn in turns] == [None] * 4
+    assert [turn.table for turn in turns] == [*sorted(TABLES), *sorted(TABLES)]
+    seen = turns[-1].seen
+    assert seen is not None and {slot.name: slot.unread for slot in seen.slots.slots} == {
+        "elsewhere": 20,
+        "ours0": None,
+    }
+    assert len(place.statements("slotkeeper-console/dws1")) == 4
+    assert len(place.statements()) == 4
+
+
+def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tell_is_said(place: Place) -> None:
+    run(
+        place.warehouse,
+        "DROP FUNCTION pg_catalog.pgxc_get_binlog_slots(text, integer)",
+        "DROP FUNCTION pg_catalog.pgxc_get_binlog_consume_progress(text, integer)",
+        settings=("SET allow_system_table_mods = on",),
+    )
+    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    turns = [watch.turn() for _ in range(5)]
+    watch.close()
+    assert [turn.error for turn in turns] == [None] * 5
+    seen = turns[-1].seen
+    assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
+    assert [slot.exists for slot in seen.slots.slots] == [None]
+    assert len(place.statements("slotkeeper-console/dws1")) == 5
+
+
+def test_a_server_that_takes_too_long_is_left_after_three_seconds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.sources.dws.watch.LIMIT_MS", 200)
+    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    place.warehouse.dn_hanging("dn_2")
+    try:
+        late = watch.turn()
+        assert late.error is not None and "statement timeout" in late.error.message and not late.everywhere
+    finally:
+        place.warehouse.dn_hanging(None)
+    assert [watch.turn().error for _ in range(3)] == [None] * 3  # over the session that was there
+    watch.close()

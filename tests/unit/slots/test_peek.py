@@ -1,0 +1,121 @@
+"""The windows of a look at binlog rows: bounded, growing where there is little, narrower where the server is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from core.domain.peek import Ask, ChangeRow, Filter, First, Range
+from core.domain.position import Position
+from core.domain.slot import Column, Shard, TableIdentity
+from core.errors import Refused, Unreachable
+from core.slots.inspect import Point
+from core.slots.peek import peek
+from core.sources.dws.viewer import PointSeen
+
+IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
+
+
+@dataclass
+class Reader:
+    """A DN with a row at each of some points; a window wider than `slow` runs out of time."""
+
+    at: Sequence[int]
+    slow: int = 10**12
+    slots: Sequence[Point] = ()
+    down: bool = False
+    windows: list[Range] = field(default_factory=list)
+
+    def identity(self, table: str) -> TableIdentity:
+        return IDENTITY
+
+    def nodes(self) -> dict[str, int]:
+        return {"dn_1": -1, "dn_2": -2}
+
+    def points(self, table: str) -> Sequence[Point] | None:
+        return self.slots
+
+    def first(self, table: str, shard: Shard, point: int) -> First:
+        here = self.at if shard.name == "dn_1" else ()
+        return First(max(self.at, default=10), next((one for one in here if one >= point), None))
+
+    def firsts(self, table: str, point: int) -> dict[str, First]:
+        if self.down:
+            raise Unreachable("dn_2 does not answer")
+        return {name: self.first(table, Shard(name, node), point) for name, node in self.nodes().items()}
+
+    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
+        return None
+
+    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
+        self.windows.append(what)
+        if what.up_to - what.after.point > self.slow:
+            raise Unreachable("statement timeout", code="57014")
+        rows = [ChangeRow(one, 2, "I", None, (str(one),)) for one in self.at]
+        kept = [row for row in rows if what.after < row.position and row.point <= what.up_to]
+        return kept[-what.most :] if what.newest else kept[: what.most]
+
+
+class Ticking:
+    """A clock that goes on a second with each question."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.at, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.at += self.step
+        return self.at
+
+
+def points(reader: Reader, ask: Ask, step: float = 0.0) -> list[int]:
+    return [row.point for row in peek(reader, "s", "t", ask, Ticking(step)).rows]
+
+
+def test_rows_far_apart_are_found_without_reading_what_lies_between() -> None:
+    reader = Reader([10, 5_000_000, 9_000_000_000])
+    assert points(reader, Ask("dn_1", Position(0))) == [10, 5_000_000, 9_000_000_000]
+    assert len(reader.windows) == 3 and reader.windows[1].after == Position(5_000_000)
+
+
+def test_the_newest_rows_are_found_backwards_from_the_latest_point() -> None:
+    reader = Reader([10, 5_000_000, 9_000_000_000])
+    assert points(reader, Ask("dn_1", most=2)) == [5_000_000, 9_000_000_000]
+    assert points(reader, Ask("dn_1")) == [10, 5_000_000, 9_000_000_000]
+
+
+def test_a_window_that_takes_too_long_is_tried_again_narrower() -> None:
+    reader = Reader(range(1, 2_000), slow=100)
+    page = peek(reader, "s", "t", Ask("dn_1", Position(0), most=50), Ticking())
+    assert len(page.rows) == 50 and page.on == Position(50, 2) and not page.whole
+    reader = Reader([7], slow=-1)
+    with pytest.raises(Unreachable):
+        peek(reader, "s", "t", Ask("dn_1", Position(0)), Ticking())
+
+
+def test_a_look_ends_when_its_time_is_up_and_says_how_far_it_came() -> None:
+    reader = Reader(range(1, 10**6, 100))
+    page = peek(reader, "s", "t", Ask("dn_1", Position(0), most=9_000), Ticking(3))
+    assert page.rows and not page.whole and page.searched < 10**6
+    assert page.notes == (f"stopped after 5 s: searched up to {page.searched}",)
+    assert page.on == Position(page.searched) or page.on.point == page.rows[-1].point
+
+
+def test_an_unnamed_dn_is_the_one_with_the_oldest_row_that_is_unread() -> None:
+    at = [PointSeen("dn_1", "s", flag, 5, None, None) for flag in (False, True)]
+    at += [PointSeen("dn_2", "s", flag, 3, None, None) for flag in (False, True)]
+    assert peek(Reader([9], slots=at), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_1"
+    assert peek(Reader([9], slots=at, down=True), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_2"
+
+
+def test_a_range_without_a_row_is_searched_to_its_end() -> None:
+    page = peek(Reader([]), "s", "t", Ask("dn_1", Position(0), up_to=500), Ticking())
+    assert (page.rows, page.whole, page.searched) == ((), True, 500)
+
+
+def test_a_cluster_that_names_no_dn_is_refused() -> None:
+    reader = Reader([])
+    reader.nodes = dict  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="names no DN"):
+        peek(reader, "s", "t", Ask(), Ticking())
