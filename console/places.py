@@ -8,8 +8,8 @@ from __future__ import annotations
 import textwrap
 
 from console import output
-from core import wiring_slots
 from core.config.model import Loaded
+from core.config.places import tables
 from core.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
     """(source, table) of what was asked for; a table that no job reads needs one source to ask."""
     if source and source not in loaded.sources:
         raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
-    found = wiring_slots.tables(loaded, source, table)
+    found = tables(loaded, source, table)
     if found or not table:
         return found
     names = [source] if source else sorted(loaded.sources)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from console import chosen, diagnostics, invocation, output, places
-from console.commands import reset, slot_verbs
+from console.commands import peek, reset, slot_verbs
 from core import wiring_verbs
 from core.domain.ttl import Left, Ttl, in_words
 from core.errors import SlotkeeperError
@@ -211,5 +211,6 @@ def _second(moment: object) -> str | None:
     return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
+peek.add_to(app)
 slot_verbs.add_to(app)
 reset.add_to(app)

@@ -1,0 +1,193 @@
+"""`slotkeeper slots peek`: rows of one DN's binlog, read-only; the group itself is in `slots`.
+
+No slot is named at the source, so none can be made, and no point moves. Values of a PROD source are masked but for the
+key, unless --unmask asks for them, which the audit keeps.
+Next door: `core.wiring_peek` reads, `console.binlog_models` says what changed; the console's screen 5 shows the same.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from console import binlog_models, chosen, invocation, output, places
+from console.binlog_models import Shown
+from console.rows import Column, Row
+from core import wiring_peek
+from core.config.model import Loaded
+from core.config.places import owners
+from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
+from core.domain.position import Position
+from core.errors import ConfigError
+
+LATEST = "latest"
+TYPES = "IdBU"
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
+Source = Annotated[str, typer.Option("--source", metavar="NAME", help="the table's source, where several have it")]
+Slot = Annotated[
+    str, typer.Option("--slot", metavar="SLOT", help="from where this slot stands; default: the job's, if it is one")
+]
+Dn = Annotated[str, typer.Option("--dn", metavar="NAME", help="default: where the slot lies furthest back")]
+From = Annotated[int | None, typer.Option("--from", metavar="N", min=0, help="from this sync point on")]
+To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this sync point")]
+Time = Annotated[str, typer.Option("--time", metavar="TIME", help="from the first record at or after it (RFC 3339)")]
+Keys = Annotated[
+    list[str] | None, typer.Option("--key", metavar="COLUMN=VALUE", help="only this value; may be repeated")
+]
+Types = Annotated[str, typer.Option("--types", metavar=TYPES, help="only these types of row")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="at most so many rows")]
+Newest = Annotated[bool, typer.Option("--newest", help="the last rows, wherever a slot stands")]
+Unmask = Annotated[bool, typer.Option("--unmask", help="show masked values; the audit keeps who did and why")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="with --unmask: why, for the audit")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
+Jsonl = Annotated[bool, typer.Option("--jsonl", help="one JSON object per row")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command of this module into the group."""
+    app.command("peek")(peek)
+
+
+def peek(
+    ctx: typer.Context,
+    table: Table,
+    slot: Slot = "",
+    dn: Dn = "",
+    start: From = None,
+    to: To = LATEST,
+    time: Time = "",
+    newest: Newest = False,
+    key: Keys = None,
+    types: Types = TYPES,
+    limit: Limit = ROWS,
+    unmask: Unmask = False,
+    reason: Reason = "",
+    source: Source = "",
+    as_json: Json = False,
+    as_jsonl: Jsonl = False,
+) -> None:
+    """Rows of one DN's binlog: from where the job stands, or the last ones. Creates nothing and moves nothing."""
+    ways = sum([bool(slot), start is not None, bool(time), newest])
+    if ways > 1:
+        raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
+    loaded = invocation.of(ctx).load()
+    place = places.place(loaded, source, table)
+    slot = slot or ("" if ways else own_slot(loaded, *place))
+    only = Filter(_kinds(types), dict(map(_pair, key or ())))
+    after = None if start is None else Position(start)
+    ask = Ask(dn, after, slot, _moment(time), _point(to), only, limit)
+    page = wiring_peek.rows(loaded, *place, ask, unmask, reason)
+    if as_json:
+        output.as_json(page_values(page))
+    elif as_jsonl:
+        output.as_jsonl(row_values(page, one) for one in binlog_models.shown_rows(page))
+    else:
+        _print(page, chosen.ascii_only(ctx))
+
+
+def own_slot(loaded: Loaded, source: str, table: str) -> str:
+    """The slot of the one configured job that follows a table; empty where it is not one."""
+    slots = list(owners(loaded, source, table))
+    return slots[0] if len(slots) == 1 else ""
+
+
+def page_values(page: Page) -> dict[str, Any]:
+    """A page as JSON values; masked values are `***`."""
+    key = page.identity.key
+    return {
+        "source": page.source,
+        "table": page.table,
+        "dn": page.shard,
+        "dns": page.shards,
+        "from": page.begun.text if page.begun else None,
+        "searched_to": page.searched,
+        "latest": page.latest,
+        "whole": page.whole,
+        "next": page.on.text,
+        "masked": page.masked,
+        "columns": [{"name": c.name, "type": c.type, "key": c.name in key} for c in page.identity.columns],
+        "notes": page.notes,
+        "rows": [row_values(page, one) for one in binlog_models.shown_rows(page)],
+    }
+
+
+def row_values(page: Page, one: Shown) -> dict[str, Any]:
+    """A row as JSON values; `changed` is null where it cannot be told, absent values of an old image are left out."""
+    row, key = one.row, page.identity.key
+    named = {column.name: value for column, value in zip(page.identity.columns, row.values, strict=True)}
+    hidden = page.masked
+    return {
+        "dn": page.shard,
+        "point": row.point,
+        "sequence": row.sequence,
+        "type": row.kind,
+        "time": binlog_models.moment(row.time_us),
+        "pair": one.pair.position.text if one.pair else None,
+        "key_only": one.key_only,
+        "changed": one.changed,
+        "values": {
+            name: value if name in key or not hidden or not value else binlog_models.HIDDEN
+            for name, value in named.items()
+            if name in key or not one.key_only
+        },
+    }
+
+
+def _print(page: Page, ascii_only: bool) -> None:
+    begun = f"from {page.begun.point}" if page.begun else "the last rows"
+    masked = ", values masked (--unmask shows them)" if page.masked else ""
+    latest = "unknown" if page.latest is None else str(page.latest)
+    output.line(f"{page.source} {page.table} on {page.shard}: {begun}, latest {latest}{masked}", ascii_only)
+    rows = binlog_models.binlog_rows(page, page.masked)
+    columns = binlog_models.binlog_columns(page, rows, output.WIDTH, gap=2)
+    output.table([one.label for one in columns], [_cells(row, columns) for row in rows], ascii_only)
+    left = binlog_models.left_out(page, columns)
+    if left:
+        output.line(f"{left} more columns are not shown: --json has them all", ascii_only)
+    if not rows:
+        output.line("no rows", ascii_only)
+    for note in page.notes:
+        places.paragraph("note", note, ascii_only)
+    if not page.whole and page.begun:
+        output.line(f"there may be more: --dn {page.shard} --from {page.on.point}", ascii_only)
+
+
+def _cells(row: Row, columns: tuple[Column, ...]) -> list[str]:
+    return [row.cells[one.key] for one in columns]
+
+
+def _kinds(types: str) -> tuple[str, ...]:
+    wrong = set(types) - set(TYPES)
+    if wrong or not types:
+        raise ConfigError(f"{types!r} are no types of rows", f"some of {TYPES} (d is delete, B before update)")
+    return () if set(types) == set(TYPES) else tuple(sorted(set(types)))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigError(f"{text!r} is no key", "COLUMN=VALUE, as in --key id=4711")
+    return name, value
+
+
+def _point(text: str) -> int | None:
+    if text == LATEST:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError(f"{text!r} is no sync point", "a number, or latest")
+    return int(text)
+
+
+def _moment(text: str) -> str:
+    if not text:
+        return ""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+    if at.tzinfo is None:
+        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
+    return at.astimezone(timezone.utc).isoformat()
