@@ -12,8 +12,9 @@ from core.domain.reset_entry import Entry
 from core.domain.reset_text import backup_from
 from core.slots.apply import Result
 
-__all__ = ["backup_from", "entry_values", "plan_values", "print_history", "print_plan", "print_result"]
+__all__ = ["backup_from", "entry_values", "plan_values", "print_history", "print_plan", "print_result", "to_type"]
 
+UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
 _SAID = {True: "pass", False: "FAIL", None: "unknown"}
 
 
@@ -22,9 +23,16 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     found = reset_text.plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
+    found["goal"]["text"] = plan.goal.text
     found |= {"skipped": plan.skipped, "possible": not plan.failed}
+    found |= {"to_type": to_type(plan), "undo": UNDO}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
+
+
+def to_type(plan: Plan) -> dict[str, str | None]:
+    """What has to be typed beside a reason, as `core.slots.apply` asks for it; null where it is not asked for."""
+    return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
 
 
 def entry_values(entry: Entry) -> dict[str, Any]:

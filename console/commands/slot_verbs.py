@@ -14,11 +14,12 @@ from typing import Annotated
 import typer
 
 from console import chosen, diagnostics, invocation, output, places
-from core import wiring_slots, wiring_verbs
+from core import wiring_verbs
 from core.config.model import Loaded
+from core.config.places import owners
 from core.launch.control import START_LOCK
 from core.launch.view import observe
-from core.slots.change import Consent, Done, Owner, Plan, per_shard
+from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
 from core.slots.preflight import Action, Answer, Preflight, Rate, rate_between
 from core.state.sqlite import Store
 from core.wiring_verbs import Create, Drop, Register, Verb
@@ -26,6 +27,13 @@ from core.wiring_verbs import Create, Drop, Register, Verb
 RATE_SECONDS = 3.0
 """How long a job's next report is waited for, to tell its rate; it reports every second or so."""
 LOCK_SECONDS = 5.0
+_UNDO = {
+    "create": "`slotkeeper slots drop`, which loses what it holds by then",
+    "register": "none: what is skipped is not read again; a new snapshot brings the rows",
+    "drop": "none: what it held is lost to it; a new snapshot brings the rows",
+    "abandon": "a registration before its TTL ends keeps it",
+}
+"""The way back from each verb, in words."""
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
 Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name")]
@@ -151,7 +159,7 @@ def drop(
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
     """The configured job of a slot as it can be seen from here; None for an external slot."""
-    job = wiring_slots.owners(loaded, source, table).get(slot)
+    job = owners(loaded, source, table).get(slot)
     if job is None:
         return None
     if store.job(job) is None:
@@ -172,19 +180,27 @@ def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: C
 
     with ExitStack() as stack:
         store = stack.enter_context(Store.open(loaded.state_dir))
-        job = wiring_slots.owners(loaded, place[0], table).get(slot)
+        job = owners(loaded, place[0], table).get(slot)
         if job and consent.execute:
             # no start of the job may come between the check and the act
             stack.enter_context(store.folder.locked(job, START_LOCK, LOCK_SECONDS))
         ended = wiring_verbs.change(loaded, verb, place, owner_of(loaded, store, *place), consent, show)
     if as_json:
-        output.as_json({"executed": ended.done is not None, "plan": ended.plan, "done": ended.done})
+        more = {"to_type": to_type(ended.plan), "undo": _UNDO[ended.plan.verb]}
+        output.as_json({"executed": ended.done is not None, "plan": ended.plan, "done": ended.done, **more})
     elif ended.done is not None:
         _tell(ended.done, ascii_only)
     else:
         _say_how(ended.plan, ascii_only)
     if ended.done is not None and ended.done.missed:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def to_type(plan: Plan) -> dict[str, str | None]:
+    """What has to be typed beside a reason, as `core.slots.change` asks for it; null where it is not asked for."""
+    rows = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
+    table = plan.table if plan.highest else None
+    return {"confirm": plan.slot, "confirm_table": table, "rows": None if rows == "0" else rows}
 
 
 def _show(plan: Plan, ascii_only: bool) -> None:

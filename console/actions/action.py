@@ -1,0 +1,115 @@
+"""What was set going, as values and as text: who asked for what, which process, how far it is, how it ended. Pure.
+
+A damaged text is none. Next door: `console.actions.records` keeps them as files, `console.actions.outcome` says what
+became of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from core.domain.identity import Identity
+
+TO_BEGIN = timedelta(seconds=60)
+"""How long a child may take until it has written down that it is there."""
+ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
+"""What an id looks like: the time, and a random end."""
+
+
+class Stage(Enum):
+    """How far an action is; the values are what people see."""
+
+    BEGINNING = "beginning"
+    RUNNING = "running"
+    ENDED = "ended"
+    GONE = "no process"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One action: `argv` as typed (without secrets), `key` the thing it acts on, `listed` false for a dry run.
+
+    `carrier` waits for the command and writes down its end; `command` is the command itself.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    what: str
+    key: str
+    by: str
+    listed: bool
+    started_at: datetime
+    carrier: Identity | None = None
+    command: Identity | None = None
+    ended_at: datetime | None = None
+    code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A record, and how far it is as seen now."""
+
+    record: Record
+    stage: Stage
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.stage in (Stage.ENDED, Stage.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command wrote to stdout and to stderr."""
+
+    out: str = ""
+    err: str = ""
+
+
+def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: datetime) -> Stage:
+    """How far an action is, by its record and by whether its processes live."""
+    if record.ended_at is not None:
+        return Stage.ENDED
+    if alive(record.carrier) or alive(record.command):
+        return Stage.RUNNING
+    if record.carrier is None and record.command is None and now - record.started_at < TO_BEGIN:
+        return Stage.BEGINNING
+    return Stage.GONE
+
+
+def record_text(record: Record) -> str:
+    """A record as JSON; times are UTC."""
+    found = asdict(record)
+    found["started_at"] = record.started_at.isoformat()
+    found["ended_at"] = record.ended_at.isoformat() if record.ended_at else None
+    return json.dumps(found, sort_keys=True)
+
+
+def record_from(text: str) -> Record | None:
+    """The record of a text; None where it is damaged."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+        values = found | {"argv": tuple(map(str, found["argv"])), "started_at": _moment(found["started_at"])}
+        values |= {name: Identity(**found[name]) if found[name] else None for name in ("carrier", "command")}
+        values["ended_at"] = _moment(found["ended_at"]) if found["ended_at"] else None
+        record = Record(**values)
+        return record if ID.fullmatch(record.id) and all(map(_is_text, (record.what, record.key, record.by))) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without an offset")
+    return moment
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

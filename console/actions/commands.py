@@ -1,0 +1,173 @@
+"""The command line of each action, as words for a child and as text for a person to copy. Pure.
+
+What a person has typed goes in as `--name=value`, so that no text can be taken for an option.
+Next door: `console.actions.rules` says what must be typed, `console.actions.runner` runs the words.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from console.actions.rules import Part, Want
+
+PROGRAM = "slotkeeper"
+PLACEHOLDERS: Mapping[Part, str] = {Part.REASON: "REASON", Part.NAME: "NAME", Part.TABLE: "TABLE", Part.ROWS: "N"}
+_OPTIONS: Mapping[Part, str] = {
+    Part.REASON: "--reason",
+    Part.NAME: "--confirm",
+    Part.TABLE: "--confirm-table",
+    Part.ROWS: "--rows",
+}
+
+
+class JobVerb(Enum):
+    """What is done to a job; the values are the words of the command line."""
+
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    PAUSE = "pause"
+    RESUME = "resume"
+    DRAIN = "drain"
+    CANCEL = "cancel"
+
+
+class SlotVerb(Enum):
+    """What is done to a slot; the values are the words of the command line."""
+
+    RESET = "reset"
+    UNDO = "undo"
+    REGISTER = "register"
+    DROP = "drop"
+    CREATE = "create"
+    PREFLIGHT = "preflight"
+    HISTORY = "history"
+
+
+_WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.CANCEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the console took its configuration from, and the state folder it uses where there is none."""
+
+    config: str = ""
+    state_dir: str = ""
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The options that come before a command."""
+        return (f"--config={self.config}",) if self.config else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot: its source, table and name; `job` is the configured job that owns it, "" where none does."""
+
+    source: str
+    table: str
+    slot: str
+    job: str = ""
+
+    @property
+    def text(self) -> str:
+        """As the screens name it."""
+        return f"{self.table}/{self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a reset goes: one of the words of `--to`, and its value where it has one."""
+
+    to: str
+    value: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options."""
+        found = [f"--to={self.to}"]
+        if self.to == "point":
+            found += [f"--point={one}" for one in self.value.split()]
+        elif self.to in ("time", "backup"):
+            found.append(f"--{self.to}={self.value}")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """A slot command: what, where, and for a reset whereto, for an undo which backup."""
+
+    verb: SlotVerb
+    place: Place
+    target: Target | None = None
+    backup: str = ""
+    ending: bool = False
+    """A reset that ends an unfinished one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a person typed to have a plan carried out."""
+
+    plan: str = ""
+    parts: Mapping[Part, str] = field(default_factory=dict)
+
+
+def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str] | None = None) -> tuple[str, ...]:
+    """The words of a command on a job."""
+    words = [*origin.shared, "jobs", verb.value, "--json"]
+    if not origin.config and origin.state_dir and verb in _WITHOUT_CONFIGURATION:
+        words.append(f"--state-dir={origin.state_dir}")
+    words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
+    return (*words, *_names(job))
+
+
+def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tuple[str, ...]:
+    """The words of a command on a slot: a dry run unless something was typed."""
+    place, words = doing.place, [*origin.shared, "slots", doing.verb.value, "--json"]
+    if doing.verb not in (SlotVerb.RESET, SlotVerb.UNDO, SlotVerb.HISTORY):
+        words.append(f"--source={place.source}")
+    if doing.ending:
+        words.append("--resume")
+    elif doing.target is not None and typed is None:
+        words += doing.target.words
+    if typed is not None:
+        words.append("--execute")
+        words += [f"--plan={typed.plan}"] if typed.plan else []
+        words += [f"{_OPTIONS[part]}={text}" for part, text in typed.parts.items()]
+    if doing.verb is SlotVerb.UNDO:
+        return (*words, *_names(doing.backup))
+    if doing.verb is SlotVerb.PREFLIGHT:
+        return (*words, *_names(place.table))
+    return (*words, *_names(place.table, place.slot))
+
+
+def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[Part, str]:
+    """What was typed, and a placeholder for each thing that was not typed right yet."""
+    return {
+        want.part: typed[want.part] if want.met(typed.get(want.part, "")) else PLACEHOLDERS[want.part]
+        for want in wants
+        if want.part in PLACEHOLDERS
+    }
+
+
+def shell_text(words: Sequence[str]) -> str:
+    """The words as a person types them into a shell, for people: without `--json`.
+
+    >>> shell_text(["jobs", "cancel", "--json", "--reason=no more", "orders_rt"])
+    "slotkeeper jobs cancel --reason='no more' orders_rt"
+    """
+    return " ".join([PROGRAM, *(_quoted(word) for word in words if word != "--json")])
+
+
+def _quoted(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return f"{name}={shlex.quote(value)}" if equals and name.startswith("--") and name.isascii() else shlex.quote(word)
+
+
+def _names(*names: str) -> tuple[str, ...]:
+    """Names, which are no options even where they look like one."""
+    return ("--", *names) if any(name.startswith("-") for name in names) else names

@@ -1,0 +1,124 @@
+"""What can be done to jobs and to a slot now, each with its letter, and why not where it cannot. Pure.
+
+Next door: `console.screens.act_menu` shows it; whether something may be done is judged again by the command itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from console.actions.commands import JobVerb, SlotVerb
+from console.picture import JobFacts, Unfinished
+from console.slot_models import SlotFacts
+from core.domain.job import JobEvent, JobState, transition
+from core.domain.text import safe
+from core.errors import Refused
+
+ELSEWHERE = "it may run on another machine: ask there"
+NOT_CONFIGURED = "this configuration has no such job"
+_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a menu: `why_not` says why it cannot be chosen now; `warns` is said although it can."""
+
+    key: str
+    what: str
+    label: str
+    why_not: str = ""
+    warns: str = ""
+
+
+MANY = (JobVerb.STOP, JobVerb.START, JobVerb.PAUSE, JobVerb.RESUME)
+"""What may be done to several jobs at once."""
+
+
+def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[Entry]:
+    """The menu of one job, or of several that are marked."""
+    paused = bool(jobs) and all(job.state is JobState.PAUSED for job in jobs)
+    toggle = JobVerb.RESUME if paused else JobVerb.PAUSE
+    letters = (
+        ("s", JobVerb.STOP, "stop: goes on later where it was, while the slot's TTL lasts"),
+        ("g", JobVerb.START, "start"),
+        ("r", JobVerb.RESTART, "restart with the configuration as it is now"),
+        ("p", toggle, "resume" if paused else "pause: its process lives and applies nothing"),
+        ("d", JobVerb.DRAIN, "drain: wait until nothing is unread; changes nothing"),
+        ("c", JobVerb.CANCEL, "cancel for good: can never be started again"),
+    )
+    found = []
+    for key, verb, label in letters:
+        why = "" if len(jobs) == 1 or verb in MANY else "one job at a time: u unmarks"
+        reasons = [f"{job_why(verb, job, configured)}" for job in jobs]
+        ready = [not reason for reason in reasons]
+        if not why and not any(ready):
+            why = reasons[0] if reasons else "no row is chosen"
+        some = f"{ready.count(False)} of {len(jobs)} cannot" if any(ready) and not all(ready) else ""
+        found.append(Entry(key, verb.value, label, why, some))
+    return found
+
+
+def job_why(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
+    """Why a verb cannot be had of a job now; nothing where it can."""
+    state, lives = job.state, bool(job.alive)
+    if verb in (JobVerb.START, JobVerb.RESTART, JobVerb.DRAIN) and job.name not in configured:
+        return NOT_CONFIGURED
+    if state is None:
+        return "" if verb is JobVerb.START else "it was never started"
+    if job.alive is None:
+        return ELSEWHERE
+    word = state.value
+    if verb is JobVerb.START:
+        return f"it is {word}" if lives else _refused(state if not state.has_process else JobState.STOPPED, verb)
+    if verb is JobVerb.STOP:
+        return "" if lives or state.has_process else f"it is {word}"
+    if verb is JobVerb.RESTART:
+        return "CANCELLED is final" if state is JobState.CANCELLED else ""
+    if verb is JobVerb.DRAIN:
+        return "" if lives and state in _STREAMING else f"it is {word}: only a job that follows can drain"
+    if verb is JobVerb.CANCEL:
+        return "a process of it lives: stop it first" if lives else _refused(state, verb)
+    if not lives:
+        return f"it is {word}: no process"
+    return "" if (verb is JobVerb.PAUSE) is (state is not JobState.PAUSED) else f"it is {word}"
+
+
+def _refused(state: JobState, verb: JobVerb) -> str:
+    event = JobEvent.START if verb is JobVerb.START else JobEvent.CANCELLED
+    try:
+        transition(state, event)
+    except Refused as error:
+        return error.message.rpartition(": ")[2]
+    return ""
+
+
+def _lives(name: str, holder: JobFacts) -> str:
+    if holder.state is not None and holder.state.has_process:
+        return f"job {name} is {holder.state.value}"
+    return f"a process of job {name} still lives"
+
+
+def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[Unfinished]) -> list[Entry]:
+    """The menu of one slot."""
+    there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
+    open_ = next((each for each in unfinished if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
+    external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
+    lives = holder is not None and holder.state is not None and (holder.state.has_process or bool(holder.alive))
+    busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
+    half = "a reset of it is unfinished: e ends it" if open_ else ""
+    absent = "the slot does not exist" if there is False else ""
+    found = [
+        Entry("r", SlotVerb.RESET.value, "reset: plan first, backed up, can be undone", external or half, busy),
+        Entry("t", "time", "reset to a time or a point", external or half, busy),
+        Entry("u", SlotVerb.UNDO.value, "undo its last reset", external or half, busy),
+        Entry("f", SlotVerb.REGISTER.value, "register full-sync point: skips what is unread", absent or half or busy),
+        Entry("d", SlotVerb.DROP.value, "drop", absent or half or busy),
+        Entry("c", SlotVerb.CREATE.value, "create", "" if there is False else "it exists", busy),
+        Entry("p", SlotVerb.PREFLIGHT.value, "preflight: may I VACUUM, scale out, alter? changes nothing"),
+    ]
+    if busy:
+        found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first"))
+    if open_:
+        found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", busy))
+    return found

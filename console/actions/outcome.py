@@ -1,0 +1,150 @@
+"""What became of an action: requested and observed, per DN, and what to do next; never just "success". Pure.
+
+What a command wrote passes `safe()` here. Next door: `console.screens.act_progress` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from console.actions.action import Action, Said, Stage
+from console.actions.commands import JobVerb
+from console.actions.preview import parsed
+from console.picture import JobFacts, Level
+from core.domain.text import safe
+from core.domain.ttl import in_words
+
+REQUESTED = {
+    JobVerb.START: "a living process",
+    JobVerb.STOP: "STOPPED",
+    JobVerb.RESTART: "a living process",
+    JobVerb.PAUSE: "PAUSED",
+    JobVerb.RESUME: "not PAUSED",
+    JobVerb.DRAIN: "nothing unread",
+    JobVerb.CANCEL: "CANCELLED",
+}
+REFUSED = 3
+_OURS = "slotkeeper: "
+_EXITS = {1: "failed", 2: "wrong command or configuration", 3: "refused", 4: "different", 5: "unreachable"}
+Lines = list[tuple[Level, str]]
+
+
+def took(action: Action, now: datetime) -> float:
+    """Seconds since it was asked for, or that it took."""
+    return max(0.0, ((action.record.ended_at or now) - action.record.started_at).total_seconds())
+
+
+def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
+    """How an action stands, in one line."""
+    if action.stage in (Stage.BEGINNING, Stage.RUNNING):
+        return Level.BUSY, f"{action.stage.value}, {in_words(took(action, now))}"
+    if action.stage is Stage.GONE:
+        return Level.UNKNOWN, "its process is gone without a word: killed? look at what is observed"
+    code, found = action.record.code or 0, parsed(said.out)
+    if code == 0:
+        return Level.FINE, observed(found) or "done"
+    why = complaint(said.err)[0] or observed(found)
+    word = _EXITS.get(code, "killed" if code < 0 else "failed")
+    return (Level.WARNING if code == REFUSED else Level.CRITICAL), f"{word}: {why}" if why else word
+
+
+def observed(found: Mapping[str, Any] | None) -> str:
+    """What the command itself saw at its end, in words; "" where it says nothing of it."""
+    if found is None:
+        return ""
+    if "outcome" in found:
+        return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
+    done = found.get("done")
+    if isinstance(done, dict):
+        return safe(done.get("outcome", ""), 300)
+    if "drained" in found:
+        return "drained" if found["drained"] else "not drained"
+    if "clear" in found:
+        return "clear" if found["clear"] else "something holds back"
+    return f"observed {safe(found['state'], 20)}" if found.get("state") else ""
+
+
+def complaint(err: str) -> tuple[str, str]:
+    """The last thing that a command complained of, and its hint."""
+    lines = err.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith(_OURS)]
+    if not starts:
+        return safe(lines[-1], 400) if lines else "", ""
+    first = starts[-1]
+    hint = lines[first + 1].strip() if first + 1 < len(lines) and lines[first + 1].startswith("  ") else ""
+    return safe(lines[first].removeprefix(_OURS), 400), safe(hint, 300)
+
+
+def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
+    """Requested against observed for one job: by the command at its end, until then by what the store shows."""
+    name, wish = safe(action.record.key, 60), REQUESTED[verb]
+    found, shown = parsed(said.out), _shown(job)
+    if not action.over:
+        return [(Level.BUSY, f"{name}: requested {wish}, now {shown}, {in_words(took(action, now))}")]
+    if action.stage is Stage.GONE:
+        level, text = verdict(action, said, now)
+        return [(level, f"{name}: requested {wish}, observed {shown}; {text}")]
+    state = safe(found["state"], 20) if found and found.get("state") else ""
+    ended = action.record.ended_at or now
+    took_ = f"{took(action, now):.1f} s"
+    if action.record.code == 0:
+        seen = state or observed(found) or shown
+        lines = [(Level.FINE, f"{name}: requested {wish}, observed {seen} at {ended:%H:%M:%S}Z, {took_}")]
+    else:
+        why, hint = complaint(said.err)
+        level, _ = verdict(action, said, now)
+        applied = "refused" if action.record.code == REFUSED else "not applied yet"
+        lines = [(level, f"{name}: requested {wish}, observed {state or shown} after {took_}: {applied}")]
+        lines += [(level, why)] if why else []
+        lines += [(Level.FINE, f"next: {hint}")] if hint else []
+    if shown not in (state, "?"):
+        lines.append((Level.FINE, f"{name} is {shown} now"))
+    return lines
+
+
+def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
+    """How a slot command ended, per DN as the command saw it afterwards."""
+    level, text = verdict(action, said, now)
+    if not action.over or action.stage is Stage.GONE:
+        return [(level, text)]
+    found = parsed(said.out) or {}
+    ended = action.record.ended_at or now
+    head = f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s"
+    done = found.get("done") if isinstance(found.get("done"), dict) else {}
+    missed = set(done.get("missed", ()) if done else ())
+    lanes = found.get("lanes") or (done or {}).get("result") or found.get("left") or {}
+    lines: Lines = [(level, head)]
+    lines += [
+        (Level.CRITICAL if dn in missed else Level.FINE, f"{safe(dn, 40)}  {safe(seen, 300)}")
+        for dn, seen in sorted(lanes.items())
+    ]
+    lines += _verdicts(found)
+    if found.get("reset"):
+        lines.append((Level.FINE, f"the way back: u, or `slotkeeper slots undo {safe(found['reset'], 60)}`"))
+    hint = complaint(said.err)[1]
+    if action.record.code and hint:
+        lines.append((Level.FINE, f"next: {hint}"))
+    if action.record.code == REFUSED and "clear" not in found:
+        lines.append((Level.FINE, "n plans again with what is there now"))
+    return lines
+
+
+def _verdicts(found: Mapping[str, Any]) -> Lines:
+    """The answers of a preflight, what it would take to drain, and its notes."""
+    levels = {"yes": Level.FINE, "no": Level.WARNING}
+    lines: Lines = [
+        (levels.get(one["answer"], Level.UNKNOWN), f"{safe(action, 20):<11} {safe(one['answer'], 10)}: {_said(one)}")
+        for action, one in found.get("verdicts", {}).items()
+    ]
+    lines += [(Level.FINE, f"drain: {safe(found['drain'], 300)}")] if found.get("drain") else []
+    return lines + [(Level.FINE, safe(note, 300)) for note in found.get("notes", ()) if "verdicts" in found]
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    return safe(one["reason"], 300)
+
+
+def _shown(job: JobFacts | None) -> str:
+    return "?" if job is None else job.state.value if job.state else "never started"

@@ -1,0 +1,211 @@
+"""What a dry run answered, as what the preview shows: per DN from, to and rows, what it means, the way back. Pure.
+
+Every text of it came from a child and passes `safe()` here. Next door: `console.screens.act_preview` shows it;
+`console.commands.reset_view` and `slot_verbs` write it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from console.actions.rules import Tier, Want, slot_tier, slot_wants
+from core.domain.text import safe
+
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLine:
+    """One DN: `number` rows are `lost` to the reader, or come again."""
+
+    dn: str
+    before: str
+    after: str
+    number: str
+    oldest: str
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """A precondition: `ok` None where it cannot be told."""
+
+    ok: bool | None
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A plan as it is shown; `plan` is "" where the command plans again itself, `expires` None where it does."""
+
+    title: str
+    what: str
+    owner: str
+    lanes: tuple[LaneLine, ...]
+    effects: tuple[str, ...]
+    undo: str
+    safer: str
+    sql: tuple[str, ...]
+    checks: tuple[CheckLine, ...]
+    possible: bool
+    wants: tuple[Want, ...]
+    plan: str = ""
+    expires: datetime | None = None
+
+    @property
+    def tier(self) -> Tier:
+        """How much must be typed."""
+        return slot_tier(self.wants)
+
+    @property
+    def failed(self) -> list[CheckLine]:
+        """The preconditions that do not hold."""
+        return [one for one in self.checks if one.ok is False]
+
+    def expired(self, now: datetime) -> bool:
+        """Whether the plan has become too old to be carried out."""
+        return self.expires is not None and now >= self.expires
+
+
+def parsed(out: str) -> Mapping[str, Any] | None:
+    """The JSON object that a command wrote last; None where it wrote none."""
+    for line in reversed(out.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def preview_from(out: str) -> Preview | None:
+    """The preview of a dry run's answer; None where it is none."""
+    found = parsed(out)
+    if found is None:
+        return None
+    try:
+        return _reset(found) if "moves" in found else _verb(found["plan"], found["to_type"], found["undo"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _reset(found: Mapping[str, Any]) -> Preview:
+    skips = int(found["skipped"]) > 0 or any(not one["skipped"]["whole"] for one in found["moves"])
+    effects = [*_summed(found["moves"]), *map(_said, found["notes"])]
+    safer = "--to snapshot: copies the table anew, skips nothing" if skips else "none needed: nothing is skipped"
+    return Preview(
+        title=f"RESET SLOT to {safe(found['goal']['text'], 60)}",
+        what=f"{safe(found['source'], 40)} {safe(found['table'], 60)} / {safe(found['slot'], 60)}",
+        owner=f"job {safe(found['job'], 60)}",
+        lanes=tuple(map(_move, sorted(found["moves"], key=_worst_first))),
+        effects=tuple(effects),
+        undo=_said(found["undo"]),
+        safer=safer,
+        sql=tuple(map(_said, found["sql"])),
+        checks=tuple(_check(one) for one in found["checks"]),
+        possible=bool(found["possible"]),
+        wants=slot_wants(found["to_type"]),
+        plan=safe(found["id"], 20),
+        expires=datetime.fromisoformat(found["expires"]).astimezone(timezone.utc),
+    )
+
+
+def _worst_first(move: Mapping[str, Any]) -> tuple[int, int]:
+    """What skips most is first, then what comes again; else the order of the plan."""
+    return -_total(move["skipped"]), -_total(move["replayed"])
+
+
+def _move(found: Mapping[str, Any]) -> LaneLine:
+    row, skipped, replayed = found["seen"]["row"], found["skipped"], found["replayed"]
+    lost = _total(skipped) > 0 or not skipped["whole"]
+    count, word = (skipped, "skipped") if lost else (replayed, "again")
+    number = "0" if not _total(count) and count["whole"] else f"{_number(count)} {word}"
+    oldest = UNKNOWN if count["oldest"] is None and _total(count) else str(count["oldest"] or "-")
+    if count["oldest_us"]:
+        oldest = f"{datetime.fromtimestamp(count['oldest_us'] / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
+    to = found["to"]["position"] or "copied anew"
+    return LaneLine(safe(row["key"]["shard"], 40), _said(row["position"] or "none"), _said(to), number, oldest, lost)
+
+
+def _total(count: Mapping[str, Any]) -> int:
+    return sum(int(number) for _, number in count["kinds"])
+
+
+def _number(count: Mapping[str, Any]) -> str:
+    return ("" if count["whole"] else ">= ") + f"{_total(count):,}"
+
+
+def _summed(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What it means for all DNs together, what is lost first."""
+    lost = [one for one in moves if _total(one["skipped"]) or not one["skipped"]["whole"]]
+    again = [one for one in moves if _total(one["replayed"])]
+    said = []
+    if lost:
+        least = "" if all(one["skipped"]["whole"] for one in lost) else ">= "
+        total = sum(_total(one["skipped"]) for one in lost)
+        said.append(f"{least}{total:,} changes on {len(lost)} DN are SKIPPED: they never reach the target")
+    if again:
+        total = sum(_total(one["replayed"]) for one in again)
+        said.append(f"{total:,} changes on {len(again)} DN are applied again")
+    return said or list(dict.fromkeys(_said(one["effect"]) for one in moves))
+
+
+def _check(found: Mapping[str, Any]) -> CheckLine:
+    return CheckLine(found["ok"], safe(found["name"], 40), _said(found["sentence"]))
+
+
+def _verb(plan: Mapping[str, Any], to_type: Mapping[str, Any], undo: str) -> Preview:
+    owner = plan["owner"]
+    rows = plan["rows"]
+    verb = safe(plan["verb"], 20)
+    after = {"create": "0 (recording)", "register": "newest point"}.get(verb, "gone" if plan["sql"] else "its TTL")
+    lanes = [_shard(one, after, verb != "create") for one in plan["before"]["shards"]]
+    safer = "leave it: what is unread stays readable until its TTL" if rows != 0 else "none needed: no row is lost"
+    return Preview(
+        title=f"{verb.upper()} SLOT",
+        what=f"{safe(plan['source'], 40)} {safe(plan['table'], 60)} / {safe(plan['slot'], 60)}",
+        owner=_owner(owner),
+        lanes=tuple(sorted(lanes, key=lambda one: one.dn)),
+        effects=tuple(map(_said, plan["effects"])),
+        undo=_said(undo),
+        safer=safer,
+        sql=tuple(map(_said, plan["sql"])),
+        checks=(CheckLine(True, "planned again and checked again at once before it is done", ""),),
+        possible=True,
+        wants=slot_wants(to_type),
+    )
+
+
+def _shard(found: Mapping[str, Any], after: str, loses: bool) -> LaneLine:
+    unread = found["unread"]
+    number = UNKNOWN if unread is None else f"{unread:,}"
+    lost = loses and unread != 0
+    return LaneLine(
+        safe(found["shard"], 40),
+        f"{_point(found['live'])}/{_point(found['durable'])}",
+        after,
+        f"{number} lost" if lost else number,
+        "-",
+        lost,
+    )
+
+
+def _owner(owner: Mapping[str, Any] | None) -> str:
+    if owner is None:
+        return "external: no job of this configuration"
+    state = safe(owner["state"], 20) if owner["state"] else "never started"
+    return f"job {safe(owner['job'], 60)} {state}"
+
+
+def _point(value: object) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def _said(text: object) -> str:
+    return safe(text, 400)

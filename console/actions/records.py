@@ -1,0 +1,65 @@
+"""What was set going, as files of the state folder: written before anything begins, and again when it has ended.
+
+A damaged file is passed over. Next door: `console.actions.action` has the values, `console.actions.runner` begins and
+looks, `console.actions.carrier` writes down the end.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from console.actions.action import ID, Record, Said, record_from, record_text
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles
+
+KIND = "actions"
+KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)
+SHOWN_BYTES = 400_000
+"""A plan of a hundred DNs fits; what is longer is cut."""
+
+
+class Records:
+    """The records of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self.folder = folder
+        self._files = ResetFiles(folder)
+
+    def save(self, record: Record) -> None:
+        """Write a record and flush it to the disk; raises StateError where that fails."""
+        self._files.save(KIND, record.id, record_text(record))
+
+    def load(self, id: str) -> Record | None:
+        """A record; None where there is none or it is damaged."""
+        text = self._files.load(KIND, id)
+        return None if text is None else record_from(text)
+
+    def ids(self) -> list[str]:
+        """All ids, the newest first."""
+        return sorted(filter(ID.fullmatch, self._files.names(KIND)), reverse=True)
+
+    def stream(self, id: str, name: str) -> int:
+        """A descriptor that appends to what an action says (`out` or `err`)."""
+        return self.folder.append(self._said(id, name))
+
+    def said(self, id: str) -> Said:
+        """What an action has said so far; only the beginning of very much."""
+        return Said(*(_beginning(self._said(id, name)) for name in ("out", "err")))
+
+    def remove(self, id: str) -> None:
+        """Forget an action."""
+        for name in ("out", "err"):
+            self._said(id, name).unlink(missing_ok=True)
+        self._files.remove(KIND, id)
+
+    def _said(self, id: str, name: str) -> Path:
+        return self.folder.path / KIND / f"{id}.{name}"
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(SHOWN_BYTES).decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""

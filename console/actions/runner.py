@@ -1,0 +1,180 @@
+"""Sets commands going as detached children, and looks at those that are on their way or have ended.
+
+A child is a session of its own and its end is written down by its carrier, so that neither a dropped line nor the end
+of the console changes anything: the next console sees it. No shell: lists of words only.
+Next door: `console.actions.commands` makes the words, `console.actions.records` are the records.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from console.actions.action import Action, Record, Said, Stage, stage_of
+from console.actions.records import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
+from core.clock import Clock
+from core.config.secrets import redact
+from core.errors import Refused
+from core.launch import identity as processes
+from core.state.audit import actor
+from core.state.folder import StateFolder
+
+# -P: a module search path without the current folder, so that a folder named `console` lying there starts nothing.
+PYTHON = (sys.executable, "-P", "-m")
+COMMAND = (*PYTHON, "console")
+CARRIER = (*PYTHON, "console.actions.carrier")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What shall be done: `words` follow `slotkeeper`, `key` is the thing that is acted on."""
+
+    words: tuple[str, ...]
+    what: str
+    key: str
+    listed: bool = True
+
+
+class Runs(Protocol):
+    """What the screens ask for."""
+
+    def start(self, order: Order) -> str:
+        """Set a command going and return its id; raises SlotkeeperError where it was not."""
+
+    def look(self, id: str) -> Action | None:
+        """One action as it is now."""
+
+    def said(self, id: str) -> Said:
+        """What it has said so far."""
+
+    def recent(self) -> list[Action]:
+        """What was asked for lately, without dry runs; the newest first."""
+
+    def running(self) -> list[Action]:
+        """What is on its way, without dry runs."""
+
+
+class Runner:
+    """The real one, over a state folder."""
+
+    def __init__(self, folder: Path, clock: Clock, command: Sequence[str] = COMMAND) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._command = tuple(command)
+        self._children: dict[str, int] = {}
+        self._ended: dict[str, Action] = {}
+        self._said: dict[str, Said] = {}
+
+    def start(self, order: Order) -> str:
+        """Write down what is about to be done, then begin; one action at a time on one thing."""
+        records = Records(StateFolder.open(self._folder))
+        if order.listed:
+            self._refuse_second(order)
+        record = self._record(order)
+        records.save(record)
+        words = [*CARRIER, str(records.folder.path), record.id, *self._command, *order.words]
+        try:
+            self._children[record.id] = _spawn(words)
+        except (OSError, ValueError) as error:
+            records.save(replace(record, ended_at=self._clock.utc(), code=-1))
+            raise Refused(f"{order.what}: the command cannot be started: {error}", "nothing was changed") from error
+        self._forget_old(records)
+        return record.id
+
+    def look(self, id: str) -> Action | None:
+        """One action as it is now; its end is looked for again once its processes are gone."""
+        if id in self._ended:
+            return self._ended[id]
+        records = self._records()
+        record = records.load(id) if records else None
+        if records is None or record is None:
+            return None
+        self._reap()
+        found = Action(record, self._stage(record))
+        if found.stage is Stage.GONE:
+            record = records.load(id) or record
+            found = Action(record, self._stage(record))
+        if found.stage is Stage.ENDED:
+            self._ended[id] = found
+        return found
+
+    def said(self, id: str) -> Said:
+        """What it has said so far."""
+        if id in self._said:
+            return self._said[id]
+        records = self._records()
+        found = records.said(id) if records else Said()
+        if id in self._ended:
+            self._said[id] = found
+        return found
+
+    def recent(self) -> list[Action]:
+        """What was asked for lately, without dry runs; the newest first."""
+        records = self._records()
+        found = [self.look(id) for id in (records.ids() if records else ())]
+        return [one for one in found if one is not None and one.record.listed]
+
+    def running(self) -> list[Action]:
+        """What is on its way, without dry runs."""
+        return [one for one in self.recent() if not one.over]
+
+    def _record(self, order: Order) -> Record:
+        now = self._clock.utc()
+        argv = tuple(redact(word) for word in order.words)
+        id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        return Record(id, argv, order.what, order.key, actor().text, order.listed, now)
+
+    def _refuse_second(self, order: Order) -> None:
+        for one in self.running():
+            if one.record.what == order.what:
+                raise Refused(f"{one.record.what} is on its way already, since {one.record.started_at:%H:%M:%S}Z")
+
+    def _records(self) -> Records | None:
+        return Records(StateFolder.open(self._folder)) if self._folder.exists() else None
+
+    def _stage(self, record: Record) -> Stage:
+        found = stage_of(record, processes.alive, self._clock.utc())
+        if found is Stage.BEGINNING and self._children.get(record.id) == 0:
+            return Stage.GONE  # it was ours and has ended without a word
+        return found
+
+    def _reap(self) -> None:
+        """Let go of children that have ended."""
+        for id, pid in self._children.items():
+            if pid:
+                try:
+                    ended, _ = os.waitpid(pid, os.WNOHANG)
+                except ChildProcessError:
+                    ended = pid
+                self._children[id] = 0 if ended else pid
+
+    def _forget_old(self, records: Records) -> None:
+        """Keep the last hundred actions of a week, and dry runs for an hour; what is on its way is always kept."""
+        now, number = self._clock.utc(), 0
+        for id in records.ids():
+            one = self.look(id)
+            if one is not None and (not one.over or id in self._children):
+                number += one.record.listed
+                continue
+            kept_for = KEPT_FOR if one is not None and one.record.listed else DRY_KEPT_FOR
+            number += one is not None and one.record.listed
+            if one is None or number > KEPT or now - one.record.started_at > kept_for:
+                with suppress(OSError):
+                    records.remove(id)
+                self._ended.pop(id, None)
+                self._said.pop(id, None)
+
+
+def _spawn(words: Sequence[str]) -> int:
+    """A child in a session of its own, without our terminal; nobody has to wait for it."""
+    null = ((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2))
+    return os.posix_spawn(
+        words[0], list(words), os.environ, file_actions=list(null), setsid=True, setsigdef=[signal.SIGPIPE]
+    )

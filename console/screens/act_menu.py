@@ -1,0 +1,192 @@
+"""The menus of actions: what can be done to jobs or to a slot, a letter each, and why not where it cannot be now.
+
+A letter acts here only. Next door: `console.actions.menu` says what is possible; `act_job`, `act_target` and
+`act_preview` follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from console.actions.commands import Doing, JobVerb, Place, SlotVerb, job_words, slot_words
+from console.actions.menu import Entry, job_entries, slot_entries
+from console.actions.runner import Order
+from console.picture import JobFacts, Level
+from console.screens.act_actions import ActionsScreen
+from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
+from console.screens.act_job import JobConfirm
+from console.screens.act_preview import SlotPreview
+from console.screens.act_progress import JobProgress, SlotProgress
+from console.screens.act_target import TargetForm
+from console.slot_models import SlotFacts
+from console.widgets.line import Line
+from core.domain.text import safe
+
+
+class _Menu(ActScreen):
+    """A list of letters."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")
+
+    def entries(self) -> Sequence[Entry]:
+        """What can be done."""
+        raise NotImplementedError
+
+    def named(self) -> str:
+        """To what."""
+        raise NotImplementedError
+
+    def taken(self, entry: Entry) -> None:
+        """An entry that can be had was chosen."""
+        raise NotImplementedError
+
+    def body(self) -> Iterator[Widget]:
+        """The list."""
+        yield Line("act-title")
+        yield Sheet()
+
+    def on_mount(self) -> None:
+        """Letters act at once."""
+        super().on_mount()
+        self.sheet.focus()
+
+    def draw(self) -> None:
+        """A line per letter."""
+        self.headline(f"ACTIONS   {self.named()}")
+        lines: list[Text] = [self.text("")]
+        for entry in self.entries():
+            lines += self._entry(entry)
+        lines += [self.text(""), self.text("  o  what is on its way, and what ended lately", Level.REST)]
+        if self.console.armed is None:
+            lines += [self.text(""), self.text(f"  {READ_ONLY}", Level.WARNING)]
+            lines.append(self.text("  the same keys work and end before anything is done: rehearse"))
+        self.sheet.fill("menu", lines)
+
+    def _entry(self, entry: Entry) -> list[Text]:
+        why = entry.why_not or entry.warns
+        level = Level.REST if entry.why_not else Level.FINE
+        mark = "-" if entry.why_not else " "
+        found = self.wrapped([(level, f"{mark} {entry.key}  {entry.label}")])
+        return found + self.wrapped([(Level.REST if entry.why_not else Level.WARNING, f"       {why}")] if why else [])
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Actions   a letter chooses, nothing is done yet"
+
+    def action_choose(self, key: str) -> None:
+        """Take an entry, or say why it cannot be had."""
+        entry = next((one for one in self.entries() if one.key == key), None)
+        if entry is None:
+            self.console.say(f"{key} is not offered here now", Level.WARNING)
+        elif entry.why_not:
+            self.console.say(f"{key}: {entry.why_not}", Level.WARNING)
+        else:
+            self.taken(entry)
+
+    def action_recent(self) -> None:
+        """What is on its way."""
+        self.app.switch_screen(ActionsScreen())
+
+
+def _letters(*letters: tuple[str, str]) -> list[BindingType]:
+    return [Binding(key, f"choose('{key}')", label, id=f"act-{label.replace(' ', '-')}") for key, label in letters]
+
+
+class JobMenu(_Menu):
+    """What can be done to a job, or to several that are marked; the names are those of the key press."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _letters(
+        ("s", "stop"), ("g", "start"), ("r", "restart"), ("p", "pause or resume"), ("d", "drain"), ("c", "cancel")
+    )
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.names = tuple(names)
+
+    def jobs(self) -> list[JobFacts]:
+        """The jobs as they are now."""
+        return [job for name in self.names if (job := self.console.shown.job(name)) is not None]
+
+    def entries(self) -> Sequence[Entry]:
+        """What can be done."""
+        loaded = self.console.services.loaded
+        return job_entries(self.jobs(), loaded.jobs if loaded else ())
+
+    def named(self) -> str:
+        """To what."""
+        if len(self.names) > 1:
+            return f"{len(self.names)} jobs: {', '.join(safe(name, 20) for name in self.names)}"
+        job = next(iter(self.jobs()), None)
+        state = job.state.value if job and job.state else "never started"
+        return f"job {safe(self.names[0], 60)}   {state}" if self.names else "no job"
+
+    def taken(self, entry: Entry) -> None:
+        """A confirmation; draining changes nothing and begins at once."""
+        verb = JobVerb(entry.what)
+        if verb is not JobVerb.DRAIN:
+            self.app.switch_screen(JobConfirm(verb, self.names))
+            return
+        words = job_words(self.origin, verb, self.names[0])
+        id = self.set_going(Order(words, f"drain job {self.names[0]}", self.names[0]))
+        if id is not None:
+            self.app.switch_screen(JobProgress(verb, [id]))
+
+
+class SlotMenu(_Menu):
+    """What can be done to a slot; its key is that of the key press."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _letters(
+        ("s", "stop its job"),
+        ("r", "reset"),
+        ("t", "reset to time or point"),
+        ("u", "undo"),
+        ("f", "register full-sync point"),
+        ("d", "drop"),
+        ("c", "create"),
+        ("p", "preflight"),
+        ("e", "end unfinished reset"),
+    )
+
+    def __init__(self, facts: SlotFacts) -> None:
+        super().__init__()
+        self.facts = facts
+        self.place = Place(facts.seen.source, facts.seen.table, facts.slot.name, facts.slot.job or "")
+
+    def entries(self) -> Sequence[Entry]:
+        """What can be done."""
+        local = self.console.shown.local
+        holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
+        return slot_entries(self.facts, holder, local.unfinished if local else ())
+
+    def named(self) -> str:
+        """To what."""
+        holder = f"job {safe(self.facts.slot.job, 40)}" if self.facts.slot.job else "external"
+        return f"slot {safe(self.place.text, 120)}   {holder}"
+
+    def taken(self, entry: Entry) -> None:
+        """A form, a preview, or for what changes nothing the answer."""
+        if entry.key == "s":
+            self.app.switch_screen(JobConfirm(JobVerb.STOP, [self.facts.slot.job or ""]))
+        elif entry.what in (SlotVerb.RESET.value, "time"):
+            self.app.switch_screen(TargetForm(self.place, "time" if entry.what == "time" else ""))
+        elif entry.what == "end":
+            self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, ending=True)))
+        elif entry.what == SlotVerb.PREFLIGHT.value:
+            self._preflight()
+        else:
+            self.app.switch_screen(SlotPreview(Doing(SlotVerb(entry.what), self.place)))
+
+    def _preflight(self) -> None:
+        doing = Doing(SlotVerb.PREFLIGHT, self.place)
+        order = Order(slot_words(self.origin, doing), f"preflight {self.place.table}", self.place.table, listed=False)
+        id = self.set_going(order)
+        if id is not None:
+            self.app.switch_screen(SlotProgress(doing, id))

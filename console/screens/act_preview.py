@@ -1,0 +1,294 @@
+"""What a slot command would do, before it is done: the plan DN by DN, what it means, and what must be typed for it.
+
+The plan is a dry run of the command line, and what is carried out is that plan by its id. Letters act while the plan
+has the focus, which it has first. Next door: `console.actions.preview` reads the plan, `act_plan_text` draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+from textual.widget import Widget
+
+from console.actions.action import Action, Said
+from console.actions.commands import Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
+from console.actions.menu import job_why
+from console.actions.outcome import complaint, took
+from console.actions.preview import Preview, parsed, preview_from
+from console.actions.rules import Part, missing
+from console.actions.runner import Order
+from console.picture import JobFacts, Level
+from console.screens import act_plan_text
+from console.screens.act_fields import NO_PASTE, Fields, Press
+from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
+from console.screens.act_job import JobConfirm
+from console.screens.act_progress import POLL_SECONDS, SlotProgress
+from console.widgets.line import Line
+from core.domain.text import safe
+from core.domain.ttl import in_words
+
+NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
+
+
+class SlotPreview(ActScreen):
+    """A plan and its fields; the slot is that of the key press."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "words", "all words and SQL", id="act-words"),
+        Binding("n", "again", "plan again", id="act-again"),
+        Binding("s", "stop", "stop its job", id="act-stop-first"),
+        Binding("y", "copy", "copy CLI", id="act-copy"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "pane", "act-words", "act-again", "act-copy")
+
+    def __init__(self, doing: Doing) -> None:
+        super().__init__()
+        self.doing = doing
+        self.plan: Preview | None = None
+        self.fault = ""
+        self._asked = ""
+        self._timer: Timer | None = None
+        self._seconds = ""
+        self._full = False
+        self._stopping = False
+
+    # Planning
+
+    def body(self) -> Iterator[Widget]:
+        """Title, what it is about, lanes, what it means; the fields come with the plan."""
+        yield Line("act-title")
+        yield Line("act-head")
+        yield Sheet()
+        yield Line("act-tail")
+
+    def on_mount(self) -> None:
+        """Ask for the plan; ending an unfinished reset has none."""
+        super().on_mount()
+        self.sheet.focus()
+        if self.doing.ending:
+            self._show(act_plan_text.ending(self.doing.place))
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        history = self.doing.verb is SlotVerb.UNDO and not self.doing.backup
+        asked = replace(self.doing, verb=SlotVerb.HISTORY) if history else self.doing
+        what = f"plan {self.doing.verb.value} of {self.doing.place.text}"
+        self.plan, self.fault, self._seconds = None, "", "0s"
+        id = self.set_going(Order(slot_words(self.origin, asked), what, self._key, listed=False))
+        if id is None:
+            self.fault = "no plan could be asked for"
+        else:
+            self._asked = id
+            self._timer = self.set_interval(POLL_SECONDS, self._poll)
+        self.redraw()
+
+    @property
+    def _key(self) -> str:
+        place = self.doing.place
+        return f"{place.source} {place.table} slot {place.slot}"
+
+    def _poll(self) -> None:
+        found = self.runs.look(self._asked)
+        if found is None or not found.over:
+            words = in_words(took(found, self.console.now_real())) if found else "?"
+            if self.is_current and words != self._seconds:
+                self._seconds = words
+                self.redraw()
+            return
+        if self._timer is not None:
+            self._timer.stop()
+        self._answered(found, self.runs.said(self._asked))
+
+    def _answered(self, action: Action, said: Said) -> None:
+        if self.doing.verb is SlotVerb.UNDO and not self.doing.backup:
+            self._choose_backup(action, said)
+            return
+        plan = preview_from(said.out)
+        if plan is None:
+            why, hint = complaint(said.err)
+            code = action.record.code
+            self.fault = "; ".join(part for part in (why, hint) if part) or f"no plan was answered (exit {code})"
+            self.redraw()
+        else:
+            self._show(plan)
+
+    def _choose_backup(self, action: Action, said: Said) -> None:
+        found = (parsed(said.out) or {}).get("resets", [])
+        backup = next((str(one["backup"]) for one in found if one.get("step") == "done"), "")
+        if backup:
+            self.doing = replace(self.doing, backup=backup)
+            self._ask()
+        else:
+            why = complaint(said.err)[0] if action.record.code else ""
+            self.fault = why or NOTHING_TO_UNDO
+            self.redraw()
+
+    def _show(self, plan: Preview) -> None:
+        self.plan = plan
+        armed = self.console.armed
+        for old in self.query(Fields):
+            old.remove()
+        does = f"{self.doing.verb.value.capitalize()} on {len(plan.lanes) or 'all'} DN"
+        fields = Fields(plan.wants, does, self.console.ascii_only, {Part.REASON: armed.reason} if armed else {})
+        self.mount(fields, after="#act-tail")
+        self.call_after_refresh(self.redraw)
+
+    # Drawing
+
+    def draw(self) -> None:
+        """The plan, or how long it takes."""
+        plan, width = self.plan, self.app.size.width
+        self._headline()
+        if plan is None:
+            level = Level.CRITICAL if self.fault else Level.BUSY
+            text = f"no plan: {self.fault}" if self.fault else f"planning, {self._seconds}; a dry run, nothing is moved"
+            self.say("act-head", self.paragraph([(level, text)], 6), layout=True)
+            self.say("act-tail", self.text(" n plans again" if self.fault else ""), layout=True)
+            self.sheet.fill("none", [])
+            return
+        lines = act_plan_text.words(plan) if self._full else act_plan_text.lanes(plan, width)
+        self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
+        self._draw_head()
+        below = [] if self._full else act_plan_text.tail(plan, width, self.app.size.height)
+        self.say("act-tail", self.paragraph(below, 9), layout=True)
+        self._enable()
+
+    def _draw_head(self) -> None:
+        if self.plan is None:
+            return
+        seen = f"lines {self.sheet.where.removesuffix(' Tab')}, j k" if self.sheet.too_long else ""
+        job = self._holder()
+        lines = act_plan_text.head(self.plan, job.state.value if job and job.state else "", seen)
+        if not self._full:
+            lines += act_plan_text.header(self.app.size.width)
+        self.say("act-head", self.paragraph(lines, 3), layout=True)
+
+    def tick(self) -> None:
+        """The plan's age counts down."""
+        super().tick()
+        if self.plan is not None and self.plan.expires is not None:
+            self._headline()
+
+    def _headline(self) -> None:
+        plan = self.plan
+        if plan is None:
+            self.headline(f"{self.doing.verb.value.upper()} SLOT   {safe(self.doing.place.text, 120)}")
+            return
+        left = act_plan_text.valid(plan, self.console.now_real())
+        where = "+".join(self.console.environments) or "no environment"
+        self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
+
+    def on_sheet_scrolled(self) -> None:
+        """Which lines are seen is said above them."""
+        self._draw_head()
+
+    def panel_moved(self) -> None:
+        """The same, after a key."""
+        self._draw_head()
+
+    def crumb(self) -> str:
+        """What is missing."""
+        if self.plan is None:
+            return f"{self.doing.verb.value} > nothing is changed yet"
+        if self.console.armed is None:
+            return READ_ONLY
+        return self._why_not() or "all is typed: Enter on the button does it"
+
+    # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Letters act while the plan has the focus."""
+        if action in ("words", "again", "stop", "copy"):
+            return self.focused is self.sheet
+        return super().check_action(action, parameters)
+
+    def action_words(self) -> None:
+        """Everything in words, with the SQL; or the lanes again."""
+        self._full = not self._full
+        self.redraw()
+
+    def action_again(self) -> None:
+        """Another plan, of what is there now."""
+        if self._timer is None or self.plan is not None or self.fault:
+            self.app.switch_screen(SlotPreview(self.doing))
+
+    def action_stop(self) -> None:
+        """The step before: the job that has the slot is stopped; then it is planned again."""
+        job, loaded = self._holder(), self.console.services.loaded
+        why = job_why(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job here has this slot"
+        if job is None or why:
+            self.console.say(why, Level.WARNING)
+            return
+        self._stopping = True
+        self.app.push_screen(JobConfirm(JobVerb.STOP, [job.name]))
+
+    def on_screen_resume(self) -> None:
+        """Back from stopping the job: what was planned before is not what there is now."""
+        super().on_screen_resume()
+        if self._stopping:
+            self.action_again()
+
+    def _holder(self) -> JobFacts | None:
+        """The job that owns the slot, as it is now."""
+        return self.console.shown.job(self.doing.place.job)
+
+    def action_copy(self) -> None:
+        """The command that carries this plan out, with placeholders for what is not typed yet."""
+        plan = self.plan
+        if plan is None or self.doing.ending:
+            self.copied(slot_words(self.origin, self.doing))
+            return
+        parts = with_placeholders(plan.wants, self.query_one(Fields).typed)
+        self.copied(slot_words(self.origin, self.doing, Typed(plan.plan, parts)))
+
+    # Carrying it out
+
+    def on_input_changed(self) -> None:
+        """Perhaps all is typed now."""
+        self._enable()
+
+    def on_typing_refused(self) -> None:
+        """It was pasted."""
+        self.console.say(NO_PASTE, Level.WARNING)
+
+    def on_press_pressed(self, event: Press.Pressed) -> None:
+        """Cancel, or Apply."""
+        if event.id == "act-cancel":
+            self.action_back()
+        else:
+            self._apply()
+
+    def _why_not(self) -> str:
+        plan = self.plan
+        if plan is None:
+            return "there is no plan yet"
+        if not plan.possible:
+            return f"not possible now: {', '.join(one.name for one in plan.failed)}"
+        if plan.expired(self.console.now_real()):
+            return "the plan has expired: Tab to it, n plans again"
+        typed = {part: text for fields in self.query(Fields) for part, text in fields.typed.items()}
+        left = [want.part.value.lower() for want in missing(plan.wants, typed)]
+        return f"nothing is changed yet; to be typed as asked: {', '.join(left)}" if left else ""
+
+    def _enable(self) -> None:
+        for fields in self.query(Fields):
+            if fields.is_mounted:
+                fields.enable(not self._why_not() and self.console.armed is not None)
+        self.draw_crumb()
+
+    def _apply(self) -> None:
+        why, plan = self._why_not(), self.plan
+        if why or plan is None:
+            self.console.say(why, Level.WARNING)
+        elif self.may_change():
+            typed = Typed(plan.plan, self.query_one(Fields).typed)
+            words = slot_words(self.origin, self.doing, None if self.doing.ending else typed)
+            verb = "end reset of" if self.doing.ending else self.doing.verb.value
+            id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self._key))
+            if id is not None:
+                self.app.switch_screen(SlotProgress(self.doing, id))

@@ -1,0 +1,134 @@
+"""What became of an action: requested and observed, until it has ended and after; never just "success".
+
+Leaving does not end it: it runs apart from the console. Next door: `console.actions.outcome` has the words,
+`act_actions` lists what was done lately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+from textual.widget import Widget
+
+from console.actions import outcome
+from console.actions.action import Action
+from console.actions.commands import Doing, JobVerb, SlotVerb
+from console.actions.outcome import job_lines, slot_lines
+from console.picture import Level
+from console.screens.act_frame import ActScreen, Sheet
+from console.widgets.line import Line
+from core.domain.text import safe
+
+POLL_SECONDS = 0.25
+GOES_ON = "it goes on without this screen; `:actions` shows it"
+
+
+class _Progress(ActScreen):
+    """Actions on their way; looked at a few times a second until all are over."""
+
+    keys_shown: ClassVar[tuple[str, ...]] = ("back",)
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__()
+        self.ids = tuple(ids)
+        self.actions: list[Action] = []
+        self._timer: Timer | None = None
+
+    def told(self) -> outcome.Lines:
+        """The lines."""
+        raise NotImplementedError
+
+    def body(self) -> Iterator[Widget]:
+        """Title and lines."""
+        yield Line("act-title")
+        yield Sheet()
+
+    def on_mount(self) -> None:
+        """Look until it is over."""
+        self._look()
+        super().on_mount()
+        self.sheet.focus()
+        self._timer = self.set_interval(POLL_SECONDS, self._poll)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of any of them."""
+        return len(self.actions) == len(self.ids) and all(one.over for one in self.actions)
+
+    def draw(self) -> None:
+        """How far they are."""
+        names = ", ".join(dict.fromkeys(safe(one.record.what, 60) for one in self.actions))
+        self.headline(f"{names or 'action'}   {'over' if self.over else 'on its way'}")
+        self.sheet.fill("progress", self.wrapped(self.told()))
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "over" if self.over else "on its way; leaving this screen ends nothing"
+
+    def _look(self) -> None:
+        self.actions = [one for id in self.ids if (one := self.runs.look(id)) is not None]
+
+    def _poll(self) -> None:
+        if not self.is_current:
+            return
+        self._look()
+        if self.over and self._timer is not None:
+            self._timer.stop()
+            self.console.action_renew()  # the jobs and slots are others now
+        self.redraw()
+
+    def action_back(self) -> None:
+        """Leave; it goes on."""
+        over = self.over
+        super().action_back()
+        if not over:
+            self.console.say(GOES_ON)
+
+
+class JobProgress(_Progress):
+    """Jobs that were asked to do something."""
+
+    def __init__(self, verb: JobVerb, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        self.verb = verb
+
+    def told(self) -> outcome.Lines:
+        """Requested and observed, job by job."""
+        now, lines = self.console.now_real(), []
+        for one in self.actions:
+            job = self.console.shown.job(one.record.key)
+            lines += job_lines(self.verb, one, self.runs.said(one.record.id), job, now)
+        return lines
+
+
+class SlotProgress(_Progress):
+    """A slot command."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "again", "plan again", id="act-again")]
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-again")
+
+    def __init__(self, doing: Doing, id: str) -> None:
+        super().__init__([id])
+        self.doing = doing
+
+    def told(self) -> outcome.Lines:
+        """Requested and observed, DN by DN."""
+        lines: outcome.Lines = []
+        for one in self.actions:
+            lines += slot_lines(one, self.runs.said(one.record.id), self.console.now_real())
+        return lines or [(Level.UNKNOWN, "no record of it can be read")]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Planning again is for what was planned and has ended."""
+        if action == "again":
+            return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
+        return super().check_action(action, parameters)
+
+    def action_again(self) -> None:
+        """Another plan, of what is there now."""
+        from console.screens.act_preview import SlotPreview  # it imports this module
+
+        self.app.switch_screen(SlotPreview(self.doing))

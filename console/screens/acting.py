@@ -1,0 +1,40 @@
+"""The ways into actions: a menu for jobs, one for a slot, and the list of what was set going.
+
+What is acted upon is given here, at the key press; rows may move afterwards. Next door: `act_menu`, `act_actions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from console.picture import Level
+from console.screens.act_actions import ActionsScreen
+from console.screens.act_menu import JobMenu, SlotMenu
+from console.slot_models import SlotFacts
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
+
+
+def open_job_menu(app: ConsoleApp, names: Sequence[str]) -> None:
+    """What can be done to these jobs."""
+    if names:
+        app.push_screen(JobMenu(names))
+    else:
+        app.say("no job is chosen", Level.WARNING)
+
+
+def open_slot_menu(app: ConsoleApp, slots: Sequence[SlotFacts]) -> None:
+    """What can be done to this slot; several are refused."""
+    if len(slots) == 1:
+        app.push_screen(SlotMenu(slots[0]))
+    else:
+        app.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+
+
+def open_actions(app: ConsoleApp) -> None:
+    """What is on its way, and what ended lately."""
+    app.push_screen(ActionsScreen())

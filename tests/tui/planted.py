@@ -1,0 +1,143 @@
+"""A runner for tests that starts nothing: it keeps what it was asked, and answers what a test planted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from textual.pilot import Pilot
+
+from console.actions.action import Action, Record, Said, Stage
+from console.actions.runner import Order
+from console.app import ConsoleApp
+from core.errors import Refused
+from tests.tui.filled import NOW, Filled, StillClock, screen
+
+Answer = tuple[int, object, str]
+"""Exit code, JSON for stdout, stderr."""
+
+
+@dataclass
+class Planted:
+    """`answers` says what a command answers at once; None leaves it on its way until `end`."""
+
+    clock: StillClock
+    answers: Callable[[Order], Answer | None] = lambda order: None
+    orders: list[Order] = field(default_factory=list)
+    actions: dict[str, Action] = field(default_factory=dict)
+    outputs: dict[str, Said] = field(default_factory=dict)
+    refuses: str = ""
+
+    @property
+    def done(self) -> list[Order]:
+        """The orders that were no dry runs."""
+        return [one for one in self.orders if one.listed]
+
+    def start(self, order: Order) -> str:
+        if self.refuses:
+            raise Refused(self.refuses)
+        self.orders.append(order)
+        id = f"20261121T023108-{len(self.orders):06x}"
+        record = Record(id, order.words, order.what, order.key, "li.wei@host1", order.listed, self.clock.utc())
+        self.actions[id] = Action(record, Stage.RUNNING)
+        answer = self.answers(order)
+        if answer is not None:
+            self.end(id, *answer)
+        return id
+
+    def end(self, id: str, code: int, out: object, err: str = "", seconds: float = 6.2) -> None:
+        record = self.actions[id].record
+        ended = replace(record, ended_at=record.started_at + timedelta(seconds=seconds), code=code)
+        self.actions[id] = Action(ended, Stage.ENDED)
+        self.outputs[id] = Said(json.dumps(out) + "\n" if out is not None else "", err)
+
+    def look(self, id: str) -> Action | None:
+        return self.actions.get(id)
+
+    def said(self, id: str) -> Said:
+        return self.outputs.get(id, Said())
+
+    def recent(self) -> list[Action]:
+        return [one for one in reversed(self.actions.values()) if one.record.listed]
+
+    def running(self) -> list[Action]:
+        return [one for one in self.recent() if not one.over]
+
+
+def plant(made: Filled, answers: Callable[[Order], Answer | None] = lambda order: None) -> Planted:
+    """Give the console a planted runner."""
+    runs = Planted(made.clock, answers)
+    made.app.services.actions = lambda folder, clock: runs
+    return runs
+
+
+async def until(pilot: Pilot[int], app: ConsoleApp, *words: str) -> str:
+    """Wait until the screen shows these words, and return it."""
+    async with asyncio.timeout(10):
+        while not all(word in screen(app) for word in words):
+            await pilot.pause(0.02)
+    return screen(app)
+
+
+async def typed(pilot: Pilot[int], text: str) -> int:
+    """Type a text and return how many keys that took."""
+    for character in text:
+        await pilot.press(_key(character))
+    await pilot.pause()
+    return len(text)
+
+
+def _key(character: str) -> str:
+    return {" ": "space", "-": "minus", "_": "underscore", ".": "full_stop"}.get(character, character)
+
+
+def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0) -> dict[str, Any]:
+    """One lane of a reset's plan as the command line writes it."""
+
+    def count(number: int) -> dict[str, Any]:
+        kinds = [["I", number]] if number else []
+        return {"kinds": kinds, "whole": True, "oldest": before if number else None, "oldest_us": None}
+
+    row = {"key": {"shard": dn}, "position": f"{before}/3"}
+    return {
+        "seen": {"row": row},
+        "to": {"position": f"{after}/-1"},
+        "skipped": count(skipped),
+        "replayed": count(again),
+        "effect": f"applies {again} changes again",
+    }
+
+
+def reset_plan(*moves: dict[str, Any], slot: str = "orders_slot", **more: Any) -> dict[str, Any]:
+    """A reset's plan as the command line writes it."""
+    skipped = sum(number for move in moves for _, number in move["skipped"]["kinds"])
+    made: datetime = NOW + timedelta(seconds=1)
+    return {
+        "id": "7f3a9c0d1e2f",
+        "source": "dws1",
+        "table": "ods.orders",
+        "slot": slot,
+        "job": "orders_rt",
+        "goal": {"kind": "earliest", "text": "earliest"},
+        "moves": list(moves),
+        "checks": [{"name": "job at rest", "ok": True, "sentence": "STOPPED, no process lives"}],
+        "sql": ["sink dn_1: UPDATE slotkeeper_progress ...", "source dn_1: SELECT pgxc_register_binlog_sync_point(..)"],
+        "notes": ["until it has caught up again the target shows older values; the job says CATCHING UP"],
+        "skipped": skipped,
+        "possible": True,
+        "to_type": {"confirm": slot, "confirm_table": None, "rows": str(skipped) if skipped else None},
+        "undo": "all is backed up before; `slotkeeper slots undo ID` goes back, the result names the ID",
+        "made": made.astimezone(timezone.utc).isoformat(),
+        "expires": (made + timedelta(seconds=600)).astimezone(timezone.utc).isoformat(),
+        **more,
+    }
+
+
+async def arm(pilot: Pilot[int], app: ConsoleApp, reason: str = "INC-2304") -> None:
+    """Arm the console as `:rw` does."""
+    app.arm(reason)
+    await pilot.pause()

@@ -1,0 +1,316 @@
+"""Acting on jobs: which keys it takes, what is asked, what is observed, and what does nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from console.actions.runner import Order
+from console.app import ConsoleApp
+from console.screens.act_actions import ActionsScreen
+from console.screens.act_job import JobConfirm
+from console.screens.act_menu import JobMenu
+from console.screens.acting import open_actions, open_job_menu
+from console.screens.jobs import JobsScreen, OverviewScreen
+from console.screens.table import TableScreen
+from core.domain.job import JobState
+from tests.tui.filled import console, drive, press, screen
+from tests.tui.planted import arm, plant, typed, until
+
+
+@pytest.fixture(autouse=True)
+def hooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`a` opens the menu of jobs, on the screens that list them."""
+
+    def act(self: TableScreen, keys: list[str]) -> None:
+        open_job_menu(self.console, keys)
+
+    for kind in (OverviewScreen, JobsScreen):
+        monkeypatch.setattr(kind, "act", act)
+        monkeypatch.setattr(kind, "has_actions", True)
+
+
+def words(order: Order) -> list[str]:
+    """The words after the shared options."""
+    return list(order.words[1:])
+
+
+def hold(app: ConsoleApp, key: str) -> None:
+    assert isinstance(app.screen, TableScreen)
+    app.screen.table.hold(key)
+
+
+@pytest.mark.parametrize("first", [[], ["2"]])
+def test_a_job_is_restarted_with_three_keys_from_its_row(first: list[str], tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await press(pilot, *first)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "r", "y")
+        assert [words(one) for one in runs.done] == [["jobs", "restart", "--json", "orders_rt"]]
+        assert runs.done[0].words[0] == f"--config={tmp_path / 'c.toml'}"
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("job", "key", "verb"),
+    [
+        ("orders_rt", "s", "stop"),
+        ("orders_rt", "p", "pause"),
+        ("orders_rt", "d", "drain"),
+        ("paused_rt", "p", "resume"),
+        ("second", "g", "start"),
+        ("stock_rt", "s", ""),
+        ("orders_rt", "g", ""),
+        ("orders_rt", "c", ""),
+        ("legacy_rt", "g", ""),
+    ],
+)
+def test_each_letter_of_the_menu_does_its_verb_or_says_why_not(job: str, key: str, verb: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+    from tests.tui.filled import begin, lane
+
+    begin(made.store, "paused_rt", lane("dn_1", 5), state="PAUSED")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await press(pilot, "r")
+        hold(made.app, job)
+        await press(pilot, "a", key)
+        if verb:
+            await press(pilot, "y")
+            assert [words(one)[1] for one in runs.done] == [verb] and words(runs.done[0])[-1] == job
+        else:
+            assert isinstance(made.app.screen, JobMenu) and not runs.orders
+            assert f" {key}: " in screen(made.app).splitlines()[-2]
+
+    drive(made, do)
+
+
+def test_a_read_only_console_rehearses_and_does_nothing(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        hold(made.app, "orders_rt")
+        await press(pilot, "a")
+        assert ":rw reason" in screen(made.app)
+        await press(pilot, "r")
+        assert "RESTART JOB orders_rt   PROD" in screen(made.app)
+        await press(pilot, "y")
+        assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
+        assert isinstance(made.app.screen, JobConfirm) and not runs.orders
+
+    drive(made, do)
+
+
+def test_enter_cancels_and_never_confirms(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "r", "r")  # the letter that began it does not confirm it
+        assert isinstance(made.app.screen, JobConfirm)
+        await press(pilot, "enter")
+        assert isinstance(made.app.screen, OverviewScreen)
+        await press(pilot, "a", "r", "tab", "enter")
+        assert "y does it; Enter never does" in screen(made.app)
+        assert not runs.orders
+        await press(pilot, "y", "enter", "enter", "y")
+        assert len(runs.orders) == 1
+
+    drive(made, do)
+
+
+def test_the_job_that_was_shown_at_the_key_press_is_acted_upon_though_rows_move(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a")
+        made.store.set_state("ledger_full", JobState.FAILED, "broken", "SINK OLDER", "")
+        made.app.action_renew()
+        await press(pilot, "r")
+        made.store.set_state("orders_rt", JobState.FAILED, "broken", "SINK OLDER", "")
+        made.app.action_renew()
+        await press(pilot, "y")
+        assert [words(one)[-1] for one in runs.done] == ["orders_rt"]
+
+    drive(made, do)
+
+
+def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "s", "y")
+        assert "orders_rt: requested STOPPED, now RUNNING" in screen(made.app)
+        runs.end(next(iter(runs.actions)), 0, {"job": "orders_rt", "state": "STOPPED"})
+        shown = await until(pilot, made.app, "observed STOPPED")
+        assert "orders_rt: requested STOPPED, observed STOPPED at 02:31:14Z, 6.2 s" in shown
+        assert "orders_rt is RUNNING now" in shown, "what the store shows is not passed over"
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "expected"),
+    [
+        (
+            1,
+            "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was asked for, but it is RUNNING"
+            "\n  the wish stands; `slotkeeper jobs show` tells when it is obeyed\n",
+            ["observed RUNNING after 30.0 s: not applied yet", "next: the wish stands"],
+        ),
+        (3, "slotkeeper: job orders_rt was started elsewhere\n  ask there\n", ["refused", "elsewhere", "ask there"]),
+        (-9, "", ["observed RUNNING after 30.0 s"]),
+    ],
+)
+def test_what_did_not_take_effect_is_told_with_what_to_do_next(
+    code: int, err: str, expected: list[str], tmp_path: Path
+) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "s", "y")
+        runs.end(next(iter(runs.actions)), code, None, err, seconds=30)
+        await until(pilot, made.app, *expected)
+        assert "success" not in screen(made.app) and "done" not in screen(made.app)
+
+    drive(made, do)
+
+
+def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "r", "y", "escape")
+        assert "it goes on without this screen; `:actions` shows it" in screen(made.app)
+        open_actions(made.app)
+        await until(pilot, made.app, "restart job orders_rt", "running")
+        assert isinstance(made.app.screen, ActionsScreen)
+        runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: not now\n")
+        made.app.action_renew()
+        shown = await until(pilot, made.app, "refused: not now")
+        assert "by       li.wei@host1" in shown and "slotkeeper --config=" in shown
+        await press(pilot, "enter")
+        assert "stderr   slotkeeper: not now" in screen(made.app) and "exit 3" in screen(made.app)
+        await press(pilot, "escape", "escape")
+        assert isinstance(made.app.screen, OverviewScreen)
+        await press(pilot, "a", "o")
+        assert isinstance(made.app.screen, ActionsScreen)
+
+    drive(made, do)
+
+
+def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        for job in ("orders_rt", "invoice_rt", "ledger_full"):
+            hold(made.app, job)
+            await press(pilot, "space")
+        await press(pilot, "a", "r")
+        assert "r: one job at a time: u unmarks" in screen(made.app)
+        await press(pilot, "s", "y")
+        assert isinstance(made.app.screen, JobConfirm) and not runs.orders, "y is not enough for several"
+        await press(pilot, "tab", "2", "enter", "enter")
+        assert "not typed as asked: number" in screen(made.app) and not runs.orders
+        await press(pilot, "tab", "tab", "backspace", "3", "enter", "enter")
+        assert sorted(words(one)[-1] for one in runs.done) == ["invoice_rt", "ledger_full", "orders_rt"]
+        assert {words(one)[1] for one in runs.done} == {"stop"}
+        assert "invoice_rt: requested STOPPED" in screen(made.app) and "ledger_full: req" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_cancelling_asks_for_a_reason_and_the_name_which_cannot_be_pasted(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "no more")
+        hold(made.app, "stock_rt")
+        await press(pilot, "a", "c", "tab", "enter")
+        made.app.screen.post_message(events.Paste("stock_rt"))
+        await pilot.pause()
+        assert "type it: what is pasted was not read" in screen(made.app)
+        await typed(pilot, "stock")
+        await press(pilot, "enter", "enter")
+        assert "not typed as asked: name" in screen(made.app) and not runs.orders
+        await press(pilot, "shift+tab", "shift+tab", "end")
+        await typed(pilot, "_rt")
+        await press(pilot, "enter", "enter")
+        expected = ["jobs", "cancel", "--json", "--reason=no more", "--confirm=stock_rt", "stock_rt"]
+        assert [words(one) for one in runs.done] == [expected]
+
+    drive(made, do)
+
+
+def test_the_command_can_be_copied_as_a_person_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = console(tmp_path)
+    plant(made)
+    copied: list[str] = []
+    monkeypatch.setattr(made.app, "copy_to_clipboard", copied.append)
+
+    async def do(pilot: Pilot[int]) -> None:
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "s", "c")
+        assert copied == [f"slotkeeper --config={tmp_path / 'c.toml'} jobs stop orders_rt"]
+
+    drive(made, do)
+
+
+def test_what_cannot_be_written_down_is_refused_with_its_reason(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+    runs.refuses = "the disk is full"
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        hold(made.app, "orders_rt")
+        await press(pilot, "a", "r", "y")
+        assert isinstance(made.app.screen, JobConfirm)
+        assert "the disk is full" in screen(made.app)
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (100, 30)])
+def test_menus_and_confirmations_fit(size: tuple[int, int], tmp_path: Path) -> None:
+    made = console(tmp_path, ascii_only=True)
+    plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        hold(made.app, "orders_rt")
+        await press(pilot, "a")
+        for key, expected in (("r", "[ Cancel  Esc ]"), ("escape", " Overview")):
+            shown = screen(made.app)
+            assert shown.isascii() and max(map(len, shown.splitlines())) <= size[0]
+            await press(pilot, key)
+            assert expected in screen(made.app)
+
+    drive(made, do, size)

@@ -1,0 +1,625 @@
+"""Acting on slots: the plan first, what must be typed for it, the keys that it takes, and what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from console.actions.action import Stage
+from console.actions.runner import Order
+from console.app import ConsoleApp
+from console.screens.act_job import JobConfirm
+from console.screens.act_preview import SlotPreview
+from console.screens.act_progress import SlotProgress
+from console.screens.acting import open_slot_menu
+from console.screens.slots import SlotsScreen
+from core.domain.job import JobState
+from tests.tui.filled import Filled, console, drive, looked, press, screen, slot
+from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until
+
+SLOT = "order_slot"
+REASON = "INC-2304 restored"
+
+
+@pytest.fixture(autouse=True)
+def hooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`a` opens the menu of slots."""
+
+    def act(self: SlotsScreen, keys: list[str]) -> None:
+        open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
+
+    monkeypatch.setattr(SlotsScreen, "act", act)
+    monkeypatch.setattr(SlotsScreen, "has_actions", True)
+
+
+def made_with(
+    folder: Path, plan: Callable[[Order], Answer | None], job: str | None = "orders_rt", name: str = SLOT
+) -> tuple[Filled, Planted]:
+    """A console over one slot of a stopped job, and what its dry runs answer."""
+    made = console(folder, ascii_only=True)
+    made.looked["dws1", "ods.orders"] = looked("ods.orders", slot(name, 23.2, 12_403_118, job))
+    made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
+    made.store.begin_run("orders_rt", "run-2")  # one without a process
+    made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
+    return made, plant(made, plan)
+
+
+def planned(plan: dict[str, Any], code: int = 0) -> Callable[[Order], Answer | None]:
+    return lambda order: None if order.listed else (code, plan, "")
+
+
+def skipping(*numbers: int) -> dict[str, Any]:
+    moves = [lane_move(f"dn_{place}", 88_120_441, 88_512_330, skipped=each) for place, each in enumerate(numbers, 1)]
+    return reset_plan(*moves, slot=SLOT, goal={"kind": "latest", "text": "latest"})
+
+
+def replaying(**more: Any) -> dict[str, Any]:
+    return reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), slot=SLOT, **more)
+
+
+async def opened(pilot: Pilot[int], app: ConsoleApp, *keys: str) -> None:
+    """The menu of the slot, then these keys."""
+    await press(pilot, "3", "r", "g")
+    await press(pilot, "a", *keys)
+
+
+async def paste(pilot: Pilot[int], text: str) -> None:
+    pilot.app.screen.post_message(events.Paste(text))
+    await pilot.pause()
+
+
+def value(app: ConsoleApp, part: str) -> str:
+    return app.screen.query_one(f"#act-{part}", Input).value
+
+
+def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "abc")
+        made.app.screen.query_one("#table").focus()
+        keys = 0
+
+        async def count(*pressed: str) -> None:
+            nonlocal keys
+            keys += len(pressed)
+            await press(pilot, *pressed)
+
+        await count("3")
+        made.app.action_renew()
+        await until(pilot, made.app, SLOT)
+        await press(pilot, "g")  # the cursor stands on the slot
+        await count("a", "r", "enter")
+        await until(pilot, made.app, "plan 7f3a9c0d1e2f")
+        await count("tab")
+        made.app.screen.query_one("#act-reason", Input).value = ""
+        await typed(pilot, REASON)  # the reason is not counted
+        await count("enter")
+        keys += await typed(pilot, SLOT)
+        await count("enter", "enter")
+        assert len(SLOT) == 10 and keys <= 20, keys
+        (order,) = runs.done
+        assert list(order.words[1:]) == [
+            "slots",
+            "reset",
+            "--json",
+            "--execute",
+            "--plan=7f3a9c0d1e2f",
+            f"--reason={REASON}",
+            f"--confirm={SLOT}",
+            "ods.orders",
+            SLOT,
+        ]
+
+    drive(made, do)
+
+
+def test_the_reason_of_arming_is_there_already(tmp_path: Path) -> None:
+    made, _ = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "INC-7")
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a")
+        assert value(made.app, "reason") == "INC-7"
+
+    drive(made, do)
+
+
+def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is_valid(tmp_path: Path) -> None:
+    made, _ = made_with(tmp_path, planned(skipping(7, 12_403_118)))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "l")
+        shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s")
+        for text in (
+            "RESET SLOT to latest   PROD",
+            "dws1 ods.orders / order_slot   2 DN",
+            "holder job orders_rt STOPPED",
+            "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
+            "Effect  12,403,125 changes on 2 DN are SKIPPED: they never reach the target",
+            "Undo    all is backed up before",
+            "Safer   --to snapshot",
+            "Checks  ok job at rest",
+            "Rows    12403125",
+        ):
+            assert text in shown, (text, shown)
+        made.clock.at += timedelta(seconds=2)
+        made.app.screen.tick()  # type: ignore[attr-defined]
+        await until(pilot, made.app, "valid 9m58s")
+        await press(pilot, "v")
+        assert "job at rest: STOPPED, no process lives" in screen(made.app)
+        assert "sql     source dn_1: SELECT pgxc_register_binlog_sync_point(..)" in screen(made.app)
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)])
+def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tuple[int, int], tmp_path: Path) -> None:
+    made, _ = made_with(tmp_path, planned(skipping(*range(24, 0, -1))))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "l")
+        shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "[ Reset on 24 DN ]", "dn_1 ")
+        assert max(map(len, shown.splitlines())) <= size[0] and len(shown.splitlines()) == size[1]
+        assert "dn_24 " not in shown and "Checks  ok" in shown and "Rows    300" in shown
+        await press(pilot, "end")
+        assert "dn_24 " in screen(made.app) and "-24 of 24" in screen(made.app) and "Effect  300" in screen(made.app)
+
+    drive(made, do, size)
+
+
+def test_a_read_only_console_rehearses_to_the_button(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "RO: nothing can be applied")
+        await press(pilot, "tab")
+        await typed(pilot, "rehearsal")
+        await press(pilot, "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
+        assert isinstance(made.app.screen, SlotPreview) and not runs.done
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "missing"),
+    [("order_slo", "7", "name"), (SLOT, "8", "rows"), ("ORDER_SLOT", "", "name, rows"), (SLOT, "07", "rows")],
+)
+def test_a_wrong_name_or_number_changes_nothing(name: str, rows: str, missing: str, tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(skipping(7)))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "l")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, name)
+        await press(pilot, "enter")
+        await typed(pilot, rows)
+        await press(pilot, "enter", "enter", "enter")
+        assert f"to be typed as asked: {missing}" in screen(made.app)
+        assert not runs.done
+
+    drive(made, do)
+
+
+def test_a_name_and_a_number_are_typed_not_pasted(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(skipping(7)))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "l")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "tab")
+        await paste(pilot, " pasted")
+        assert value(made.app, "reason") == "INC-2304 pasted"
+        for part, text in (("name", SLOT), ("rows", "7")):
+            await press(pilot, "enter")
+            made.app._clipboard = text
+            await paste(pilot, text)
+            assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+            await press(pilot, "ctrl+v")
+            assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+        await press(pilot, "enter", "enter")
+        assert not runs.done
+
+    drive(made, do)
+
+
+def test_letters_act_while_the_plan_has_the_focus_and_enter_does_nothing_there(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "abc")
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "enter", "enter", "enter")
+        assert isinstance(made.app.screen, SlotPreview) and not runs.done
+        await press(pilot, "tab", "v", "n", "y", "q", "3")
+        assert value(made.app, "reason") == "abcvnyq3" and len(runs.orders) == 1
+        await press(pilot, "tab", "tab", "v", "n", "q", "3")
+        assert isinstance(made.app.screen, SlotPreview) and len(runs.orders) == 1
+
+    drive(made, do)
+
+
+def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(skipping(7)))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "l")
+        await until(pilot, made.app, "plan 7f3a")
+        where = []
+        for _ in range(7):
+            where.append(made.app.screen.focused.id if made.app.screen.focused else None)
+            await press(pilot, "tab")
+        expected = ["act-sheet", "act-reason", "act-name", "act-rows", "act-cancel", "act-apply", "act-sheet"]
+        assert where == expected
+        await press(pilot, "tab", "tab", "tab", "enter")
+        assert isinstance(made.app.screen, SlotsScreen) and not runs.done
+
+    drive(made, do)
+
+
+def test_what_was_observed_is_shown_dn_by_dn(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter", "enter", "enter")
+        assert isinstance(made.app.screen, SlotProgress) and len(runs.done) == 1
+        result = {
+            "reset": "20261121T023341-abcdef",
+            "outcome": "done",
+            "sentence": "reset to earliest",
+            "lanes": {"dn_1": "requested 88120441/88120441, observed 88120441/88120441"},
+        }
+        runs.end(list(runs.actions)[-1], 0, result)
+        shown = await until(pilot, made.app, "observed 88120441/88120441")
+        assert "done: reset to earliest   at 02:31:14Z, 6.2 s" in shown
+        assert "slotkeeper slots undo 20261121T023341-abcdef" in shown
+
+    drive(made, do)
+
+
+def test_a_stale_plan_says_what_moved_and_is_planned_again(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        err = "slotkeeper: plan 7f3a9c0d1e2f is stale, this moved: dn_1: epoch 3 -> 4\n  make a new one\n"
+        runs.end(list(runs.actions)[-1], 3, None, err)
+        await until(pilot, made.app, "dn_1: epoch 3 -> 4", "n plans again")
+        await press(pilot, "n")
+        await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
+        assert [one.listed for one in runs.orders] == [False, True, False]
+        assert runs.orders[2].words == runs.orders[0].words
+
+    drive(made, do)
+
+
+def test_an_expired_plan_is_not_carried_out(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a")
+        made.clock.at += timedelta(minutes=11)
+        await arm(pilot, made.app)
+        await press(pilot, "tab")
+        await typed(pilot, "abc")
+        await press(pilot, "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        assert "the plan has expired" in screen(made.app) and not runs.done
+
+    drive(made, do)
+
+
+def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(tmp_path: Path) -> None:
+    checks = [{"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
+    made, runs = made_with(tmp_path, planned(replaying(checks=checks, possible=False), code=3))
+    made.store.set_state("orders_rt", JobState.RUNNING)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app)
+        shown = screen(made.app)
+        assert "s  stop job orders_rt first" in shown and "job orders_rt is RUNNING: s stops it first" in shown
+        await press(pilot, "d")
+        assert "d: job orders_rt is RUNNING: s stops it first" in screen(made.app)
+        await press(pilot, "r", "enter")
+        await until(pilot, made.app, "FAIL job at rest: job orders_rt is RUNNING", "not possible now: job at rest")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        assert not runs.done
+        await press(pilot, "tab", "s")
+        assert isinstance(made.app.screen, JobConfirm)
+        await press(pilot, "y")
+        assert runs.done[0].words[1:] == ("jobs", "stop", "--json", "orders_rt")
+        runs.end(list(runs.actions)[-1], 0, {"job": "orders_rt", "state": "STOPPED"})
+        runs.answers = planned(replaying())
+        await until(pilot, made.app, "observed STOPPED")
+        await press(pilot, "escape")
+        await until(pilot, made.app, "Checks  ok job at rest")
+        assert runs.orders[-1].words == runs.orders[0].words
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("letter", "text", "expected"),
+    [
+        ("e", "", ["--to=earliest"]),
+        ("l", "", ["--to=latest"]),
+        ("s", "", ["--to=snapshot"]),
+        ("p", "dn_1=5 dn_2=7", ["--to=point", "--point=dn_1=5", "--point=dn_2=7"]),
+        ("t", "2026-01-31T08:30:00Z", ["--to=time", "--time=2026-01-31T08:30:00Z"]),
+        ("b", "20260101T000000-abcdef", ["--to=backup", "--backup=20260101T000000-abcdef"]),
+    ],
+)
+def test_each_target_has_a_letter_and_those_with_a_value_ask_for_it(
+    letter: str, text: str, expected: list[str], tmp_path: Path
+) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", letter)
+        if text:
+            await press(pilot, "enter")
+            assert not runs.orders, "no value, no plan"
+            await paste(pilot, text)
+            await press(pilot, "enter")
+        (order,) = runs.orders
+        assert list(order.words[4:]) == [*expected, "ods.orders", SLOT] and not order.listed
+
+    drive(made, do)
+
+
+def test_the_last_finished_reset_is_undone_by_its_backup(tmp_path: Path) -> None:
+    resets = [{"backup": "20261121T000002-bbbbbb", "step": "rolled back"}, {"backup": "B1", "step": "done"}]
+
+    def answers(order: Order) -> Answer | None:
+        if order.listed:
+            return None
+        return 0, {"resets": resets} if "history" in order.words else replaying(), ""
+
+    made, runs = made_with(tmp_path, answers)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "u")
+        await until(pilot, made.app, "plan 7f3a")
+        assert runs.orders[1].words[1:] == ("slots", "undo", "--json", "B1")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        assert runs.done[0].words[-1] == "B1" and "--plan=7f3a9c0d1e2f" in runs.done[0].words
+        resets.clear()
+        await press(pilot, "escape", "a", "u")
+        await until(pilot, made.app, "this slot has no finished reset that could be undone")
+
+    drive(made, do)
+
+
+def verb_plan(verb: str, rows: int | None, table: str | None = "ods.orders") -> dict[str, Any]:
+    shard = {"shard": "dn_1", "live": 5, "durable": 4, "registered_at": None, "xmin": 1, "unread": rows}
+    plan = {
+        "verb": verb,
+        "source": "dws1",
+        "table": "ods.orders",
+        "slot": SLOT,
+        "owner": None,
+        "highest": table is not None,
+        "before": {"name": SLOT, "job": None, "exists": True, "shards": [shard]},
+        "rows": rows,
+        "effects": ["whoever reads it loses what it has not read"],
+        "sql": ["SELECT pgxc_binlog_clear_target_slot('ods.orders', 'order_slot')"],
+    }
+    asked = None if rows == 0 else "unknown" if rows is None else str(rows)
+    to_type = {"confirm": SLOT, "confirm_table": table, "rows": asked}
+    return {"executed": False, "plan": plan, "done": None, "to_type": to_type, "undo": "none"}
+
+
+@pytest.mark.parametrize(
+    ("key", "verb", "rows", "typing"),
+    [("d", "drop", 7, "7"), ("f", "register", None, "unknown"), ("d", "abandon", 0, "")],
+)
+def test_an_external_slot_asks_for_the_table_and_what_is_lost(
+    key: str, verb: str, rows: int | None, typing: str, tmp_path: Path
+) -> None:
+    made, runs = made_with(tmp_path, planned(verb_plan(verb, rows)), job=None)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r")
+        assert "no job of this configuration owns it" in screen(made.app) and not runs.orders
+        await press(pilot, key)
+        await until(pilot, made.app, f"{verb.upper()} SLOT", "external: no job of this configuration")
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter", "enter")
+        assert not runs.done, "the table's name is missing"
+        for _ in range(4):
+            if made.app.screen.focused and made.app.screen.focused.id == "act-table":
+                break
+            await press(pilot, "shift+tab")
+        await typed(pilot, "ods.orders")
+        await press(pilot, "enter")
+        if typing:
+            assert not runs.done
+            await typed(pilot, typing)
+            await press(pilot, "enter")
+        await press(pilot, "enter")
+        (order,) = runs.done
+        assert order.words[2] == ("drop" if key == "d" else "register")
+        assert "--confirm-table=ods.orders" in order.words
+        assert (f"--rows={typing}" in order.words) is bool(typing)
+        done = {"outcome": "still there on dn_2", "result": {"dn_1": "gone", "dn_2": "still there"}, "missed": ["dn_2"]}
+        runs.end(list(runs.actions)[-1], 1, {"executed": True, "plan": {}, "done": done})
+        await until(pilot, made.app, "still there on dn_2", "dn_1  gone")
+
+    drive(made, do)
+
+
+def test_preflight_changes_nothing_and_shows_its_answers_to_a_read_only_console(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, lambda order: None)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "p")
+        assert runs.orders[0].words[1:] == ("slots", "preflight", "--json", "--source=dws1", "ods.orders")
+        verdicts = {"VACUUM FULL": {"answer": "no", "reason": "order_slot holds back 7 rows"}}
+        found = {"clear": False, "verdicts": verdicts, "drain": "about 3 s", "notes": ["vendor texts differ"]}
+        runs.end(list(runs.actions)[-1], 3, found)
+        await until(pilot, made.app, "VACUUM FULL no: order_slot holds back 7 rows", "drain: about 3 s")
+        assert not runs.done and "n plans again" not in screen(made.app)
+
+    drive(made, do)
+
+
+def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, lambda order: None)
+    made.looked["dws1", "ods.orders"] = looked("ods.orders", slot("a1", 23, 5, "orders_rt"), slot("b1", 22, 5))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "g", "space", "space", "a")
+        assert "one slot at a time" in screen(made.app) and isinstance(made.app.screen, SlotsScreen)
+        assert not runs.orders
+
+    drive(made, do)
+
+
+def test_the_slot_of_the_key_press_is_acted_upon_though_rows_move(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app)
+        made.looked["dws1", "ods.orders"] = looked("ods.orders", slot("other", 23.9, 5, "orders_rt"), slot(SLOT, 1, 5))
+        made.app.action_renew()
+        await press(pilot, "r", "enter")
+        assert [order.words[-1] for order in runs.orders] == [SLOT]
+
+    drive(made, do)
+
+
+def test_an_unfinished_reset_is_offered_to_be_ended(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, lambda order: None)
+    folder = made.store.folder.path / "resets"
+    folder.mkdir(mode=0o700)
+    text = f'{{"id": "R1", "job": "orders_rt", "source": "dws1", "table": "ods.orders", "slot": "{SLOT}"}}'
+    (folder / "R1.json").write_text(text, "utf-8")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r")
+        assert "a reset of it is unfinished: e ends it" in screen(made.app) and not runs.orders
+        await press(pilot, "e")
+        await until(pilot, made.app, "END UNFINISHED RESET")
+        await press(pilot, "enter", "tab", "tab", "enter")
+        assert runs.done[0].words[1:] == ("slots", "reset", "--json", "--resume", "ods.orders", SLOT)
+
+    drive(made, do)
+
+
+def test_the_copied_command_has_placeholders_for_what_is_not_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = made_with(tmp_path, planned(skipping(7)))
+    copied: list[str] = []
+    monkeypatch.setattr(made.app, "copy_to_clipboard", copied.append)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "l")
+        await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "y")
+        assert copied[0].endswith(
+            f"slots reset --execute --plan=7f3a9c0d1e2f --reason=REASON --confirm=NAME --rows=N ods.orders {SLOT}"
+        )
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((5, None, "slotkeeper: dws1 does not answer\n  see doctor\n"), "no plan: dws1 does not answer; see doctor"),
+        ((0, {"moves": [{}]}, ""), "no plan was answered (exit 0)"),
+        ((0, ["x"], ""), "no plan was answered (exit 0)"),
+        ((-9, None, ""), "no plan was answered (exit -9)"),
+    ],
+)
+def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words: str, tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, lambda order: answer)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, words)
+        runs.answers = planned(replaying())
+        await press(pilot, "n")
+        await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
+
+    drive(made, do)
+
+
+def test_the_seconds_of_planning_are_counted(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, lambda order: None)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "planning, 0s; a dry run, nothing is moved")
+        made.clock.at += timedelta(seconds=3)
+        await until(pilot, made.app, "planning, 3s")
+        id = next(iter(runs.actions))
+        runs.actions[id] = replace(runs.actions[id], stage=Stage.GONE)
+        await until(pilot, made.app, "no plan was answered")
+
+    drive(made, do)
+
+
+def test_what_children_write_is_text_and_nothing_else(tmp_path: Path) -> None:
+    nasty = "\x1b]52;c;aGFjaw==\x07[@click=app.quit]x[/]\u202e\x9b31m"
+    plan = replaying(source=nasty, notes=[nasty], sql=[nasty], undo=nasty, job=nasty)
+    plan["checks"] = [{"name": nasty, "ok": None, "sentence": nasty}]
+    plan["moves"][0]["seen"]["row"]["key"]["shard"] = nasty
+    made, runs = made_with(tmp_path, planned(plan))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "enter")
+        shown = await until(pilot, made.app, "plan 7f3a")
+        await press(pilot, "v")
+        shown += screen(made.app)
+        await press(pilot, "tab", "enter")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        err = f"slotkeeper: {nasty}\n  {nasty}\n"
+        runs.end(list(runs.actions)[-1], 3, {"outcome": nasty, "sentence": nasty, "lanes": {nasty: nasty}}, err)
+        shown += await until(pilot, made.app, "refused")
+        assert made.app.is_running
+        assert not [one for one in shown if one != "\n" and not 0x20 <= ord(one) < 0x7F]
+        assert "[@click=app.quit]x[/]" in shown
+
+    drive(made, do)

@@ -1,0 +1,89 @@
+"""What the console asks for is what the command line asks for: no more, no less."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from console.actions.rules import Part, Tier, job_tier, job_wants, missing, slot_tier, slot_wants
+from console.commands import reset_view, slot_verbs
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.reset import Count, Goal, LaneSeen, Move, TargetKind
+from core.domain.reset import Plan as ResetPlan
+from core.errors import Refused
+from core.slots.change import Consent, Owner, Plan, refuse_without_consent
+from core.slots.inspect import SlotView
+
+ROWS = (0, 7, None)
+
+
+def plan(rows: int | None, highest: bool) -> Plan:
+    return Plan(
+        verb="drop",
+        source="dws1",
+        table="ods.orders",
+        slot="orders_rt",
+        owner=Owner("orders_rt"),
+        highest=highest,
+        before=SlotView("orders_rt", "orders_rt", True),
+        rows=rows,
+        effects=(),
+        sql=(),
+    )
+
+
+def consent(parts: dict[Part, str]) -> Consent:
+    get = parts.get
+    return Consent(True, get(Part.REASON, ""), get(Part.NAME, ""), get(Part.TABLE, ""), get(Part.ROWS, ""))
+
+
+@pytest.mark.parametrize(("rows", "highest"), list(product(ROWS, (False, True))))
+def test_what_is_asked_for_satisfies_the_gate_and_less_does_not(rows: int | None, highest: bool) -> None:
+    made = plan(rows, highest)
+    wants = slot_wants(slot_verbs.to_type(made))
+    typed = {want.part: want.answer or "INC-1" for want in wants}
+    assert not missing(wants, typed)
+    refuse_without_consent(made, consent(typed))
+    for left_out in wants:
+        less = {part: text for part, text in typed.items() if part is not left_out.part}
+        assert missing(wants, less) == [left_out]
+        with pytest.raises(Refused):
+            refuse_without_consent(made, consent(less))
+
+
+@pytest.mark.parametrize(
+    ("rows", "highest", "tier"),
+    [(0, False, Tier.NAMED), (7, False, Tier.COUNTED), (None, False, Tier.COUNTED), (0, True, Tier.COUNTED)],
+)
+def test_lost_rows_an_external_slot_and_prod_ask_for_the_highest_tier(
+    rows: int | None, highest: bool, tier: Tier
+) -> None:
+    assert slot_tier(slot_wants(slot_verbs.to_type(plan(rows, highest)))) is tier
+
+
+@pytest.mark.parametrize("skipped", [0, 12_403_118])
+def test_a_reset_asks_for_the_number_of_skipped_changes_where_there_are_any(skipped: int) -> None:
+    key = LaneKey("dws1", "t", "s1", "dn_1")
+    row = ProgressRow(key, 1, "m.t", Position(5, 0), 1, 0, LaneState.RUNNING, None, None, "c", "i", None)
+    move = Move(LaneSeen(row, 5, 5, 1, 1, 1, 9), row, skipped=Count((("I", skipped),)))
+    goal = Goal(TargetKind.LATEST)
+    made = ResetPlan("x", "dws1", "t", "s1", "j", goal, "i", 1, (move,), (), (), (), 0.0, 600.0)
+    wants = slot_wants(reset_view.to_type(made))
+    parts = {want.part: want.answer for want in wants}
+    assert parts.get(Part.ROWS) == (str(skipped) if skipped else None)
+    assert parts[Part.NAME] == "s1" and Part.TABLE not in parts
+    assert slot_tier(wants) is (Tier.COUNTED if skipped else Tier.NAMED)
+
+
+def test_one_job_takes_a_key_several_take_their_number_and_the_final_verb_a_name() -> None:
+    assert (job_tier(job_wants(["a"])), job_tier(job_wants(["a", "b"]))) == (Tier.KEY, Tier.NAMED)
+    assert [(want.part, want.answer) for want in job_wants(["a", "b", "c"])] == [(Part.NUMBER, "3")]
+    assert [(want.part, want.answer) for want in job_wants(["a"], final=True)] == [(Part.REASON, ""), (Part.NAME, "a")]
+
+
+@pytest.mark.parametrize("typed", ["", " ", "7 ", "07", "7.0", "8"])
+def test_a_number_is_typed_exactly(typed: str) -> None:
+    wants = slot_wants({"confirm": "s", "confirm_table": None, "rows": "7"})
+    assert Part.ROWS in [want.part for want in missing(wants, {Part.REASON: "x", Part.NAME: "s", Part.ROWS: typed})]

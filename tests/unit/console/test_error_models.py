@@ -1,0 +1,118 @@
+"""Errors by kind, what became of them, and what is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from console.error_models import (
+    Standing,
+    ack_key,
+    error_key,
+    error_lines,
+    error_rows,
+    open_count,
+    standings,
+    summary,
+)
+from console.picture import ErrorSeen, JobFacts, Level, Local
+from console.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
+from core.domain.ack import Ack
+from core.domain.job import JobState
+from core.errors import TroubleName
+from tests.tui.filled import NOW
+
+OLD = NOW - timedelta(minutes=20)
+
+
+def error(job: str, signature: str, last: object = NOW, message: str = "source dws1: refused") -> ErrorSeen:
+    return ErrorSeen(job, signature, 3, OLD, last, "source", "08001", message)  # type: ignore[arg-type]
+
+
+def local(state: JobState, level: Level, *errors: ErrorSeen) -> Local:
+    return Local(NOW, (JobFacts("a", level, state, "why", alive=True),), errors=errors)
+
+
+def test_the_last_error_of_a_failed_job_is_fatal_and_earlier_ones_are_past() -> None:
+    found = standings(local(JobState.FAILED, Level.CRITICAL, error("a", "1", OLD), error("a", "2")), {}, NOW)
+    assert [state for _, state in found] == [Standing.PAST, Standing.FATAL]
+
+
+def test_an_error_is_healed_once_its_job_runs_well_again() -> None:
+    assert standings(local(JobState.RUNNING, Level.FINE, error("a", "1")), {}, NOW)[0][1] is Standing.HEALED
+
+
+def test_the_error_of_a_job_that_retries_is_open() -> None:
+    made = local(JobState.RUNNING, Level.WARNING, error("a", "1", OLD), error("a", "2", OLD + timedelta(minutes=9)))
+    assert [state for _, state in standings(made, {}, NOW)] == [Standing.HEALED, Standing.OPEN]
+    assert open_count(made, {}, NOW) == 1
+    assert open_count(None, {}, NOW) == 0
+
+
+def test_what_still_matters_stands_above_what_is_newer() -> None:
+    first = error("a", "1", OLD)
+    made = Local(NOW, (JobFacts("a", Level.CRITICAL, JobState.FAILED),), errors=(first, error("gone", "2")))
+    assert [row.key for row in error_rows(made, {}, NOW)] == [error_key(first), "gone\x1f2"]
+    assert [row.key for row in error_rows(made, {}, NOW, "gone")] == ["gone\x1f2"]
+
+
+def test_an_acknowledged_error_is_at_rest_until_it_happens_again() -> None:
+    one = error("a", "1", OLD)
+    made = local(JobState.RUNNING, Level.WARNING, one)
+    acks = {ack_key(one): Ack("li.wei", NOW)}
+    assert standings(made, acks, NOW)[0][1] is Standing.ACKED
+    again = replace(made, errors=(replace(one, last=NOW),))
+    assert standings(again, acks, NOW)[0][1] is Standing.OPEN
+
+
+def test_the_title_counts_kinds_and_times() -> None:
+    made = local(JobState.RUNNING, Level.WARNING, error("a", "1"), error("a", "2"))
+    assert summary(error_rows(made, {}, NOW)) == "2 kinds, 6 times"
+
+
+def test_the_panel_has_the_whole_message_and_the_ways_out_with_names_put_in() -> None:
+    one = error("a", "1", message="SLOT LOST: dn_1: gone \x1b[31m")
+    lines = [text for _, text in error_lines(one, JobFacts("a", Level.CRITICAL, JobState.FAILED), NOW)]
+    assert lines[0].startswith("SLOT LOST: dn_1: gone ") and "\x1b" not in lines[0]
+    assert any("slotkeeper verify a" in text for text in lines)
+    assert not any(" JOB" in text for text in lines)
+
+
+@pytest.mark.parametrize("name", list(TroubleName))
+def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: TroubleName) -> None:
+    remedy = remedy_for(name.value, "")
+    assert remedy is remedy_for("", f"{name.value}: x") and remedy is not UNKNOWN_KIND
+    assert remedy.title.startswith(f"{name.value}: safe: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "title"),
+    [
+        ("08006", "", "the server does not answer"),
+        ("", "dn_3: connection refused", "the server does not answer"),
+        ("28P01", "", "the login is refused"),
+        ("42501", "", "the login is refused"),
+        ("57014", "", "a statement ran into its time limit"),
+        ("53300", "", "the server is busy"),
+        ("53100", "", "disk or memory ran out at a server"),
+        ("22003", "", "the target refuses a row"),
+        ("42883", "", "a table, column or function is not there"),
+        ("SIGKILL", "driver ended: killed by SIGKILL", "the driver ended by itself"),
+        ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
+        ("", "never seen", UNKNOWN_KIND.title),
+    ],
+)
+def test_a_known_kind_is_told_by_its_code_or_else_by_its_words(code: str, message: str, title: str) -> None:
+    assert remedy_for(code, message).title == title
+
+
+def test_ways_out_are_ranked_by_what_they_lose() -> None:
+    for name in TroubleName:
+        losses = [one.loses for one in ranked(remedy_for(name.value, "").options)]
+        assert losses == sorted(losses) and losses[0] is Loss.NOTHING
+
+
+def test_names_are_put_in_as_they_are() -> None:
+    assert named("start JOB now", r"a\1b") == r"start a\1b now"

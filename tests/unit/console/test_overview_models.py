@@ -1,0 +1,82 @@
+"""What the overview says of all jobs together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+from console.overview_models import at_work, summary, trust
+from console.picture import JobFacts, LanePace, Level, Local, Unfinished
+from console.rates import Busy
+from console.view_models import in_sync, job_rows
+from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.job import JobState
+from core.domain.report import JobReport, LaneReport
+from core.domain.verified import Verified, in_a_phrase
+
+NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
+LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", 140, 100, 100, 9, 1.0)
+REPORT = JobReport("a", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2")))
+JOB = JobFacts("a", Level.FINE, JobState.RUNNING, alive=True, report=REPORT, current=True)
+EQUAL = Verified("a", NOW - timedelta(hours=2, minutes=5), "equal", 0, 0, 0, 9, 9, 1.0, "me")
+DIFFERENT = replace(EQUAL, verdict="different", differences=3, at=NOW - timedelta(minutes=12))
+
+
+def test_a_comparison_is_told_with_its_age() -> None:
+    assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
+    assert in_a_phrase(DIFFERENT, NOW) == "DIFFERENT: 3 keys, 12m00s ago"
+    assert in_a_phrase(replace(EQUAL, verdict="unsettled", unsettled=4), NOW).startswith("not settled: 4 keys")
+
+
+def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
+    assert trust([replace(JOB, verified=EQUAL)], NOW) == (
+        Level.FINE, "targets: all follow; 1 of 1 verified equal, 2h05m ago",
+    )  # fmt: skip
+    behind = replace(JOB, name="b", state=JobState.CATCHING_UP)
+    assert trust([JOB, behind], NOW) == (Level.WARNING, "targets doubted: b; none was ever verified")
+    level, words = trust([replace(JOB, verified=DIFFERENT), behind], NOW)
+    assert (level, words) == (Level.CRITICAL, "targets: a DIFFERENT: 3 keys, 12m00s ago")
+
+
+def test_jobs_that_were_started_elsewhere_are_counted() -> None:
+    local = Local(NOW, (JOB, replace(JOB, name="b", elsewhere=True, level=Level.UNKNOWN)))
+    assert summary(local, NOW)[0] == (Level.UNKNOWN, "? 1   jobs 2: 2 RUNNING; 1 started elsewhere")
+
+
+def test_who_is_on_it_is_told_for_ten_minutes() -> None:
+    line = AuditLine(NOW - timedelta(minutes=3), Actor("li.wei", "h", 7), "slots reset", "a1", Phase.INTENT, "t", "r")
+    local = Local(NOW, (JOB,), audit=(line,), held=("a",), unfinished=(Unfinished("r1", "a", "t", "s1"),))
+    ((level, words),) = at_work(local, NOW)
+    assert level is Level.WARNING
+    assert words == "a command is starting a now   unfinished reset r1 of slot s1   3m00s ago li.wei: slots reset"
+    assert at_work(replace(local, held=(), unfinished=()), NOW + timedelta(minutes=8)) == []
+
+
+def test_the_side_that_hurts_is_named_with_its_jobs() -> None:
+    slow = replace(JOB, busy=Busy(0.9, 0.05, 0.05), lag_seconds=99.0)
+    assert at_work(Local(NOW, (slow, replace(slow, name="b"), JOB)), NOW)[0][1] == "source hurts: a, b"
+    assert at_work(Local(NOW, (replace(slow, alive=False),)), NOW) == []
+
+
+def test_what_is_in_sync_counts_dns_then_chunks_and_is_unknown_without_a_lag() -> None:
+    assert in_sync(JOB) is None
+    assert in_sync(replace(JOB, paces={"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)})) == 0.5
+    copying = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50)
+    assert in_sync(replace(JOB, report=copying)) == 0.62
+    assert in_sync(replace(JOB, current=False)) is None
+
+
+def test_unknown_is_a_question_mark_and_nothing_at_rest_is_a_zero() -> None:
+    (row,) = job_rows([JOB], NOW)
+    assert {row.cells[name] for name in ("lag", "its", "rate", "spark", "sync", "table")} == {"?"}
+    (row,) = job_rows([JobFacts("b", Level.REST, None)], NOW)
+    assert {row.cells[name] for name in ("lag", "behind", "its", "rate", "spark", "sync", "worst", "pid")} == {"-"}
+    assert row.order["lag"] is None
+
+
+def test_the_worst_lag_is_on_top_and_named() -> None:
+    paces = {"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)}
+    late = replace(JOB, name="z", lag_seconds=60.0, paces=paces, spark=(None, 0.0, 50.0))
+    rows = job_rows([JOB, late], NOW, ascii_only=True)
+    assert [row.key for row in rows] == ["z", "a"]
+    assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "? -")
