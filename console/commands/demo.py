@@ -1,29 +1,37 @@
 """`slotkeeper demo`: everything on this machine, without a warehouse; ends with a verdict.
 
-Next door: `console.demo` does it. Text goes to stderr while it runs, the result to stdout.
+Next door: `console.demo` does it. What is seen meanwhile is the console, six
+lines where the terminal is too small for it, or lines on stderr where there is none; the result goes to stdout.
 """
 
 from __future__ import annotations
 
+import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Callable
+from enum import Enum
 from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.live import Live
 
-from console import demo_view, diagnostics, output
+from console import cli, diagnostics, output
+from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from core.config import values
 from core.domain.job import JobState
+from core.launch.view import JobView
 from core.verify.reader import Comparison
 
 app = typer.Typer(help="Try everything on this machine, without a warehouse.")
 
 _EVERY = 2.0
+SMALLEST = (60, 15)
+"""Columns and rows below which the console only says that the terminal is too small."""
 
 
 def _seconds(text: str) -> float:
@@ -61,7 +69,7 @@ def demo(
     run = Demo(options, diagnostics.note)
     kept = False
     try:
-        verdict = _run(run, options, drawn=not headless and sys.stderr.isatty())
+        verdict = _run(run, options, View.LINES if headless else view_here())
         verdict["duration_s"] = round(time.monotonic() - began, 1)
         if keep:
             kept = True
@@ -83,60 +91,108 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(run: Demo, options: DemoOptions, drawn: bool) -> dict[str, object]:
+class View(Enum):
+    """What is seen while the job works."""
+
+    LINES = "lines"
+    WATCH = "watch"
+    CONSOLE = "console"
+
+
+def view_here() -> View:
+    """What this terminal has room for: the console, six lines, or a line now and then where there is no terminal."""
+    if not cli.on_a_terminal():
+        return View.LINES
+    columns, rows = shutil.get_terminal_size()
+    return View.CONSOLE if columns >= SMALLEST[0] and rows >= SMALLEST[1] else View.WATCH
+
+
+def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
     run.prepare()
     run.start_job()
     run.start_writers()
-    clock = _Clock(run, drawn)
+    clock = _Clock(run)
     try:
-        clock.follow(options.seconds)
+        if view is View.CONSOLE:
+            _in_console(run, clock)
+        elif view is View.WATCH:
+            diagnostics.note("the terminal is too small for the console; Ctrl-C ends and compares both tables")
+            clock.follow(options.seconds, watched=True)
+        else:
+            clock.follow(options.seconds)
     except KeyboardInterrupt:
         if options.seconds < 7 * 86_400.0:
             raise
-        diagnostics.note("writers stopped; catching up and verifying (Ctrl-C again to leave at once)")
     run.stop_writers()
-    diagnostics.note("writers stopped; waiting until everything is applied")
+    diagnostics.note("writers stopped; waiting until everything is applied (Ctrl-C leaves at once)")
     run.wait_for(run.caught_up, CATCH_UP_SECONDS, "the job to catch up")
     diagnostics.note("comparing both tables row by row")
     return _verdict(run, clock, run.verify())
 
 
-class _Clock:
-    """Shows a line now and then while the job works, and measures on the way."""
+def _in_console(run: Demo, clock: _Clock) -> None:
+    """Open the console on the job, as a person would, and go on when it is left."""
+    command = [sys.executable, "-m", "console", "--config", str(run.config)]
+    console = subprocess.Popen(command)
+    try:
+        clock.measure_until(lambda: console.poll() is not None)
+    finally:
+        if console.poll() is None:
+            console.terminate()
+            console.wait(timeout=10)
 
-    def __init__(self, run: Demo, drawn: bool) -> None:
+
+class _Clock:
+    """Shows the job while it works, and measures on the way."""
+
+    def __init__(self, run: Demo) -> None:
         self._run = run
-        self._drawn = drawn
         self._began = time.monotonic()
         self._copied_at: float | None = None
         self._copied_rows = 0
         self.writing_seconds = 0.0
 
-    def follow(self, seconds: float) -> None:
+    def follow(self, seconds: float, watched: bool = False) -> None:
         """Until so many seconds have passed; raises what the job failed with."""
-        picture = demo_view.live() if self._drawn else None
         try:
-            with picture or nullcontext():
-                self._follow(seconds, picture)
+            if watched:
+                assert self._run.store is not None
+                watch.follow(self._run.store, JOB, False, lambda view: self._seen(view) >= seconds)
+                self._refuse_ended()
+            else:
+                self._tell(seconds)
         finally:
             self.writing_seconds = time.monotonic() - self._began
 
-    def _follow(self, seconds: float, picture: Live | None) -> None:
+    def measure_until(self, ended: Callable[[], bool]) -> None:
+        """Until then, without a word: somebody else draws. A job that fails meanwhile is seen there."""
+        pause = threading.Event()
+        try:
+            while not ended():
+                self._seen(self._run.view())
+                pause.wait(0.1)
+        finally:
+            self.writing_seconds = time.monotonic() - self._began
+
+    def _tell(self, seconds: float) -> None:
         next_line = 0.0
-        while (passed := time.monotonic() - self._began) < seconds:
-            self._run.wait_for(lambda: True, 1, "")
-            view = self._run.view()
-            if view.state in (JobState.FAILED, JobState.STOPPED):
-                self._run.wait_for(lambda: False, 1, "the job to run")
-            self._measure(view.state)
-            if view.state is JobState.RUNNING:
-                self._run.start_markers()
-            if picture is not None:
-                picture.update(demo_view.draw(view, self._run.written(), self._run.latency(), passed))
-            elif passed >= next_line:
+        while (passed := self._seen(self._run.view())) < seconds:
+            self._refuse_ended()
+            if passed >= next_line:
                 diagnostics.note(self._line(passed))
                 next_line = passed + _EVERY
             time.sleep(0.1)
+
+    def _refuse_ended(self) -> None:
+        if self._run.view().state in (JobState.FAILED, JobState.STOPPED):
+            self._run.wait_for(lambda: False, 1, "the job to run")
+
+    def _seen(self, view: JobView) -> float:
+        """Measure at a look; the seconds that have passed."""
+        self._measure(view.state)
+        if view.state is JobState.RUNNING:
+            self._run.start_markers()
+        return time.monotonic() - self._began
 
     def _measure(self, state: JobState) -> None:
         report = self._run.view().report
