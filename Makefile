@@ -13,10 +13,10 @@ ARGS ?=
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench chaos clean
+.PHONY: help install demo test check bench bench-console snapshots chaos clean
 
 help: ## list the targets
-	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
 	echo 'Arguments: make demo ARGS="--headless --duration 60s --json"'
 
 install: $(STAMP) ## make .venv with everything that users and developers need
@@ -34,6 +34,12 @@ check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)
+
+bench-console: $(STAMP) ## what the console costs, beside an empty app and other consoles
+	exec $(PY) -m bench.console $(ARGS)
+
+snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tmux
+	exec $(PY) -m bench.snapshots $(ARGS)
 
 chaos: $(STAMP) ## the tests that kill things at random for a while
 	$(PY) -m pytest tests -m chaos $(ARGS)

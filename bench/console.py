@@ -1,0 +1,191 @@
+"""`python -m bench.console`: what the console costs, beside an empty Textual app and other consoles in one run.
+
+Rounds take turns in who starts first. Ends 0 with a bar that is not met, which it says loudly; with `--check`, 1.
+Next door: `bench.console_measure` measures one program, `bench.console_fill` fills the store,
+`bench.console_report` has the bars' table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import console_measure as measure
+from bench import console_report as report
+from bench.__main__ import say
+from bench.console_beside import Beside, all_beside
+from bench.console_fill import Writer, names
+from bench.console_measure import EMPTY, Keys, Seen
+from bench.console_report import Bar
+from bench.report import machine
+from tests.support.terminal import Used, console
+
+JOBS, DNS, MANY = 12, 24, 2_000
+STARTS = 3
+_MB = 1_000_000
+
+
+@dataclass
+class Rounds:
+    """Everything that was measured, in the order in which it was."""
+
+    paints: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "empty": []})
+    seen: list[Seen] = field(default_factory=list)
+    empty_keys: Keys = field(default_factory=Keys)
+    empty_rss: list[int] = field(default_factory=list)
+    empty_idle: list[Used] = field(default_factory=list)
+    many: list[Used] = field(default_factory=list)
+    ends: list[dict[str, float]] = field(default_factory=list)
+
+    def round(self, folder: Path, number: int, seconds: float, keys: int) -> None:
+        """One round: starts in turn, keys and idling of both, many rows, ends."""
+        first = names(JOBS)[0]
+        with Writer.start(folder / f"jobs-{number}", JOBS, DNS) as writer:
+            for start in range(STARTS):
+                who = ("ours", "empty") if (number + start) % 2 == 0 else ("empty", "ours")
+                for one in who:
+                    self.paints[one].append(measure.first_paint(console(writer.config) if one == "ours" else EMPTY))
+            say(
+                f"round {number + 1}: first paint {self.paints['ours'][-1]:.2f} s, empty {self.paints['empty'][-1]:.2f}"
+            )
+            found, idle, rss = measure.keys_of_empty(keys)
+            self.empty_keys.seconds += found.seconds
+            self.empty_rss.append(rss)
+            self.empty_idle.append(idle)
+            self.seen.append(measure.measure(writer.config, first, seconds, keys))
+            say(f"round {number + 1}: idle {self.seen[-1].idle.percent:.1f} %, {self.seen[-1].idle.rate:,.0f} B/s")
+            self.ends.append(measure.ends(writer.config, first))
+        with Writer.start(folder / f"many-{number}", 1, MANY) as writer:
+            self.many.append(measure.many_rows(writer.config, max(6.0, seconds / 2)))
+            say(f"round {number + 1}: {MANY:,} rows {self.many[-1].percent:.1f} %")
+
+
+def bars(rounds: Rounds) -> list[Bar]:
+    """The figures beside their bars."""
+    moves, switches = Keys(), Keys()
+    for one in rounds.seen:
+        moves.seconds += one.moves.seconds
+        moves.counts += one.moves.counts
+        switches.seconds += one.switches.seconds
+        switches.counts += one.switches.counts
+    floor = rounds.empty_keys
+    return [
+        *_start_bars(rounds),
+        Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 3.0, "%", _floor(rounds)),
+        Bar("idle bytes", _middle([one.idle.rate for one in rounds.seen]) / 1000, 2.5, "KB/s", "12 rows change in 2 s"),
+        Bar("paused bytes", max(one.paused.rate for one in rounds.seen), 0.0, "B/s", "key p"),
+        Bar(
+            "paused CPU of a core",
+            _middle([one.paused.percent for one in rounds.seen]),
+            0.3,
+            "%",
+            "collecting goes on",
+        ),
+        *_key_bars("cursor move", moves, floor),
+        *_key_bars("screen switch", switches, floor),
+        Bar("bytes of a cursor move", _middle(moves.counts), 1_200, "B", "median"),
+        Bar(
+            "bytes of a screen switch", _middle(switches.counts), 10_000, "B", f"median; most {max(switches.counts):,}"
+        ),
+        Bar("RSS after a few screens", max(one.rss_first for one in rounds.seen) / _MB, 70, "MB", _rss(rounds)),
+        Bar("RSS after all seven", max(one.rss_all for one in rounds.seen) / _MB, 70, "MB", "most"),
+        Bar(
+            f"{MANY:,} changing rows, CPU of a core",
+            _middle([one.percent for one in rounds.many]),
+            10,
+            "%",
+            "job detail",
+        ),
+        *(Bar(f"gone after {how}", max(one[how] for one in rounds.ends), most, "s", "most") for how, most in _ENDS),
+    ]
+
+
+def _start_bars(rounds: Rounds) -> list[Bar]:
+    ours, empty = rounds.paints["ours"], rounds.paints["empty"]
+    basis = f"least of {len(ours)}: {min(ours):.3f} s by {min(empty):.3f} s"
+    return [
+        Bar("first paint by an empty Textual app's", min(ours) / min(empty), 1.8, "x", basis),
+        Bar("first rows on the screen", min(one.first_data for one in rounds.seen), None, "s", "from the start"),
+    ]
+
+
+_ENDS = (("SIGTERM", 1.0), ("SIGHUP", 1.0), ("terminal closed", 6.0))
+
+
+def _key_bars(what: str, keys: Keys, floor: Keys) -> list[Bar]:
+    p50, p95 = keys.percentile(0.5) * 1000, keys.percentile(0.95) * 1000
+    ratio = p95 / (floor.percentile(0.95) * 1000)
+    basis = f"{p95:.1f} ms by {floor.percentile(0.95) * 1000:.1f} ms, {len(keys.seconds)} keys"
+    return [
+        Bar(f"{what} to first byte, p50", p50, None, "ms", f"empty app {floor.percentile(0.5) * 1000:.1f} ms"),
+        Bar(f"{what} to first byte, p95 by empty app's", ratio, 4.0, "x", basis),
+    ]
+
+
+def _middle(values: list[float] | list[int]) -> float:
+    return float(median(values))
+
+
+def _floor(rounds: Rounds) -> str:
+    return f"empty app {_middle([one.percent for one in rounds.empty_idle]):.1f} %"
+
+
+def _rss(rounds: Rounds) -> str:
+    return f"most; empty app {max(rounds.empty_rss) / _MB:.0f} MB"
+
+
+def _raw(rounds: Rounds) -> dict[str, Any]:
+    return {
+        "first_paint_s": rounds.paints,
+        "idle": [vars_of(one.idle) for one in rounds.seen],
+        "paused": [vars_of(one.paused) for one in rounds.seen],
+        "many": [vars_of(one) for one in rounds.many],
+        "move_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.moves.seconds],
+        "switch_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.switches.seconds],
+        "switch_bytes": [one for seen in rounds.seen for one in seen.switches.counts],
+        "empty_key_ms": [round(one * 1000, 2) for one in rounds.empty_keys.seconds],
+        "ends_s": rounds.ends,
+    }
+
+
+def vars_of(used: Used) -> dict[str, float]:
+    """For the JSON file."""
+    return {"seconds": round(used.seconds, 2), "cpu": round(used.cpu, 2), "bytes": used.count}
+
+
+def main() -> int:
+    """Run, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long idling is measured, each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keys", type=int, default=100, help="cursor moves a round; half as many switches")
+    parser.add_argument("--alone", action="store_true", help="without pg_activity and dolphie")
+    parser.add_argument("--check", action="store_true", help="end with 1 where a bar is not met")
+    options = parser.parse_args()
+    of_machine = machine()
+    rounds, folder = Rounds(), Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
+    try:
+        for number in range(options.rounds):
+            rounds.round(folder, number, options.seconds, options.keys)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    beside: list[Beside] = [] if options.alone else all_beside(min(options.seconds, 15.0), say)
+    found = bars(rounds)
+    print(report.table(found))
+    for line in report.beside_lines(beside):
+        print(line)
+    missed = [one.name for one in found if one.met is False]
+    print(f"NOT MET: {', '.join(missed)}" if missed else "every bar is met")
+    for path in report.write(found, beside, of_machine, vars(options), _raw(rounds)):
+        print(f"written: {path}")
+    return 1 if missed and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What the console is measured over: a real state store with living jobs whose every DN changes every two seconds.
+
+`python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a process of its own as supervisors
+are; the jobs' recorded supervisor and driver are that process, so they count as alive while it lives.
+Next door: `bench.console_measure` looks at the console over it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from core.clock import SystemClock
+from core.domain.report import JobReport, LaneReport
+from core.launch import identity
+from core.state.sqlite import Store
+
+ROOT = Path(__file__).parents[1]
+READY = "written"
+_HEAD = """\
+[sources.dws1]
+dialect = "dws"
+host = "127.0.0.1"
+port = 9
+database = "none"
+user = "bench"
+environment = "BENCH"
+
+[sinks.mart]
+kind = "postgres"
+host = "127.0.0.1"
+port = 9
+database = "none"
+user = "bench"
+
+[state]
+dir = "{state}"
+"""
+_JOB = """
+[jobs.{job}]
+source = "dws1"
+sink = "mart"
+[[jobs.{job}.channels]]
+from = "ods.{job}"
+into = "mart.{job}"
+[jobs.{job}.binlog]
+binlog = true
+"""
+
+
+def names(jobs: int) -> list[str]:
+    """The jobs' names.
+
+    >>> names(2)
+    ['orders_01_rt', 'orders_02_rt']
+    """
+    return [f"orders_{number + 1:02}_rt" for number in range(jobs)]
+
+
+@dataclass
+class Writer:
+    """A running writer and the configuration over what it writes; `close` ends it."""
+
+    config: Path
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, folder: Path, jobs: int, dns: int, every: float = 2.0) -> Writer:
+        """Start a writer in an empty folder and wait until it has written once."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config = folder / "slotkeeper.toml"
+        text = _HEAD.format(state=folder / "state") + "".join(_JOB.format(job=job) for job in names(jobs))
+        config.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "bench.console_fill", str(folder), "--jobs", str(jobs), "--dns", str(dns)]
+        process = subprocess.Popen(
+            [*command, "--every", str(every)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != READY:
+            raise RuntimeError(f"the writer ended with {process.wait()}")
+        return cls(config, process)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the writer."""
+        self.process.terminate()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def begin(store: Store, jobs: list[str]) -> None:
+    """Every job with a run of this very process, and something that happened."""
+    me = identity.of(os.getpid())
+    for job in jobs:
+        store.register_job(job, "slotkeeper.toml")
+        store.begin_run(job, f"run-{job}")
+        store.set_supervisor(f"run-{job}", me)
+        store.set_driver(f"run-{job}", me)
+        store.record_event(job, "recording", "the slot is registered on every DN")
+    for job in jobs[::4]:
+        store.record_event(job, "retrying", "dn_6003 does not answer")
+        store.record_error(job, "source", "unreachable", "dn_6003: connection refused")
+
+
+def write(store: Store, jobs: list[str], dns: int, turn: int) -> None:
+    """The reports of one moment: every lane has moved since the last."""
+    for number, job in enumerate(jobs):
+        lanes = tuple(_lane(dn, turn, number) for dn in range(dns))
+        report = JobReport(
+            job,
+            f"run-{job}",
+            "RUNNING",
+            epoch=3,
+            lanes=lanes,
+            changes=1_000_000 + turn * 977 * dns,
+            tasks_started=40,
+            registrations=turn,
+            environment="BENCH",
+        )
+        if not store.put_report(report):
+            raise RuntimeError(f"{job}: the store did not take the report")
+
+
+def _lane(dn: int, turn: int, job: int) -> LaneReport:
+    latest = 88_000_000 + turn * 733 + dn
+    at = latest - (turn * 7 + dn * 13 + job) % 400
+    busy = (turn + dn) % 3 == 0
+    retry = "retrying 2, next in 4 s" if job % 4 == 0 and dn == 3 else ""
+    return LaneReport(
+        f"dn_{6001 + dn}_{6002 + dn}", dn, "running", "stint" if busy else "idle", f"{at}/3", latest, at, at - 40,
+        1_000 + turn * 97 + dn, 0.1 * ((turn + dn) % 30), retry,
+    )  # fmt: skip
+
+
+def main() -> int:
+    """The writer, until it is told to end."""
+    parser = argparse.ArgumentParser(prog="python -m bench.console_fill", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--dns", type=int, default=24)
+    parser.add_argument("--every", type=float, default=2.0)
+    given = parser.parse_args()
+    began = datetime.now(timezone.utc)
+    with Store.open(given.folder / "state", clock=SystemClock()) as store:
+        jobs = names(given.jobs)
+        begin(store, jobs)
+        turn, due = 0, time.monotonic()
+        while True:
+            write(store, jobs, given.dns, turn)
+            if turn == 0:
+                print(READY, flush=True)
+            turn += 1
+            if turn % 60 == 0:
+                store.record_event(jobs[0], "note", f"{turn} reports since {began:%H:%M:%S}")
+            due += given.every
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What one program on a terminal costs: until it is seen, while nobody types, for a key, in memory, until it is gone.
+
+Next door: `tests.support.terminal` drives, `bench.console_fill` is what the console shows, `bench.console_empty` the
+floor beside it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.terminal import Terminal, Used, console
+
+SIZE = (100, 30)
+WORD = "Overview"
+SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
+"""What `console.terminal` sets for itself, for the empty app."""
+QUIET = 0.12
+EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
+SCREENS = ("2", "3", "4", "5", "6", "7", "1")
+
+
+def open_terminal(argv: Sequence[str]) -> Terminal:
+    """A program on a terminal of the size that the bars are about."""
+    return Terminal(argv, SIZE, SETTINGS)
+
+
+def first_paint(argv: Sequence[str], word: str = WORD) -> float:
+    """Seconds from the start until a frame with that word is there."""
+    with open_terminal(argv) as terminal:
+        terminal.shows(word)
+        seconds = terminal.pieces[-1].at - terminal.began
+        terminal.end()
+        return seconds
+
+
+@dataclass
+class Keys:
+    """Seconds from a key to the first byte, and the bytes that it made."""
+
+    seconds: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    def press(self, terminal: Terminal, key: str, quiet: float = QUIET / 2) -> None:
+        """Press when all is quiet, and wait until it is quiet again."""
+        terminal.quiet(QUIET)
+        before = terminal.count
+        self.seconds.append(terminal.first(key))
+        terminal.quiet(quiet)
+        self.counts.append(terminal.count - before)
+
+    def percentile(self, part: float) -> float:
+        """Of the seconds."""
+        ranked = sorted(self.seconds)
+        return ranked[min(len(ranked) - 1, int(part * len(ranked)))]
+
+
+@dataclass
+class Seen:
+    """One console, measured from start to end."""
+
+    first_data: float
+    idle: Used
+    paused: Used
+    moves: Keys
+    switches: Keys
+    rss_first: int
+    rss_all: int
+    sigterm: float
+
+
+def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
+    """A console over a store that changes: look, type, pause, end."""
+    with open_terminal(console(config)) as terminal:
+        terminal.shows(WORD, job)
+        first_data = terminal.pieces[-1].at - terminal.began
+        terminal.during(3.0)
+        idle = terminal.during(seconds)
+        moves, switches = Keys(), Keys()
+        for number in range(keys):
+            moves.press(terminal, "jk"[number // 8 % 2])
+        for key in "21":
+            switches.press(terminal, key, QUIET * 2)
+        rss_first = terminal.memory()
+        for number in range(keys // 2):
+            switches.press(terminal, SCREENS[number % len(SCREENS)], QUIET * 2)
+        terminal.send("1")
+        terminal.quiet(QUIET)
+        rss_all = terminal.memory()
+        terminal.send("p")
+        terminal.during(1.5)
+        paused = terminal.during(max(5.0, seconds / 3))
+        terminal.send("p")
+        terminal.quiet(QUIET)
+        return Seen(first_data, idle, paused, moves, switches, rss_first, rss_all, terminal.end())
+
+
+def keys_of_empty(keys: int) -> tuple[Keys, Used, int]:
+    """The empty app: its keys, its idling, its memory."""
+    with open_terminal(EMPTY) as terminal:
+        terminal.shows(WORD)
+        found = Keys()
+        for _ in range(keys):
+            found.press(terminal, "j")
+        idle = terminal.during(5.0)
+        return found, idle, terminal.memory()
+
+
+def many_rows(config: Path, seconds: float) -> Used:
+    """One job with very many DNs, all of them changing, its detail open."""
+    with open_terminal(console(config)) as terminal:
+        terminal.shows(WORD, "orders_01_rt")
+        terminal.send("2")
+        terminal.shows("[2 Jobs]")
+        terminal.quiet(QUIET)
+        terminal.send("\r")
+        terminal.shows("> orders_01_rt", "dn_6")
+        terminal.during(5.0)
+        return terminal.during(seconds)
+
+
+def ends(config: Path, job: str) -> dict[str, float]:
+    """Seconds until the console is gone, by what ends it."""
+    found = {}
+    for name in ("SIGTERM", "SIGHUP"):
+        with open_terminal(console(config)) as terminal:
+            terminal.shows(WORD, job)
+            found[name] = terminal.end(signal.Signals[name])
+    with open_terminal(console(config)) as terminal:
+        terminal.shows(WORD, job)
+        at = time.monotonic()
+        terminal.hang_up()
+        terminal.process.wait(30)
+        found["terminal closed"] = time.monotonic() - at
+    return found

@@ -1,0 +1,179 @@
+"""`python -m bench.snapshots`: the pictures of the console under `docs/pictures`, from a real run in tmux.
+
+The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
+while; meanwhile the console is walked screen by screen at both sizes. Every picture is looked at before it is kept,
+and everything that was started is ended. Next door: `bench.tmux` drives, `bench.pictures` judges and draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from bench import pictures
+from bench.__main__ import say
+from bench.console_fill import ROOT
+from bench.tmux import Tmux
+from console.demo import JOB, Demo, DemoOptions
+from core.domain.job import JobState
+from core.embedded.orders import TABLE
+
+FOLDER = ROOT / "docs" / "pictures"
+SIZES = ((100, 30), (80, 24))
+SECOND = "orders_dr"
+USER = "dba"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A picture: its name, the keys that lead there, what is waited for, and the keys that lead back."""
+
+    name: str
+    keys: tuple[str, ...]
+    waits: tuple[str, ...]
+    back: tuple[str, ...] = ()
+
+
+WHILE_A_DN_FAILS = (
+    Stop("01-overview", ("1",), ("[1 ", JOB, "retrying")),
+    Stop("02-jobs", ("2",), ("[2 ", JOB)),
+    Stop("03-job-detail", ("Enter",), (f"> {JOB}", "dn_1"), ("Escape",)),
+    Stop("06-errors", ("4",), ("[4 ", JOB)),
+    Stop("08-alerts", ("6",), ("[6 ", "Means")),
+)
+WHEN_ALL_IS_WELL = (
+    Stop("04-slots", ("3",), ("[3 ", SECOND)),
+    Stop("05-slot-detail", ("Enter",), ("dn_1", "dn_4"), ("Escape",)),
+    Stop("07-binlog", ("5", "Enter"), (f"> {TABLE}", "POINT", "COLUMN"), ("Escape",)),
+    Stop("09-audit", ("7",), ("[7 ", "slots create")),
+    Stop("10-help", ("3", "?"), ("Help",), ("Escape",)),
+    Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
+    Stop("12-reset-preview", ("Enter",), ("Cancel  Esc",), ("Escape", "Escape", "Escape", "Escape")),
+)
+
+
+class Photographer:
+    """Walks a console and keeps what it sees."""
+
+    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str]) -> None:
+        self._tmux = tmux
+        self._folder = folder
+        self._names = names
+        self.wrong: list[str] = []
+
+    def walk(self, stops: Sequence[Stop]) -> None:
+        """One stop after the other."""
+        for stop in stops:
+            for key in stop.keys:
+                self._tmux.send(key)
+                self._tmux.still(3.0)
+            self._tmux.shows(*stop.waits)
+            self._tmux.still()
+            self._keep(stop.name)
+            for key in stop.back:
+                self._tmux.send(key)
+                self._tmux.still(3.0)
+
+    def _keep(self, name: str) -> None:
+        size, coloured = self._tmux.size, pictures.renamed(self._tmux.coloured(), self._names)
+        text = pictures.renamed(self._tmux.text(), self._names)
+        self.wrong += [f"{size[0]}x{size[1]} {name}: {one}" for one in pictures.wrong(text, size)]
+        place = self._folder / f"{size[0]}x{size[1]}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name}.txt").write_text("\n".join(line.rstrip() for line in text.split("\n")), encoding="utf-8")
+        (place / f"{name}.svg").write_text(pictures.svg(coloured, size, "slotkeeper"), encoding="utf-8")
+        say(f"{size[0]}x{size[1]} {name}")
+
+
+def _names(run: Demo) -> dict[str, str]:
+    """What this machine is called, and what the pictures call it."""
+    host = socket.gethostname()
+    shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
+    found = {f"{USER}@{name}": f"{USER}@{shown}" for name in (host, host.partition(".")[0])}
+    return {**found, str(run.folder): "/srv/slotkeeper-demo", tempfile.gettempdir(): "/tmp"}
+
+
+def _prepare(run: Demo) -> None:
+    """A job that runs, a second slot, and something in the audit."""
+    run.prepare()
+    run.start_job()
+    run.start_writers()
+    run.wait_for(lambda: run.view().state is JobState.RUNNING, 180, "the job to run")
+    confirm = ("--reason", "a second reader for DR", "--confirm", SECOND, "--confirm-table", TABLE)
+    _slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
+    _slotkeeper(run, "jobs", "pause", JOB)
+    run.wait_for(lambda: run.view().state is JobState.PAUSED, 60, "the job to pause")
+    _slotkeeper(run, "jobs", "resume", JOB)
+    run.wait_for(lambda: run.view().state is JobState.RUNNING, 60, "the job to run again")
+
+
+def _slotkeeper(run: Demo, *words: str) -> None:
+    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config), *words]
+    env = {**os.environ, "LOGNAME": USER}
+    subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def _fails(run: Demo) -> bool:
+    report = run.view().report
+    return report is not None and any(lane.retry for lane in report.lanes)
+
+
+def _both(run: Demo, folder: Path) -> list[str]:
+    assert run.warehouse is not None
+    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config)]
+    wrong: list[str] = []
+    for old in folder.glob("*x*/[0-9][0-9]-*"):
+        old.unlink()
+    for size in SIZES:
+        with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
+            tmux.shows("1 Over", JOB)
+            photographer = Photographer(tmux, folder, _names(run))
+            run.warehouse.dn_down("dn_3")
+            try:
+                run.wait_for(lambda: _fails(run), 60, "the failing DN to be noticed")
+                photographer.walk(WHILE_A_DN_FAILS)
+            finally:
+                run.warehouse.dn_down(None)
+            run.wait_for(lambda: not _fails(run), 60, "the DN to answer again")
+            photographer.walk(WHEN_ALL_IS_WELL)
+            wrong += photographer.wrong
+    return wrong
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Take the pictures; 1 where one of them is not as it should be, 2 where there is no tmux."""
+    parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    parser.add_argument("--rows", type=int, default=40_000, help="rows in the demo's table")
+    options = parser.parse_args()
+    if shutil.which("tmux") is None:
+        say("tmux is needed for the pictures and is not installed")
+        return 2
+    signal.signal(signal.SIGTERM, _interrupted)
+    run = Demo(DemoOptions(rows=options.rows, rate=200.0, seconds=3_600.0), say)
+    try:
+        _prepare(run)
+        wrong = _both(run, options.folder)
+    finally:
+        run.close()
+    for one in wrong:
+        say(f"NOT AS IT SHOULD BE: {one}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
