@@ -1,0 +1,65 @@
+"""A screen with a table that a test fills, and that notes what it is told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import ClassVar
+
+from textual.pilot import Pilot
+
+from console.picture import Level
+from console.rows import Column, Row
+from console.screens.frame import Lines
+from console.screens.table import TableScreen
+from tests.tui.filled import Filled
+
+
+class Things(TableScreen):
+    """A table that a test fills."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("mark", "", 1),
+        Column("name", "NAME", 10),
+        Column("lag", "LAG", 6, right=True),
+        Column("more", "MORE", 40, least=200),
+        Column("most", "MOST", 40, least=200),
+    )
+    has_actions = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = [thing("a", 1), thing("b", None), thing("c", 3), thing("d", 2)]
+        self.acted: list[list[str]] = []
+        self.opened_keys: list[str] = []
+        self.words = 2
+
+    def rows(self) -> list[Row]:
+        return self.given
+
+    def heading(self) -> str:
+        return "Things"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        return "About", [(Level.FINE, f"line {number} of {key}") for number in range(1, self.words + 1)]
+
+    def act(self, keys: list[str]) -> None:
+        self.acted.append(keys)
+
+    def opened(self, key: str) -> None:
+        self.opened_keys.append(key)
+
+
+def thing(key: str, lag: float | None, level: Level = Level.FINE) -> Row:
+    """A row; its lag is unknown where it is None."""
+    shown = "?" if lag is None else f"{lag:g}m"
+    return Row(key, level, {"mark": level.value, "name": key, "lag": shown, "more": "x" * 40}, {"lag": lag})
+
+
+async def things(made: Filled, pilot: Pilot[int]) -> Things:
+    """A screen of things, shown, with no key pressed lately."""
+    shown = Things()
+    made.app.push_screen(shown)
+    await pilot.pause()
+    made.clock.at += timedelta(seconds=10)
+    return shown
