@@ -1,6 +1,6 @@
 """The entry point: runs the command line, and is the one place where any error becomes a message and an exit code.
 
-Next door: `console.cli` has the commands, `console.diagnostics` the messages.
+Next door: `console.entrance` opens the console, `console.cli` has the commands, `console.diagnostics` the messages.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
-from console import cli, diagnostics, unfinished
+from console import diagnostics, entrance
+from console.invocation import bare
 from core.config.load import default_state_dir
 
 INTERRUPTED = 130
@@ -30,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()
         return int(diagnostics.ExitCode.FAILED)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # the top of a front end
@@ -39,19 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str]) -> int:
+    shared = bare(args)
+    if shared is not None and entrance.on_a_terminal():
+        return entrance.open_console(shared)
+    from console import cli, unfinished  # Typer is loaded for commands only
+
     unfinished.tell(args)
-    try:
-        result = cli.main_command().main(args=cli.hoisted(args), prog_name="slotkeeper", standalone_mode=False)
-    except typer.TyperException as error:
-        asked = " ".join(_command_path(error))
-        return int(diagnostics.usage(error.format_message().rstrip("."), f"{asked} --help lists what there is"))
-    return result if isinstance(result, int) else int(diagnostics.ExitCode.FINE)
-
-
-def _command_path(error: typer.TyperException) -> list[str]:
-    """The words of the command that was misused, as far as they were understood."""
-    context = getattr(error, "ctx", None)
-    return [context.command_path] if context is not None else ["slotkeeper"]
+    return cli.run(args)
 
 
 def _log() -> Path:

@@ -1,37 +1,33 @@
-"""The console: seven screens over one picture, which the collector renews in the background. It only reads.
+"""The console: seven screens over one picture, which the collector renews in the background.
 
-Next door: `console.collector` collects, `console.screens` draw, `console.terminal` is what surrounds the app.
+Next door: `console.shell` and `console.ways` are the app without the picture, `console.collector` collects,
+`console.rewind` shows the past, `console.screens` draw, `console.terminal` is what surrounds the app.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from console import terminal
 from console.collector import EVERY, LocalSeen, SlotsSeen
-from console.invocation import Invocation
-from console.picture import Picture
+from console.picture import Level, Local, Picture
 from console.rows import STALE_SECONDS
-from console.screens.audit import AuditScreen
 from console.screens.frame import Frame
-from console.screens.jobs import JobScreen, JobsScreen, OverviewScreen
-from console.screens.plain import HelpScreen, NotYetScreen
-from console.screens.slots import SlotScreen, SlotsScreen
-from console.services import Services, services_for
-from console.theme import DARK
-from console.widgets.live_table import LiveTable
-from core.config.model import Loaded
+from console.services import Services
+from console.ways import Ways, lazily
+
+if TYPE_CHECKING:
+    from console.rewind import Rewind
 
 STAND_IN = "DEMO"
+SHOW_SLOTS = ("1", "3", "6")
+"""Screens that say how long slots have left: while one of them is seen, their sources are asked."""
+_MISSED = 3
+"""So many times looked without an answer, and what is shown is stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,55 +38,38 @@ class Place:
     has_sources: bool = False
 
 
-class ConsoleApp(App[int]):
+class ConsoleApp(Ways):
     """The app; `shown` is the picture that is drawn, which stands still while paused."""
 
     CSS_PATH = "console.tcss"
     TITLE = "slotkeeper"
-    ENABLE_COMMAND_PALETTE = False
-    SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]] = {
-        "1": ("overview", "Overview"),
-        "2": ("jobs", "Jobs"),
-        "3": ("slots", "Slots"),
-        "4": ("errors", "Errors"),
-        "5": ("binlog", "Binlog"),
-        "6": ("alerts", "Alerts"),
-        "7": ("audit", "Audit"),
-    }
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
-        "overview": OverviewScreen,
-        "jobs": JobsScreen,
-        "slots": SlotsScreen,
-        "errors": partial(NotYetScreen, "4"),
-        "binlog": partial(NotYetScreen, "5"),
-        "alerts": partial(NotYetScreen, "6"),
-        "audit": AuditScreen,
-    }
-    DEFAULT_MODE = "overview"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()),
-        Binding("p", "pause", "pause", id="pause"),
-        Binding("r", "renew", "refresh", id="refresh"),
-        Binding("question_mark", "keys", "help", id="help", key_display="?"),
-        Binding("q", "quit", "quit", id="quit"),
+        Binding("R", "replay", "replay", id="replay", tooltip="what was recorded in the last 24 h; again leaves it"),
+        Binding("less_than_sign", "step(-1)", "earlier", id="earlier", key_display="<", tooltip="in a replay"),
+        Binding("greater_than_sign", "step(1)", "later", id="later", key_display=">", tooltip="held: faster"),
     ]
 
-    def __init__(self, services: Services, place: Place, ascii_only: bool = False, live: bool = True) -> None:
-        super().__init__()
-        self.services = services
-        self.ascii_only = ascii_only
+    def __init__(
+        self,
+        services: Services,
+        place: Place,
+        ascii_only: bool = False,
+        live: bool = True,
+        mono: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(services, ascii_only, mono, read_only)
         self._environments = frozenset(place.environments)
         self.has_sources = place.has_sources
         self.shown = Picture()
         self.paused = False
         self._latest = self.shown
-        self._feed = services.feed
-        self._clock = services.clock
         self._live = live
-        self._job = ""
+        self.job_shown = ""
+        self.counts: dict[str, int] = {}
+        self.replay: Rewind | None = None
+        self._critical: set[str] | None = None
         self._stopped_at: datetime | None = None
-        self.register_theme(DARK)
-        self.theme = DARK.name
 
     @property
     def environments(self) -> list[str]:
@@ -105,34 +84,30 @@ class ConsoleApp(App[int]):
 
     @property
     def now(self) -> datetime:
-        """The time of what is shown: that of the pause while paused."""
-        return self._stopped_at or self._clock.utc()
+        """The time of what is shown: that of a replay, that of the pause while paused."""
+        if self.replay is not None and self.replay.local is not None:
+            return self.replay.at
+        return self._stopped_at or self.now_real()
 
     def is_stale(self, at: datetime) -> bool:
         """Whether something seen then is older than it should be."""
-        return (self.now - at).total_seconds() > STALE_SECONDS
+        return (self.now - at).total_seconds() > max(STALE_SECONDS, _MISSED * self.every)
 
     def on_mount(self) -> None:
         """Begin to collect."""
-        self._feed.start(self.post_message)
+        self.call_after_refresh(self.services.feed.start, self.post_message)
         if self._live:
             terminal.end_on_signals(self.exit)
             self.set_interval(terminal.WATCH_SECONDS, terminal.end_without_terminal)
-            self.set_interval(EVERY / 2, self._tick)
+            self.set_interval(EVERY / 2, self.tick)
+        if self.services.loaded is None:
+            self.push_screen(lazily("welcome", "WelcomeScreen")())
 
     def on_unmount(self) -> None:
         """Collect no more."""
-        self._feed.stop()
-
-    def bindings_of(self, screen: Frame) -> Iterator[Binding]:
-        """The keys that work on a screen, each once: its own, its table's, the app's."""
-        own = [
-            one for kind in type(screen).__mro__ for one in vars(kind).get("BINDINGS", ()) if issubclass(kind, Frame)
-        ]
-        table = LiveTable.BINDINGS if any(isinstance(each, LiveTable) for each in screen.query("*")) else []
-        for binding in (*table, *own, *self.BINDINGS):
-            if isinstance(binding, Binding):
-                yield binding
+        self.services.feed.stop()
+        if self.replay is not None:
+            self.replay.close()
 
     # What comes in
 
@@ -150,75 +125,107 @@ class ConsoleApp(App[int]):
 
     def _renew(self, picture: Picture) -> None:
         self._latest = picture
-        if not self.paused:
+        self._count()
+        if not self.paused and self.replay is None:
             self.shown = picture
-            self._redraw()
+            self.redrawn()
 
-    def _redraw(self) -> None:
-        self._tell_feed()
+    def _count(self) -> None:
+        """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
+        from console.alert_models import alerts, firing  # the first frame is seen before these are loaded
+        from console.error_models import open_count
+
+        local, now = self._latest.local, self.now_real()
+        acks = dict(local.acks) if local else {}
+        found = firing(alerts(self._latest, now), acks, now)
+        self.counts = {"4": open_count(local, acks, now), "6": len(found)}
+        critical = {one.key for one in found if one.level is Level.CRITICAL}
+        if self._critical is not None and critical - self._critical:
+            self.bell()
+        self._critical = critical if local is not None else None
+
+    def redrawn(self) -> None:
+        """Everything that is seen is drawn anew."""
+        self.arrived()
         if isinstance(self.screen, Frame):
             self.screen.redraw()
 
-    def _tick(self) -> None:
-        if not self.paused and isinstance(self.screen, Frame) and self.screen.is_mounted:
-            self.screen.tick()
-
-    def _tell_feed(self) -> None:
-        screen = self.screen
-        below = self.screen_stack[-2] if isinstance(screen, HelpScreen) and len(self.screen_stack) > 1 else screen
-        job = below.job if isinstance(below, JobScreen) else ""
-        self._feed.want(job, isinstance(screen, SlotsScreen | SlotScreen))
-        if job and job != self._job:
-            self._feed.now()
-        self._job = job
+    def tick(self) -> None:
+        """A second has passed: what is shown grows older; only the countdown of an arming is not stopped by a pause."""
+        counting, screen = self.watch_arming(), self.screen
+        if isinstance(screen, Frame) and screen.is_mounted:
+            if not self.paused and self.replay is None:
+                screen.tick()
+            elif counting:
+                screen.draw_identity()
 
     def arrived(self) -> None:
         """Another screen is seen: what it shows is collected from now on."""
-        self._tell_feed()
+        subjects = [one for one in self.screen_stack if isinstance(one, Frame) and one.subject]
+        subject = subjects[-1] if subjects else None
+        job = str(getattr(subject, "job", ""))
+        self.services.feed.want(job, subject is not None and subject.number in SHOW_SLOTS)
+        before, self.job_shown = self.job_shown, job
+        if job and job != before:
+            self.services.feed.now()
+            if self.replay is not None:
+                self.replay.renew()
 
     # Keys
 
-    def action_go(self, mode: str) -> None:
-        """Another screen; pressed again it goes back to that screen's beginning."""
-        if isinstance(self.screen, HelpScreen):
-            self.pop_screen()
-        if mode == self.current_mode and len(self.screen_stack) > 1:
-            self.pop_screen()
-        self.switch_mode(mode)
-
     def action_pause(self) -> None:
-        """Let what is shown stand still, or go on; collecting goes on either way."""
+        """Let what is shown stand still, or go on; collecting goes on either way. A replay plays, or stops."""
+        if self.replay is not None:
+            self.replay.play()
+            return
         self.paused = not self.paused
-        self._stopped_at = self._clock.utc() if self.paused else None
+        self._stopped_at = self.now_real() if self.paused else None
         self.shown = self._latest
-        self._redraw()
+        self.redrawn()
 
     def action_renew(self) -> None:
         """Read the state store now."""
-        self._tell_feed()
-        self._feed.now()
+        self.arrived()
+        self.services.feed.now()
 
-    def action_keys(self) -> None:
-        """The keys of this screen."""
-        if isinstance(self.screen, Frame) and not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen))
+    # Replay
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Steps are those of a replay."""
+        return self.replay is not None if action == "step" else super().check_action(action, parameters)
 
-def lazily(module: str, name: str) -> Callable[[], Screen[None]]:
-    """A screen whose module is imported when it is first seen: a console that starts fast."""
-    return lambda: cast("Screen[None]", getattr(importlib.import_module(f"console.screens.{module}"), name)())
+    def action_replay(self) -> None:
+        """Show the recorded past, or leave it."""
+        if self.replay is None:
+            self.show_past()
+        else:
+            self.leave_replay()
+            self.say("this is now again")
 
+    def show_past(self, moment: str = "") -> None:
+        """Show a moment of the past: the newest that was recorded, or the one that is named."""
+        if self.replay is not None:
+            self.replay.go(moment)
+            return
+        from console.rewind import Rewind
 
-def place_of(loaded: Loaded | None) -> Place:
-    """What the configuration says of where we are."""
-    if loaded is None:
-        return Place()
-    words = {entry.environment for entry in loaded.sources.values() if entry.environment}
-    return Place(tuple(sorted(words)), bool(loaded.jobs))
+        self.replay = Rewind(self)
+        self.replay.begin(moment)
 
+    def replayed(self, local: Local) -> None:
+        """A past moment was read: it is what is shown."""
+        self.shown = Picture(local)
+        self.redrawn()
 
-def open_console(shared: Invocation) -> int:
-    """Open the console on this terminal and stay until it is left; the exit code."""
-    services = services_for(shared)
-    app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only)
-    return app.run(mouse=False) or 0
+    def leave_replay(self) -> None:
+        """Show what is now."""
+        if self.replay is not None:
+            self.replay.close()
+            self.replay = None
+        self.shown = self._latest
+        self.redrawn()
+
+    def action_step(self, direction: int) -> None:
+        """One recorded moment earlier or later."""
+        if self.replay is not None:
+            self.replay.step(direction)

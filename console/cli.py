@@ -3,19 +3,17 @@
 To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
 SlotkeeperError, write through `console.output`, and end with another code by `raise typer.Exit(code)`.
 
-Next door: `console.__main__` runs this and turns errors into messages; `console.invocation` is what commands get.
+Next door: `console.__main__` runs this and turns errors into messages; `console.invocation` is what commands get;
+`console.entrance` opens the console.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,15 +21,10 @@ import typer
 import typer.core
 import typer.main
 
-from console import output
-from console.invocation import Invocation
+from console import diagnostics, entrance, output
+from console.invocation import FLAGS, VALUED, Invocation, no_colour
 
 PACKAGE = "console.commands"
-SCREEN = "console.app"
-BEFORE_SCREEN = "console.terminal"
-"""Sets what Textual reads from the environment when it is imported."""
-_VALUED = "--config"
-_FLAGS = ("--ascii",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +103,11 @@ def hoisted(args: Sequence[str]) -> list[str]:
         if word == "--":
             rest += [word, *remaining]
             break
-        if word == _VALUED and not remaining:
+        if word == VALUED and not remaining:
             return [word]  # its value is missing: the parser says so
-        if word == _VALUED:
+        if word == VALUED:
             front += [word, remaining.pop(0)]
-        elif word in _FLAGS or word.startswith(f"{_VALUED}="):
+        elif word in FLAGS or word.startswith(f"{VALUED}="):
             front.append(word)
         else:
             rest.append(word)
@@ -123,6 +116,8 @@ def hoisted(args: Sequence[str]) -> list[str]:
 
 def installed_version() -> str:
     """The version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version  # loads the e-mail package
+
     try:
         return version("slotkeeper")
     except PackageNotFoundError:  # run from a folder that was never installed
@@ -143,26 +138,39 @@ def root(
     ctx: typer.Context,
     config: Annotated[Path | None, typer.Option("--config", help="configuration file", metavar="FILE")] = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="plain ASCII only")] = False,
+    mono: Annotated[bool, typer.Option("--mono", help="no colours; NO_COLOR does the same")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="the console can change nothing")] = False,
     asked: Annotated[
         bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Steer pipelines from warehouse binlogs into tables; without a command: open the console."""
-    ctx.obj = Invocation(config, ascii_only)
+    ctx.obj = Invocation(config, ascii_only, mono or no_colour(), read_only)
     if ctx.invoked_subcommand is None:
-        if not _on_a_terminal():
+        if not entrance.on_a_terminal():
             output.block(ctx.get_help())
             return
-        importlib.import_module(BEFORE_SCREEN)
-        raise typer.Exit(importlib.import_module(SCREEN).open_console(ctx.obj))
-
-
-def _on_a_terminal() -> bool:
-    """Whether a screen can be drawn here; Textual draws on stderr."""
-    dumb = os.environ.get("TERM", "dumb") == "dumb"
-    return not dumb and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+        raise typer.Exit(entrance.open_console(ctx.obj))
 
 
 def main_command() -> _Command:
     """The root as what Typer can run."""
     return typer.main.get_group(app)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; its exit code. A wrong one becomes a message here, every other error is raised."""
+    try:
+        result = main_command().main(args=hoisted(args), prog_name="slotkeeper", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except typer.TyperException as error:
+        asked = " ".join(_command_path(error))
+        return int(diagnostics.usage(error.format_message().rstrip("."), f"{asked} --help lists what there is"))
+    return result if isinstance(result, int) else int(diagnostics.ExitCode.FINE)
+
+
+def _command_path(error: typer.TyperException) -> list[str]:
+    """The words of the command that was misused, as far as they were understood."""
+    context = getattr(error, "ctx", None)
+    return [context.command_path] if context is not None else ["slotkeeper"]

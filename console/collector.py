@@ -1,24 +1,26 @@
 """The background of the console: one thread reads the state store every two seconds; one per source looks at slots.
 
-Slots are looked at only while their screen asks for them, one table of a source at a time and at most once per two
-seconds and source. Threads are daemons: a source that does not answer must not keep the console from ending.
+Slots are looked at only while their screen asks for them: one question per two seconds and source, over one session
+that is given back a minute after that screen was left. Threads are daemons: a source that does not answer must not keep
+the console from ending.
 Next door: `console.reader` reads the store, `console.looker` looks at sources; `console.app` gets the messages.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
-from console.looker import Looker
-from console.picture import Local, TableSeen
-from console.reader import Reader
+if TYPE_CHECKING:
+    from console.looker import Looker
+    from console.picture import Local, TableSeen
 
 EVERY = 2.0
+LINGER = 60.0
+"""So long a source's session is kept after slots were last shown."""
 _SLOWEST = 30.0
 
 
@@ -41,6 +43,16 @@ class SlotsSeen(Message):
 Post = Callable[[Message], object]
 
 
+class Reads(Protocol):
+    """What reads the state store."""
+
+    def local(self, job: str = "") -> Local:
+        """What it says; with errors and log of one job where it is named."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
 class Feed(Protocol):
     """What the app needs of a collector; tests give one without threads."""
 
@@ -53,6 +65,9 @@ class Feed(Protocol):
     def now(self) -> None:
         """Read the store again now; slots keep to their interval."""
 
+    def set_every(self, seconds: float) -> None:
+        """Read so often from now on; a source is never asked more often than at first."""
+
     def stop(self) -> None:
         """Collect no more."""
 
@@ -60,10 +75,12 @@ class Feed(Protocol):
 class Collector:
     """The feed over real threads."""
 
-    def __init__(self, reader: Reader, looker: Looker, every: float = EVERY) -> None:
+    def __init__(self, reader: Reads, looker: Looker, every: float = EVERY, linger: float = LINGER) -> None:
         self._reader = reader
         self._looker = looker
         self._every = every
+        self._least = every
+        self._linger = linger
         self._job = ""
         self._slots = threading.Event()
         self._hurry = threading.Event()
@@ -90,6 +107,11 @@ class Collector:
         """Do not wait for the interval."""
         self._hurry.set()
 
+    def set_every(self, seconds: float) -> None:
+        """Obeyed at once."""
+        self._every = seconds
+        self._hurry.set()
+
     def stop(self) -> None:
         """The threads end with what they are doing."""
         self._ended.set()
@@ -104,19 +126,18 @@ class Collector:
         self._reader.close()
 
     def _follow_slots(self, source: str, post: Post) -> None:
-        tables = [table for its, table in self._looker.places if its == source]
-        seen: dict[str, TableSeen] = {}
-        turn = 0
+        failed = 0
         while True:
-            self._slots.wait()
+            if not self._slots.wait(self._linger):
+                self._looker.close(source)
+                self._slots.wait()
             if self._ended.is_set():
+                self._looker.close(source)
                 return
-            table = tables[turn % len(tables)]
-            turn += 1
-            began = time.monotonic()
-            seen[table] = self._looker.table(source, table, seen.get(table))
-            post(SlotsSeen(seen[table]))
-            taken = time.monotonic() - began
-            # a source that answers slowly or not at all is asked less often
-            pause = min(_SLOWEST, taken * 2) if seen[table].fault else 0.0
-            self._ended.wait(max(self._every, pause))
+            seen = self._looker.turn(source)
+            for one in seen:
+                post(SlotsSeen(one))
+            failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
+            # a source that does not answer is asked less often
+            pause = min(_SLOWEST, self._least * 2**failed) if failed else 0.0
+            self._ended.wait(max(self._every, self._least, pause))

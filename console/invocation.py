@@ -1,29 +1,36 @@
 """What every command is given by the command line: the options that all commands share.
 
-Next door: `console.cli` makes it; a command gets it with `of(ctx)` and loads its configuration through it.
+Typer is not loaded here: the console is opened without it. Next door: `console.cli` makes it; a command gets it with
+`of(ctx)` and loads its configuration through it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from core.config.load import load
 from core.config.model import Loaded
 
+if TYPE_CHECKING:
+    import typer
+
+VALUED = "--config"
+FLAGS = ("--ascii", "--mono", "--read-only")
 _NO_OPTIONS: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """`config` is --config (None where not typed), `ascii_only` is --ascii."""
+    """`config` is --config (None where not typed); `ascii_only`, `mono` and `read_only` are the options so named."""
 
     config: Path | None = None
     ascii_only: bool = False
+    mono: bool = False
+    read_only: bool = False
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def load(self, options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
@@ -35,3 +42,29 @@ def of(ctx: typer.Context) -> Invocation:
     """The invocation of the running command."""
     found = ctx.find_object(Invocation)
     return found if found is not None else Invocation()
+
+
+def bare(args: Sequence[str]) -> Invocation | None:
+    """What shared options mean where there is nothing else; None where a parser has to look.
+
+    >>> [bare(args) is None for args in ([], ["--mono", "--config=c"], ["--config"], ["--help"], ["status"])]
+    [False, False, True, True, True]
+    """
+    config, flags = None, set()
+    remaining = list(args)
+    while remaining:
+        word = remaining.pop(0)
+        name, given, value = word.partition("=")
+        if word in FLAGS:
+            flags.add(word)
+            continue
+        value = value if given else remaining.pop(0) if remaining else ""
+        if name != VALUED or not value or value.startswith("-"):
+            return None
+        config = Path(value)
+    return Invocation(config, "--ascii" in flags, "--mono" in flags or no_colour(), "--read-only" in flags)
+
+
+def no_colour() -> bool:
+    """Whether the environment asks for none."""
+    return bool(os.environ.get("NO_COLOR"))

@@ -1,43 +1,85 @@
-"""Looks at the slots of source tables for the console.
+"""Looks at the slots of source tables for the console, one light question at a time.
 
 Only calls that read; no call creates a slot. What fails becomes a sentence beside the last values, never an exception.
-Next door: `console.collector` calls this, a thread per source; `console.picture` are the values.
+Next door: `console.collector` calls this, a thread per source; `core.slots.watch` decides what is asked next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from console.picture import TableSeen
-from console.reader import told
-from core.clock import Clock
-from core.config.model import Loaded
-from core.wiring_slots import tables
-from core.wiring_verbs import Looked, look
+from core.config.places import tables
 
-Look = Callable[[Loaded, str, str], Looked]
+if TYPE_CHECKING:
+    from core.clock import Clock
+    from core.config.model import Loaded
+    from core.slots.watch import Turn
+
+
+class Watched(Protocol):
+    """What asks one source."""
+
+    def turn(self) -> Turn:
+        """One question."""
+
+    def close(self) -> None:
+        """End its session; a later turn opens another one."""
+
+
+OpenWatch = Callable[["Loaded", str, "Clock"], Watched]
+
+
+def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
+    """The real one; its drivers are loaded when a source is first asked, not when the console starts."""
+    from core.wiring_peek import watch
+
+    return watch(loaded, source, clock)
 
 
 class Looker:
-    """Looks at one configuration's sources; safe to use from several threads."""
+    """Looks at one configuration's sources; each source is used by one thread."""
 
-    def __init__(self, loaded: Loaded | None, clock: Clock, look_at: Look = look) -> None:
+    def __init__(self, loaded: Loaded | None, clock: Clock, open_watch: OpenWatch = opened) -> None:
         self._loaded = loaded
         self._clock = clock
-        self._look = look_at
+        self._open = open_watch
+        self._watches: dict[str, Watched] = {}
+        self._seen: dict[tuple[str, str], TableSeen] = {}
 
     @property
     def places(self) -> list[tuple[str, str]]:
         """The (source, table) that configured jobs read."""
         return tables(self._loaded) if self._loaded else []
 
-    def table(self, source: str, table: str, before: TableSeen | None) -> TableSeen:
-        """A look at the slots of a table; the last values and the reason where it fails."""
-        if self._loaded is None:
-            return TableSeen(source, table, fault="there is no configuration")
+    def turn(self, source: str) -> list[TableSeen]:
+        """One question to a source; the tables of which something is new; the last values where it failed."""
+        mine = [table for its, table in self.places if its == source]
+        if self._loaded is None or not mine:
+            return []
         try:
-            found = self._look(self._loaded, source, table)
+            if source not in self._watches:
+                self._watches[source] = self._open(self._loaded, source, self._clock)
+            turn = self._watches[source].turn()
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            return replace(before or TableSeen(source, table), fault=told(error))
-        return TableSeen(source, table, self._clock.utc(), found.slots, found.hold)
+            return [self._keep(source, table, None, error) for table in mine]
+        if turn.everywhere:
+            return [self._keep(source, table, None, turn.error) for table in mine]
+        return [self._keep(source, turn.table, turn, turn.error)]
+
+    def close(self, source: str) -> None:
+        """Give the source's session back."""
+        if source in self._watches:
+            self._watches[source].close()
+
+    def _keep(self, source: str, table: str, turn: Turn | None, error: Exception | None) -> TableSeen:
+        from console.reader import told  # loaded by then: the store is read first
+
+        kept = self._seen.get((source, table), TableSeen(source, table))
+        if turn is not None and turn.seen is not None:
+            one = turn.seen
+            kept = TableSeen(source, table, one.at, one.slots, one.hold, counted_at=one.counted_at)
+        self._seen[source, table] = replace(kept, fault=told(error) if error else "")
+        return self._seen[source, table]

@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from core.domain.audit import AuditLine
-from core.domain.job import JobState
-from core.domain.report import JobReport
-from core.slots.hold import TableHold
-from core.slots.inspect import TableSlots
+if TYPE_CHECKING:
+    from console.rates import Busy
+    from core.domain.ack import Ack
+    from core.domain.audit import AuditLine
+    from core.domain.job import JobState
+    from core.domain.report import JobReport
+    from core.domain.verified import Verified
+    from core.slots.hold import TableHold
+    from core.slots.inspect import TableSlots
 
 
 class Level(Enum):
@@ -29,10 +34,21 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LanePace:
+    """How one DN moves: its lag and its estimated arrival in seconds, its rate in events a second."""
+
+    lag: float | None = None
+    rate: float | None = None
+    spark: tuple[float | None, ...] = ()
+    eta: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobFacts:
     """A job: `wrong` says what is the matter, `safe` what is safe to do about it.
 
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
+    `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
     """
 
     name: str
@@ -50,6 +66,17 @@ class JobFacts:
     current: bool = False
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    changed_at: datetime | None = None
+    exit_code: int | None = None
+    tables: tuple[str, str] = ("", "")
+    slot: str = ""
+    lag_seconds: float | None = None
+    rate: float | None = None
+    spark: tuple[float | None, ...] = ()
+    busy: Busy | None = None
+    paces: Mapping[str, LanePace] = field(default_factory=dict)
+    verified: Verified | None = None
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +115,24 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """What is read for one job only: its errors as (count, last time, text) and the end of its log."""
+    """What is read for one job only: its errors as (count, last time, text) and the end of its log.
+
+    `driver_starts` counts the last 24 hours; `rss` is the driver's memory in bytes, without Spark's own processes.
+    """
 
     job: str
     errors: tuple[tuple[int, datetime, str], ...] = ()
     log: tuple[str, ...] = ()
+    driver_starts: int | None = None
+    rss: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What the state store of this machine says; `fault` is set where it could not be read."""
+    """What the state store of this machine says; `fault` is set where it could not be read.
+
+    `held` are jobs that a command is starting or resetting at this moment.
+    """
 
     at: datetime
     jobs: tuple[JobFacts, ...] = ()
@@ -106,13 +141,18 @@ class Local:
     damaged: int = 0
     errors: tuple[ErrorSeen, ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
+    acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
+    held: tuple[str, ...] = ()
     fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """The slots of one source table; after a failed look the values are those of `at`, and `fault` says why."""
+    """The slots of one source table; after a failed look the values are those of `at`, and `fault` says why.
+
+    Unread rows are asked for less often: they are of `counted_at`, None where they were not counted yet.
+    """
 
     source: str
     table: str
@@ -120,6 +160,7 @@ class TableSeen:
     slots: TableSlots | None = None
     hold: TableHold | None = None
     fault: str = ""
+    counted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,30 +6,40 @@ calls both in the background; `console.picture` are the values.
 
 from __future__ import annotations
 
-from datetime import datetime
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from console.commands import status
+from console.judging import Severity, judge
+from console.paces import Paces
 from console.picture import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
 from core.domain.job import JobState
+from core.domain.spec import JobSpec
+from core.domain.verified import Verified
 from core.errors import SlotkeeperError
+from core.launch.control import START_LOCK
 from core.launch.log import last_lines
 from core.launch.view import JobView, observe_all
+from core.state.acks import AckFile
 from core.state.audit import Audit
+from core.state.metrics import Metrics
 from core.state.resets import marks
 from core.state.rows import ErrorRow
 from core.state.sqlite import Store
+from core.state.verified import last
 
 LOG_LINES = 40
 _EVENTS = 20
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 _LEVELS = {
-    status.Severity.CRITICAL: Level.CRITICAL,
-    status.Severity.WARNING: Level.WARNING,
-    status.Severity.UNKNOWN: Level.UNKNOWN,
+    Severity.CRITICAL: Level.CRITICAL,
+    Severity.WARNING: Level.WARNING,
+    Severity.UNKNOWN: Level.UNKNOWN,
 }
 
 
@@ -41,6 +51,7 @@ class Reader:
         self._folder = folder
         self._clock = clock
         self._store: Store | None = None
+        self._paces = Paces()
 
     def local(self, job: str = "") -> Local:
         """What the state store says; with errors and log of one job where it is named."""
@@ -61,12 +72,9 @@ class Reader:
     def _read(self, store: Store, job: str, now: datetime) -> Local:
         views = observe_all(store)
         known = {view.name for view in views}
-        jobs = [facts(view, now) for view in views]
-        jobs += [
-            JobFacts(name, Level.REST, None, "never started")
-            for name in (self.loaded.jobs if self.loaded else ())
-            if name not in known
-        ]
+        self._paces.follow(Metrics(store), now)
+        jobs = complete([facts(view, now) for view in views], self.loaded, last(store))
+        jobs = [self._paces.told(one, now) for one in jobs]
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: (one.at, one.id), reverse=True)
         audit = Audit(store.folder).read(200)
@@ -78,13 +86,31 @@ class Reader:
             audit.damaged,
             tuple(_error(one) for name in sorted(known) for one in store.errors(name)),
             tuple(Unfinished(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
-            _detail(store, job) if job in known else None,
+            AckFile(store.folder).read(),
+            next((_detail(store, view, now) for view in views if view.name == job), None),
+            tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
         )
+
+
+def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified]) -> list[JobFacts]:
+    """Jobs with what the configuration says of them and their last comparison, and those that were never started."""
+    configured = loaded.jobs if loaded else {}
+    known = {job.name for job in jobs}
+    never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
+    return [
+        replace(
+            job,
+            tables=tables_of(configured.get(job.name)),
+            slot=configured[job.name].slot if job.name in configured else "",
+            verified=verified.get(job.name),
+        )
+        for job in (*jobs, *never)
+    ]
 
 
 def facts(view: JobView, now: datetime) -> JobFacts:
     """A look at a job as the screens show it; how it stands is judged as `slotkeeper status` does."""
-    judged = status.judge(view, now)
+    judged = judge(view, now)
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
     holder = view.driver or view.supervisor
     return JobFacts(
@@ -103,7 +129,15 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         current=view.reported,
         started_at=view.started_at,
         ended_at=view.ended_at,
+        changed_at=view.changed_at,
+        exit_code=view.exit_code,
+        elsewhere=view.elsewhere,
     )
+
+
+def tables_of(job: JobSpec | None) -> tuple[str, str]:
+    """Source and target of a job, as far as the configuration tells."""
+    return (job.channel.source_table, job.channel.target) if job else ("", "")
 
 
 def told(error: Exception) -> str:
@@ -116,6 +150,18 @@ def _error(row: ErrorRow) -> ErrorSeen:
     return ErrorSeen(row.job, row.signature, row.count, row.first_at, row.last_at, row.side, row.code, row.message)
 
 
-def _detail(store: Store, job: str) -> JobDetail:
-    errors = tuple((one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in store.errors(job)[:5])
-    return JobDetail(job, errors, tuple(last_lines(store.folder.log(job), LOG_LINES)))
+def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:
+    since = now - timedelta(days=1)
+    starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
+    log = last_lines(store.folder.log(view.name), LOG_LINES)
+    rss = _rss(view.driver.pid) if view.driver and view.driver_alive else None
+    errors = ((one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in store.errors(view.name)[:5])
+    return JobDetail(view.name, tuple(errors), tuple(log), starts, rss)
+
+
+def _rss(pid: int) -> int | None:
+    """The resident memory of a process in bytes; None where it cannot be asked."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

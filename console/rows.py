@@ -17,6 +17,8 @@ from core.domain.ttl import in_words
 UNKNOWN = "?"
 NARROW, WIDE = 80, 100
 STALE_SECONDS = 6.0
+LEAST_ROOM = 10
+"""What a flexible column has at least."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
@@ -55,16 +57,24 @@ def rank(level: Level) -> int:
     return WORST_FIRST.index(level)
 
 
-def columns_for(columns: Iterable[Column], width: int) -> tuple[Column, ...]:
+def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tuple[Column, ...]:
     """The columns that a terminal of that width shows, with the room that is left given to the flexible one.
+
+    `wide` shows those too that this width hides. What does not fit is dropped from the right, never the flexible one.
 
     >>> [(c.key, c.width) for c in columns_for([Column("a", "", 4), Column("b", "", 0)], 20)]
     [('a', 4), ('b', 14)]
+    >>> wider = [Column("a", "", 4), Column("b", "", 6, least=30), Column("c", "", 8)]
+    >>> [[c.key for c in columns_for(wider, 20, wide)] for wide in (False, True)]
+    [['a', 'c'], ['a', 'b']]
     """
-    shown = [one for one in columns if one.least <= width]
+    shown = [one for one in columns if wide or one.least <= width]
+    while len(shown) > 1 and sum((one.width or LEAST_ROOM) + 1 for one in shown) > width:
+        fixed = [one for one in shown if one.width]
+        shown.remove(fixed[-1])
     room = width - sum(one.width + 1 for one in shown)
     return tuple(
-        Column(one.key, one.label, max(4, room), one.right, one.least) if one.width == 0 else one for one in shown
+        Column(one.key, one.label, max(1, room), one.right, one.least) if one.width == 0 else one for one in shown
     )
 
 

@@ -5,27 +5,97 @@ Modules that are costly to load are loaded when they are first used. Next door: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import getpass
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from console.collector import Collector, Feed
 from console.invocation import Invocation
 from console.looker import Looker
-from console.reader import Reader
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 
+if TYPE_CHECKING:
+    from console.actions.runner import Runs
+    from console.picture import Local
+    from console.reader import Reader
+    from core.domain.peek import Ask, Page
+
+Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
+"""Reads binlog rows of (source, table); the last argument asks for masked values."""
+
+
+def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
+    """The real peeker."""
+    from core import wiring_peek
+
+    return wiring_peek.rows(loaded, source, table, ask, unmask)
+
+
+def whoami() -> str:
+    """Who sits here, on which host, in short."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname().partition('.')[0]}"
+
+
+Actions = Callable[[Path, Clock], "Runs"]
+"""Makes what sets commands going, over a state folder."""
+
+
+def detached(folder: Path, clock: Clock) -> Runs:
+    """The real one."""
+    from console.actions.runner import Runner
+
+    return Runner(folder, clock)
+
 
 @dataclass
 class Services:
-    """`loaded` is None where there is no configuration; `folder` is the state folder."""
+    """`loaded` is None where there is no configuration; `folder` is the state folder; `who` is user@host."""
 
     feed: Feed
     clock: Clock
     loaded: Loaded | None
     folder: Path
     config: str = ""
+    who: str = field(default_factory=whoami)
+    peeker: Peeker = peek
+    actions: Actions = detached
+
+    @cached_property
+    def runs(self) -> Runs:
+        """What sets commands going; made when it is first asked for."""
+        return self.actions(self.folder, self.clock)
+
+
+class LateReader:
+    """A reader whose modules are loaded by the thread that reads, once the first frame is seen."""
+
+    def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
+        self._over = loaded, folder, clock
+        self._reader: Reader | None = None
+
+    def local(self, job: str = "") -> Local:
+        """What the state store says."""
+        if self._reader is None:
+            from console.reader import Reader
+
+            self._reader = Reader(*self._over)
+        return self._reader.local(job)
+
+    def close(self) -> None:
+        """Give the state store back."""
+        if self._reader is not None:
+            self._reader.close()
 
 
 def services_for(shared: Invocation) -> Services:
@@ -36,5 +106,5 @@ def services_for(shared: Invocation) -> Services:
         loaded = None
     folder = loaded.state_dir if loaded else default_state_dir(shared.env)
     clock = SystemClock()
-    feed = Collector(Reader(loaded, folder, clock), Looker(loaded, clock))
+    feed = Collector(LateReader(loaded, folder, clock), Looker(loaded, clock))
     return Services(feed, clock, loaded, folder, str(shared.config or ""))

@@ -6,11 +6,13 @@ clock. Next door: `console.view_models` has jobs and the words; `core.slots.hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.picture import Level, TableSeen
+from console import slot_context
+from console.picture import JobFacts, Level, Local, TableSeen
 from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
@@ -21,6 +23,7 @@ SLOT_COLUMNS = (
     Column("mark", "", 1),
     Column("slot", "TABLE/SLOT", 0),
     Column("left", "TTL LEFT", 8, right=True),
+    Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "CLEARED UTC", 12),
     Column("unread", "UNREAD", 6, right=True),
     Column("floor", "FLOOR", 5, least=NARROW),
@@ -67,15 +70,36 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
     ]
 
 
-def slot_rows(tables: Iterable[TableSeen], now: datetime) -> list[Row]:
-    """The slots, the worst first, then the one that is cleared first."""
-    keyed = []
+def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = None) -> list[Row]:
+    """The slots, the worst first, then the one that is cleared first; an unfinished reset is critical."""
+    keyed, jobs = [], slot_context.jobs_of(local)
     for one in all_slots(tables):
         level, left = slot_level(one, now), remaining(one.held.left, one.seen.at, now)
-        keyed.append(
-            (rank(level), UNKNOWN_LAST if left is None else left, one.key, Row(one.key, level, _cells(one, now)))
-        )
+        if slot_context.unfinished_of(local, one.seen.table, one.slot.name):
+            level = Level.CRITICAL
+        order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
+        order["age"] = _seconds(seen_at(one.seen), now)
+        row = Row(one.key, level, _cells(one, level, jobs, now), order)
+        keyed.append((rank(level), UNKNOWN_LAST if left is None else left, one.key, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
+
+
+def seen_at(seen: TableSeen) -> datetime | None:
+    """When the oldest part of what is shown of a table was seen."""
+    known = [at for at in (seen.at, seen.counted_at) if at is not None]
+    return min(known, default=None)
+
+
+def bar(left: float | None, ttl: int | None) -> str:
+    """What is left of a TTL as eight cells; empty where it is unknown.
+
+    >>> [bar(left, 800) for left in (800, 340.0, 1, 0, None)]
+    ['########', '####....', '#.......', '........', '']
+    """
+    if left is None or not ttl:
+        return ""
+    full = min(8, math.ceil(left / ttl * 8))
+    return "#" * full + "." * (8 - full)
 
 
 UNKNOWN_LAST = float("inf")
@@ -91,14 +115,11 @@ def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
         left = remaining(held.left if held else None, one.seen.at, now)
         level = _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), held, one, now)
-        keyed.append(
-            (
-                rank(level),
-                UNKNOWN_LAST if left is None else left,
-                name,
-                Row(name, level, {"mark": level.value, **cells}),
-            )
-        )
+        ago = _seconds(held.registered_at if held else None, one.seen.hold.now if one.seen.hold else None)
+        unread = listed[name].unread if name in listed else None
+        order = {"left": left, "deadline": left, "unread": _number(unread), "registered": ago}
+        row = Row(name, level, {"mark": level.value, **cells}, order)
+        keyed.append((rank(level), UNKNOWN_LAST if left is None else left, name, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 
@@ -146,20 +167,29 @@ def _ttl(one: SlotFacts) -> int | None:
     return one.seen.hold.ttl.seconds if one.seen.hold else None
 
 
-def _cells(one: SlotFacts, now: datetime) -> dict[str, str]:
+def _number(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _seconds(at: datetime | None, now: datetime | None) -> float | None:
+    return None if at is None or now is None else max(0.0, (now - at).total_seconds())
+
+
+def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: datetime) -> dict[str, str]:
     slot, held = one.slot, one.held
     back = held.furthest_back
     return {
-        "mark": slot_level(one, now).value,
+        "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
         "left": "ABSENT" if slot.exists is False else _left_words(held.left, one.seen.at, now),
+        "bar": bar(remaining(held.left, one.seen.at, now), _ttl(one)),
         "deadline": deadline(held.left, now),
         "unread": count(slot.unread),
         "floor": _floor(held),
         "point": back.behind.value if back and back.behind else UNKNOWN,
         "dn": safe(back.shard, 40) if back else UNKNOWN,
-        "holder": safe(slot.job, 40) if slot.job else "external",
-        "age": age(one.seen.at, now),
+        "holder": slot_context.holder(slot.job, jobs),
+        "age": age(seen_at(one.seen), now),
     }
 
 
@@ -202,9 +232,34 @@ def _shard_cells(
 # -- sentences -------------------------------------------------------------------------------------------------------
 
 
-def slot_lines(one: SlotFacts, now: datetime) -> list[tuple[Level, str]]:
-    """What a slot's figures mean: the consequence and the deadline first."""
-    said = [_consequence(one, now)]
+def slot_lines(
+    one: SlotFacts, now: datetime, local: Local | None = None, shard: str | None = None
+) -> list[tuple[Level, str]]:
+    """What a slot's figures mean: an unfinished reset, the consequence and the deadline first, raw SQL last.
+
+    `local` is what this machine's own records say; the SQL is for the DN `shard`, or the one furthest back.
+    """
+    table, slot = one.seen.table, one.slot
+    left = slot_context.unfinished_of(local, table, slot.name)
+    said = [(Level.CRITICAL, slot_context.unfinished_line(left, table, slot.name))] if left else []
+    if one.seen.fault:
+        said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
+    said += [_consequence(one, now), slot_context.holder_line(slot, slot_context.jobs_of(local))]
+    if local is not None:
+        said.append((Level.FINE, slot_context.last_line(local.audit, table, slot.name, now)))
+    said += _held_back(one)
+    if one.seen.at is not None and one.seen.counted_at is None:
+        said.append((Level.UNKNOWN, "unread rows were not counted yet"))
+    untold = [*(one.seen.slots.untold if one.seen.slots else ()), *(one.seen.hold.untold if one.seen.hold else ())]
+    said += [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
+    back = one.held.furthest_back
+    sql = slot_context.by_hand_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
+    return said + [(Level.REST, text) for text in sql]
+
+
+def _held_back(one: SlotFacts) -> list[tuple[Level, str]]:
+    """Which point holds the binlog, where it is the oldest reader, and what that blocks."""
+    said = []
     back = one.held.furthest_back
     if back is not None and back.behind is not None:
         which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
@@ -218,10 +273,9 @@ def slot_lines(one: SlotFacts, now: datetime) -> list[tuple[Level, str]]:
     if one.slot.unread and mine:
         wait = "" if limit is None else f" (each waits up to {in_words(limit)}, then fails)"
         said.append((Level.FINE, f"blocked until read: VACUUM FULL of the table, scale-out{wait}"))
-    if one.seen.fault:
-        said.insert(0, (Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
-    untold = [*(one.seen.slots.untold if one.seen.slots else ()), *(one.seen.hold.untold if one.seen.hold else ())]
-    return said + [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
+    if one.slot.exists:
+        said.append((Level.FINE, "ADD/DROP COLUMN, SET TYPE, TRUNCATE: each would clear this slot"))
+    return said
 
 
 def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
@@ -259,3 +313,11 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     seen = f"seen {age(one.seen.at, now)} ago{more}"
     ends = f"cleared {deadline(one.held.left, now)}, {in_words(left)} left"
     return slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
+
+
+def slot_risk(one: SlotFacts, now: datetime) -> tuple[Level, str]:
+    """What a job's slot risks next, and when."""
+    level, said = _consequence(one, now)
+    left = remaining(one.held.left, one.seen.at, now)
+    still = "" if left is None else f" ({in_words(left)} left)"
+    return level, f"next risk: slot {safe(one.slot.name, 40)}: {said}{still} -> [3] Slots"

@@ -1,6 +1,7 @@
 """What surrounds the console: settings that Textual reads when it is imported, signals, and a terminal that is gone.
 
-Imported before Textual. Next door: `console.cli` decides whether there is a terminal; `console.app` is the console.
+Imported before Textual. Next door: `console.cli` decides whether there is a terminal; `console.app` is the console;
+`console.glyphs` asks the terminal what it can draw.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 WATCH_SECONDS = 5.0
+START_DEMO = 64
+"""The console ends with this where the demo is to begin in its terminal."""
 _SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
 _HANGUP = 129
 
@@ -33,3 +36,11 @@ def end_without_terminal() -> None:
         termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ else 0)
     except (termios.error, OSError, ValueError):
         os._exit(_HANGUP)
+
+
+def followed(code: int, env: Mapping[str, str]) -> int:
+    """The exit code; where the demo was asked for, this process becomes the demo."""
+    if code == START_DEMO:
+        words = [sys.executable, "-m", "console", "demo"]
+        os.execve(sys.executable, words, dict(env))  # noqa: S606  no shell, our own interpreter
+    return code

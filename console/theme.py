@@ -1,31 +1,153 @@
 """The colours by their roles; a colour is never the only carrier of a state: glyph and word say the same.
 
-Next door: `console.tcss` uses the roles for widgets, `console.widgets.live_table` for cells.
+`mono` has no colour at all: bold, dim, underline and reverse only, the terminal's own colours otherwise. A role is
+used by widgets through `console.tcss` (`$role-...`, and `$role-...-style` for how text stands), and for words and
+cells through `style_of`. Next door: `console.shell` puts a theme on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
-DARK = Theme(
-    name="slotkeeper-dark",
-    primary="#5fafd7",
-    background="#101014",
-    surface="#101014",
-    panel="#101014",
-    foreground="#d0d0d0",
-    dark=True,
-    variables={
-        "role-crit": "#ff6b6b",
-        "role-warn": "#e5c07b",
-        "role-unknown": "#c792ea",
-        "role-busy": "#61afef",
-        "role-rest": "#808080",
-        "role-dim": "#808080",
-        "role-accent": "#56b6c2",
-        "role-bar": "#24242c",
-        "role-cursor": "#3a3a48",
-        "role-badge": "#ffffff on #af0000",
-        "role-badge-calm": "#000000 on #87af5f",
+STYLES: dict[str, dict[str, str]] = {
+    "slotkeeper-dark": {
+        "crit": "#ff6b6b",
+        "warn": "#e5c07b",
+        "unknown": "#c792ea",
+        "busy": "#61afef",
+        "rest": "#808080",
+        "dim": "#808080",
+        "accent": "#56b6c2",
+        "here": "bold #56b6c2",
+        "marked": "bold #56b6c2",
+        "badge": "bold #ffffff on #af0000",
+        "badge-stage": "#000000 on #d7af00",
+        "badge-calm": "#000000 on #87af5f",
+        "armed": "#000000 on #ffd75f",
     },
+    "slotkeeper-light": {
+        "crit": "#b00020",
+        "warn": "#8a5000",
+        "unknown": "#7b1fa2",
+        "busy": "#0b57d0",
+        "rest": "#707070",
+        "dim": "#5f5f5f",
+        "accent": "#005f87",
+        "here": "bold #005f87",
+        "marked": "bold #005f87",
+        "badge": "bold #ffffff on #af0000",
+        "badge-stage": "#000000 on #ffd700",
+        "badge-calm": "#000000 on #afd787",
+        "armed": "#000000 on #ffd75f",
+    },
+    "slotkeeper-mono": {
+        "crit": "bold reverse",
+        "warn": "bold",
+        "unknown": "underline",
+        "busy": "",
+        "rest": "dim",
+        "dim": "dim",
+        "accent": "underline",
+        "here": "bold underline",
+        "marked": "bold",
+        "badge": "bold reverse",
+        "badge-stage": "reverse",
+        "badge-calm": "bold",
+        "armed": "bold reverse",
+    },
+}
+
+
+def style_of(theme: str, role: str) -> str:
+    """How words of that role look; "" where they look like all others."""
+    return STYLES[theme].get(role, "")
+
+
+def _theme(name: str, dark: bool, colours: Mapping[str, str], texts: Mapping[str, str]) -> Theme:
+    ground, words = colours["ground"], colours["words"]
+    variables = {
+        "role-dim": colours["dim"],
+        "role-accent": colours["accent"],
+        "role-bar": colours["bar"],
+        "role-cursor": colours["cursor"],
+        "role-dim-style": texts.get("dim", "none"),
+        "role-accent-style": texts.get("accent", "none"),
+        "role-cursor-style": texts.get("cursor", "bold"),
+        **{f"role-{role}": style for role, style in STYLES[name].items() if role.startswith(("crit", "warn", "badge"))},
+    }
+    return Theme(
+        name,
+        colours["accent"],
+        None,
+        None,
+        None,
+        None,
+        None,
+        words,
+        ground,
+        ground,
+        ground,
+        None,
+        dark,
+        variables=variables,
+    )
+
+
+DARK = _theme(
+    "slotkeeper-dark",
+    True,
+    {
+        "ground": "#101014",
+        "words": "#d0d0d0",
+        "dim": "#808080",
+        "accent": "#56b6c2",
+        "bar": "#24242c",
+        "cursor": "#3a3a48",
+    },
+    {},
 )
+LIGHT = _theme(
+    "slotkeeper-light",
+    False,
+    {
+        "ground": "#f8f8f8",
+        "words": "#202020",
+        "dim": "#5f5f5f",
+        "accent": "#005f87",
+        "bar": "#e4e4e8",
+        "cursor": "#cfd8e8",
+    },
+    {},
+)
+MONO = _theme(
+    "slotkeeper-mono",
+    True,
+    {
+        "ground": "#000000",
+        "words": "#ffffff",
+        "dim": "#ffffff",
+        "accent": "#ffffff",
+        "bar": "#000000",
+        "cursor": "#000000",
+    },
+    {"dim": "dim", "accent": "underline", "cursor": "reverse"},
+)
+THEMES = (DARK, LIGHT, MONO)
+
+
+class NoColour(LineFilter):
+    """Takes the colours out of what is drawn and leaves how the text stands."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments without colours."""
+        return [Segment(text, _bare(style), control) for text, style, control in segments]
+
+
+def _bare(style: Style | None) -> Style | None:
+    return style.without_color if style is not None else None

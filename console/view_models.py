@@ -1,7 +1,8 @@
 """Pure functions from what is known to rows of text cells with severities: what every screen shows, and in which order.
 
 Every text that came from elsewhere passes `safe()` here. Unknown is `?`, never 0; ages and durations carry units.
-Next door: `console.picture` is what is known, `console.slot_models` does the same for slots, `console.screens` draw.
+Next door: `console.picture` is what is known; `console.overview_models` says what all jobs together mean,
+`console.lane_models` shows one job DN by DN, `console.slot_models` slots; `console.screens` draw.
 """
 
 from __future__ import annotations
@@ -9,23 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from console.picture import JobFacts, Level, Local
+from console.lane_models import WIDEST, speed, worst_lane
+from console.picture import JobFacts, Level
+from console.rates import BEHIND_SECONDS, bars
 from console.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
 from core.domain.audit import AuditLine, Phase
 from core.domain.job import JobState
-from core.domain.report import LaneReport
 from core.domain.text import safe
 
 JOB_COLUMNS = (
     Column("mark", "", 1),
-    Column("job", "JOB", 16),
+    Column("job", "JOB", 0),
+    Column("table", "SOURCE TABLE", 14, least=WIDE),
     Column("state", "STATE", 11),
+    Column("lag", "LAG", 6, right=True),
     Column("behind", "BEHIND", 6, right=True),
-    Column("worst", "WORST DN", 9, least=NARROW),
-    Column("events", "EVENTS", 7, right=True, least=WIDE),
-    Column("lanes", "LANES", 5, right=True, least=WIDE),
-    Column("report", "SEEN", 5, right=True),
-    Column("wrong", "WHAT IS WRONG", 0),
+    Column("worst", "WORST DN", 12),
+    Column("its", "ITS LAG", 7, right=True, least=WIDE),
+    Column("rate", "ROWS/S", 6, right=True),
+    Column("spark", "10 MIN", 8),
+    Column("sync", "SYNC", 5, right=True),
+    Column("pid", "PID", 7, right=True, least=WIDEST),
+    Column("wrong", "WHAT IS WRONG", 22, least=130),
 )
 PROCESS_COLUMNS = (
     Column("mark", "", 1),
@@ -40,18 +46,6 @@ PROCESS_COLUMNS = (
     Column("report", "SEEN", 5, right=True),
     Column("trouble", "TROUBLE", 16, least=WIDE),
 )
-LANE_COLUMNS = (
-    Column("mark", "", 1),
-    Column("dn", "DN", 9),
-    Column("state", "STATE", 11, least=NARROW),
-    Column("doing", "DOING", 11),
-    Column("position", "POSITION", 13, right=True),
-    Column("latest", "LATEST", 10, right=True, least=WIDE),
-    Column("behind", "BEHIND", 6, right=True),
-    Column("durable", "DURABLE", 10, right=True, least=WIDE),
-    Column("commit", "COMMIT", 6, right=True),
-    Column("trouble", "TROUBLE", 0, least=NARROW),
-)
 AUDIT_COLUMNS = (
     Column("mark", "", 1),
     Column("at", "AT (UTC)", 14),
@@ -65,17 +59,10 @@ AUDIT_COLUMNS = (
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def job_rows(jobs: Iterable[JobFacts], now: datetime) -> list[Row]:
-    """The jobs, the worst first, then the furthest behind."""
-    found = sorted(jobs, key=lambda one: (rank(one.level), -(one.behind or 0), one.name))
-    return [Row(one.name, one.level, _job_cells(one, now)) for one in found]
-
-
-def lane_rows(job: JobFacts) -> list[Row]:
-    """The DNs of a job, those in trouble first, then the furthest behind."""
-    lanes = job.report.lanes if job.report else ()
-    keyed = [(rank(_lane_level(one)), -(lane_behind(one) or 0), one.shard, one) for one in lanes]
-    return [Row(lane.shard, _lane_level(lane), _lane_cells(lane)) for *_, lane in sorted(keyed, key=lambda k: k[:3])]
+def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) -> list[Row]:
+    """The jobs, the worst first, then those that lag most."""
+    found = sorted(jobs, key=lambda one: (rank(one.level), -(one.lag_seconds or 0.0), -(one.behind or 0), one.name))
+    return [Row(one.name, one.level, _job_cells(one, now, ascii_only), _job_order(one, now)) for one in found]
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
@@ -96,16 +83,35 @@ def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
     return found
 
 
-def _job_cells(job: JobFacts, now: datetime) -> dict[str, str]:
+def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
+    known = [each for each in job.spark if each is not None]
     report = job.report if job.current else None
     return {
+        "lag": job.lag_seconds,
+        "its": job.lag_seconds,
+        "behind": job.behind,
+        "rate": job.rate,
+        "spark": sum(known) if known else None,
+        "sync": in_sync(job),
+        "events": report.changes if report else None,
+        "lanes": len(report.lanes) if report else None,
+        "report": None if job.reported_at is None else (now - job.reported_at).total_seconds(),
+        "up": (now - job.started_at).total_seconds() if job.alive and job.started_at else None,
+    }
+
+
+def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]:
+    report = job.report if job.current else None
+    return {
+        **_paces(job, ascii_only),
+        "table": safe(job.tables[0] or UNKNOWN, 60),
+        "pid": safe(job.holder.removeprefix("pid "), 10) if job.alive else "-",
         "mark": job.level.value,
         "job": safe(job.name, 80),
         "state": job.state.value if job.state else "-",
         "wish": safe(job.wish or "-", 10),
         "alive": "-" if job.state is None else yes(job.alive),
         "behind": count(job.behind) if job.state else "-",
-        "worst": worst_dn(job),
         "events": count(report.changes if report else None) if job.state else "-",
         "lanes": (count(len(report.lanes)) if report and report.lanes else UNKNOWN) if job.state else "-",
         "report": age(job.reported_at, now) if job.state else "-",
@@ -115,46 +121,46 @@ def _job_cells(job: JobFacts, now: datetime) -> dict[str, str]:
     }
 
 
-def _calm(job: JobFacts) -> str:
-    return "" if job.level is Level.FINE else safe(job.wrong, 200)
+def _paces(job: JobFacts, ascii_only: bool) -> dict[str, str]:
+    """What moves; `-` where a job has nothing that could."""
+    here = job.state is not None and job.state.has_process
+    lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
+    worst = worst_lane(job)
+    its = job.paces[worst].lag if worst is not None and worst in job.paces else None
+    spark = bars(job.spark, ascii_only)
+    synced = in_sync(job)
+    return {
+        "lag": seconds(job.lag_seconds) if lags else "-",
+        "worst": worst_dn(job),
+        "its": seconds(its) if lags else "-",
+        "rate": speed(job.rate) if here else "-",
+        "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
+        "sync": "-" if not here else UNKNOWN if synced is None else f"{int(synced * 100)}%",
+    }
+
+
+def in_sync(job: JobFacts) -> float | None:
+    """During a copy the share of its chunks that is done, then the share of DNs that lag by ten seconds at most."""
+    report = job.report if job.current else None
+    if report is None:
+        return None
+    if not report.lanes:
+        return (report.chunks_done or 0) / report.chunks_total if report.chunks_total else None
+    lags = [job.paces[lane.shard].lag if lane.shard in job.paces else None for lane in report.lanes]
+    known = [lag for lag in lags if lag is not None]
+    return sum(lag <= BEHIND_SECONDS for lag in known) / len(lags) if len(known) == len(lags) else None
 
 
 def worst_dn(job: JobFacts) -> str:
-    """The DN of a job that is in trouble or furthest behind; `?` where one cannot be told."""
-    if job.state is None or not job.report or not job.report.lanes:
-        return "-" if job.state is None else UNKNOWN
-    return safe(lane_rows(job)[0].key, 40)
+    """The DN of a job that is in trouble or lags most; `?` where one cannot be told, `-` where there is none yet."""
+    if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
+        return "-"
+    found = worst_lane(job)
+    return UNKNOWN if found is None else safe(found, 40)
 
 
-def lane_behind(lane: LaneReport) -> int | None:
-    """How many sync points a DN is behind its latest; None where one of the two is unknown."""
-    if lane.latest is None or not lane.position:
-        return None
-    first = lane.position.partition("/")[0]
-    return max(0, lane.latest - int(first)) if first.isdigit() else None
-
-
-def _lane_level(lane: LaneReport) -> Level:
-    if lane.error:
-        return Level.CRITICAL
-    if lane.retry:
-        return Level.WARNING
-    return Level.UNKNOWN if lane_behind(lane) is None else Level.FINE
-
-
-def _lane_cells(lane: LaneReport) -> dict[str, str]:
-    return {
-        "mark": _lane_level(lane).value,
-        "dn": safe(lane.shard, 40),
-        "state": safe(lane.state, 20),
-        "doing": safe(lane.activity, 20),
-        "position": safe(lane.position or UNKNOWN, 30),
-        "latest": UNKNOWN if lane.latest is None else str(lane.latest),
-        "behind": count(lane_behind(lane)),
-        "durable": UNKNOWN if lane.registered_durable is None else str(lane.registered_durable),
-        "commit": seconds(lane.last_commit_age),
-        "trouble": safe(lane.error or lane.retry, 200),
-    }
+def _calm(job: JobFacts) -> str:
+    return "" if job.level is Level.FINE else safe(job.wrong, 200)
 
 
 # -- sentences -------------------------------------------------------------------------------------------------------
@@ -179,42 +185,6 @@ def what_is_safe(job: JobFacts) -> str:
     if job.level in FAULTS:
         return f"wait, or look: `slotkeeper jobs show {name}`; nothing is skipped"
     return "leave it alone"
-
-
-def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """The lines above the jobs of the overview: how many stand how, and whether the target is to be trusted now."""
-    jobs = local.jobs
-    if not jobs:
-        return [(Level.UNKNOWN, "no job is known here; `slotkeeper demo` tries everything without a warehouse")]
-    states: dict[str, int] = {}
-    for job in jobs:
-        word = job.state.value if job.state else "never started"
-        states[word] = states.get(word, 0) + 1
-    words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
-    worst = min((job.level for job in jobs), key=rank)
-    bad = [sum(job.level is level for job in jobs) for level in FAULTS]
-    faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
-    first = (worst if worst in FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}")
-    return [first, _trust(jobs)]
-
-
-def _trust(jobs: Sequence[JobFacts]) -> tuple[Level, str]:
-    doubted = [job for job in jobs if not (job.state is JobState.RUNNING and job.level is Level.FINE)]
-    if not doubted:
-        return Level.FINE, "targets: all follow; the last verify is not recorded here yet"
-    names = ", ".join(safe(job.name, 30) for job in doubted[:2]) + (
-        f" and {len(doubted) - 2} more" if doubted[2:] else ""
-    )
-    return Level.WARNING, f"targets: do not call equal now: {names}"
-
-
-def event_lines(local: Local, most: int) -> list[str]:
-    """What happened last, the newest first."""
-    return [
-        f"{one.at:%H:%M:%S}  {safe(one.job, 24):<16}  {safe(one.event, 20)}"
-        + (f": {safe(one.text, 120)}" if one.text else "")
-        for one in local.events[:most]
-    ]
 
 
 def audit_lines(line: AuditLine) -> list[str]:

@@ -1,20 +1,27 @@
 """`slotkeeper verify`: compare a job's source table with its target, key by key where they differ.
 
-Next door: `core.verify` compares; `core.wiring_slots` opens both sides and waits until a running job has caught up.
+What was found is kept in the state store. Next door: `core.verify` compares; `core.wiring_slots` opens both sides and
+waits until a running job has caught up.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from console import chosen, diagnostics, output
 from core import wiring_slots
+from core.clock import SystemClock
 from core.domain.spec import JobSpec
+from core.domain.verified import Verified
+from core.errors import SlotkeeperError
 from core.launch.view import JobView, view_of
+from core.state.audit import actor
 from core.state.sqlite import Store
+from core.state.verified import record
 from core.verify import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.")
@@ -37,6 +44,7 @@ def verify(
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
     found = wiring_slots.verify(spec, runs, _silent)
     verdict = _verdict(found)
+    _keep(loaded.state_dir, job, found, verdict)
     if as_json:
         output.as_json({"job": job, "verdict": verdict, "equal": found.equal, "job_runs": runs, **_figures(found)})
     else:
@@ -56,6 +64,17 @@ def _verdict(found: Comparison) -> str:
     if found.missing.count or found.extra.count or found.different.count:
         return "different"
     return "unsettled" if found.unsettled.count else "equal"
+
+
+def _keep(folder: Path, job: str, found: Comparison, verdict: str) -> None:
+    """Record it for the overview; a record that cannot be kept does not change what was found."""
+    differences = found.missing.count + found.extra.count + found.different.count
+    rest = (found.unsettled.count, found.quarantined.count, found.rows_source, found.rows_sink, found.seconds)
+    try:
+        with Store.open(folder) as store:
+            record(store, Verified(job, SystemClock().utc(), verdict, differences, *rest, actor().text))
+    except SlotkeeperError as error:
+        diagnostics.warn(f"the result could not be recorded: {error}")
 
 
 def _figures(found: Comparison) -> dict[str, object]:

@@ -18,6 +18,7 @@ class AuditScreen(TableScreen):
     number = "7"
     columns = AUDIT_COLUMNS
     panel_height = 7
+    usual_order = "newest first"
 
     def rows(self) -> list[Row]:
         """The lines, the newest first."""
@@ -29,10 +30,9 @@ class AuditScreen(TableScreen):
         return "Audit"
 
     def about(self) -> str:
-        """The order, and what could not be read."""
+        """What could not be read."""
         local = self.console.shown.local
-        damaged = f"   {local.damaged} lines cannot be read" if local and local.damaged else ""
-        return f"newest first{damaged}"
+        return f"{local.damaged} lines cannot be read" if local and local.damaged else ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The line in full."""

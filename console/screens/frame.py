@@ -1,7 +1,7 @@
 """What all screens share: identity and screens above, place and keys below, and what to do at odd sizes.
 
 A screen draws the app's picture when it is told to: it has no timer of its own, so a hidden one costs nothing.
-Next door: `console.screens.table` adds a live table; `console.app` tells the screens.
+Next door: `console.screens.table` adds a live table; `console.identity` is the first row; `console.app` tells screens.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
 
+from console.identity import Identity, parts
+from console.keymap import bindings_of, shown_key
 from console.picture import Level
 from console.rows import NARROW, WIDE, age, plain
+from console.theme import style_of
+from console.widgets.line import Line as Line
 from console.widgets.live_table import ROLES
-from core.domain.text import safe
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp
 
 SMALLEST = (60, 15)
 FULL = (80, 24)
-CALM = ("DEMO", "DEV", "TEST")
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
 
 
-class Line(Static):
-    """Text that is drawn only when it differs."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id, markup=False)
-        self._now: Text | None = None
-
-    def say(self, text: Text, layout: bool = False) -> None:
-        """Show it."""
-        if text != self._now or (self._now is not None and text.spans != self._now.spans):
-            self._now = text
-            self.update(text, layout=layout)
-
-
 class Frame(Screen[None]):
-    """A screen; `number` is its key, `name_of` its name among the screens."""
+    """A screen; `number` is its key among the screens, "" for one that has none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "back", "back", id="back", key_display="Esc"),
+        Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="closes, clears, leaves"),
+        Binding(
+            "tab",
+            "pane(1)",
+            "pane",
+            id="pane",
+            key_display="Tab",
+            tooltip="the next one, where it has more than is shown",
+        ),
+        Binding("shift+tab", "pane(-1)", "pane back", id="pane-before", key_display="Shift+Tab"),
+        Binding("left_square_bracket", "sibling(-1)", "previous", id="previous", key_display="["),
+        Binding("right_square_bracket", "sibling(1)", "next", id="next", key_display="]"),
     ]
     number = ""
+    subject = True
+    """Whether it shows something of its own; help is about the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "pause", "refresh", "quit")
 
     @property
@@ -83,6 +83,18 @@ class Frame(Screen[None]):
         """Where one is."""
         return ""
 
+    def panes(self) -> list[Widget]:
+        """What Tab goes through."""
+        return []
+
+    def neighbours(self) -> list[str]:
+        """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
+        return []
+
+    def sibling(self, step: int) -> None:
+        """Show the next thing of this kind, or the one before."""
+        raise NotImplementedError
+
     def on_mount(self) -> None:
         """The first picture."""
         self.redraw()
@@ -103,41 +115,83 @@ class Frame(Screen[None]):
         """Everything, where this is what is seen."""
         if not self.is_mounted or not self.is_current:
             return
-        self.tick()
+        self.draw_identity()
         self._line("tabs").say(self._tabs())
         self._line("keys").say(self._keys())
         self._line("tiny").say(Text(TINY))
         self.draw()
-        self._line("crumb").say(self.text(f" {self.crumb()}"))
+        self.draw_crumb()
 
     def tick(self) -> None:
-        """The first row: where we are, how old this is, what time it is."""
+        """A second has passed."""
+        self.draw_identity()
+
+    def draw_identity(self) -> None:
+        """The first row."""
         self._line("identity").say(self._identity())
+
+    def draw_crumb(self) -> None:
+        """Where one is, or what was said last."""
+        if self.is_mounted:
+            level, words = self.console.said or (Level.FINE, self.crumb())
+            self._line("crumb").say(self.text(self._cut(f" {words}"), level))
+
+    # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key does anything here: one that does not is not shown."""
+        if action == "pane":
+            return bool(self.panes())
+        return bool(self.neighbours()) if action == "sibling" else True
 
     def action_back(self) -> None:
         """Nothing to go back to."""
 
+    def action_sibling(self, step: int) -> None:
+        """The next one of its kind, or the one before."""
+        self.sibling(step)
+
+    def action_pane(self, step: int) -> None:
+        """The next pane that can be gone to, or the one before."""
+        panes = [one for one in self.panes() if one.display and one.can_focus]
+        if not panes:
+            return
+        place = panes.index(self.focused) + step if self.focused in panes else 0
+        self.set_focus(panes[place % len(panes)])
+
     # Texts
+
+    def style(self, role: str) -> str:
+        """How words of a role look in the theme that is worn."""
+        return style_of(self.app.theme, role)
 
     def text(self, words: str, level: Level = Level.FINE) -> Text:
         """Words in the colour of a severity; never parsed."""
         role = ROLES.get(level)
-        style = self.app.theme_variables.get(f"role-{role}", "") if role else ""
+        style = self.style(role) if role else ""
         return Text(plain(words, self.console.ascii_only), style=style, no_wrap=True, overflow="crop", end="")
 
-    def paragraph(self, lines: Lines, most: int) -> Text:
-        """Several lines, wrapped, at most so many."""
+    def wrapped(self, lines: Lines) -> list[Text]:
+        """Several lines, wrapped to the width of the screen."""
         made: list[Text] = []
         for level, words in lines:
             wrapped = textwrap.wrap(words, self._width - 1, initial_indent=" ", subsequent_indent="   ")
             made += [self.text(self._cut(line), level) for line in wrapped]
-        return Text("\n", end="").join(made[:most])
+        return made
 
-    def rule(self, words: str) -> Text:
-        """A title in a rule across the screen."""
+    def paragraph(self, lines: Lines, most: int) -> Text:
+        """Several lines, wrapped, at most so many."""
+        return Text("\n", end="").join(self.wrapped(lines)[:most])
+
+    def rule(self, words: str, right: str = "", style: str = "") -> Text:
+        """A title in a rule across the screen, with a word at its end where there is room."""
         line = "-" if self.console.ascii_only else "\u2500"
         start = self._cut(f"{line} {plain(words, self.console.ascii_only)} ")
-        return Text(start + line * max(0, self._width - cell_len(start)), no_wrap=True, end="")
+        end = f" {plain(right, self.console.ascii_only)} {line}" if right else ""
+        room = self._width - cell_len(start) - cell_len(end)
+        if room < 1:
+            end, room = "", self._width - cell_len(start)
+        return Text(start + line * max(0, room) + end, style=style, no_wrap=True, end="")
 
     def say(self, id: str, text: Text, layout: bool = False) -> None:
         """Put a text into a line of this screen."""
@@ -159,46 +213,44 @@ class Frame(Screen[None]):
         return self.query_one(f"#{id}", Line)
 
     def _identity(self) -> Text:
-        app, wide = self.console, self.app.size.width >= WIDE
-        local, now = app.shown.local, app.now
-        calm = all(one.upper() in CALM for one in app.environments)
-        style = app.theme_variables.get("role-badge-calm" if calm else "role-badge", "")
+        app = self.console
+        local, armed = app.shown.local, app.armed
+        one = Identity(
+            environments=app.environments,
+            who=app.services.who,
+            armed=armed.countdown(app.now_real()) if armed else "",
+            every=app.every,
+            seen="? (not read yet)" if local is None else age(local.at, app.now),
+            stale=local is not None and app.is_stale(local.at),
+            now=app.now,
+            paused=app.paused,
+            replay=app.replay is not None,
+            stand_in=app.stand_in,
+        )
         text = Text(no_wrap=True, end="")
-        text.append(f" {safe('+'.join(app.environments) or 'no environment', 20)} ", style=style)
-        if app.stand_in:
-            text.append(" SOURCE is a stand-in")
-        text.append("  RO  ")
-        seen = "? (not read yet)" if local is None else age(local.at, now) + (" old" if wide else "")
-        old = local is None or app.is_stale(local.at)
-        text.append(f"data {seen}", style=app.theme_variables.get("role-warn", "") if old else "")
-        if old and local is not None:
-            text.append(" STALE", style=app.theme_variables.get("role-warn", ""))
-        stamp = f"{now:%Y-%m-%d %H:%M:%S} UTC " if wide else f"{now:%H:%M:%S}Z "
-        if app.paused:
-            stamp = f"paused {stamp}"
-        room = self._width - cell_len(text.plain) - len(stamp)
-        return text.append(" " * max(1, room) + stamp)
+        for role, words in parts(one, self._width):
+            text.append(plain(words, app.ascii_only), style=self.style(role) if role else "")
+        return text
 
     def _tabs(self) -> Text:
         text = Text(no_wrap=True, end="")
-        accent = self.app.theme_variables.get("role-accent", "")
         gap = "  " if self._width >= NARROW else " "
-        for number, (_, label) in self.console.SCREEN_KEYS.items():
+        app = self.console
+        for number, (_, label) in app.SCREEN_KEYS.items():
             mine = number == self.number
-            text.append(
-                f"[{number} {label}]" if mine else f" {number} {label} ", style=f"bold {accent}" if mine else ""
-            )
+            some = app.counts.get(number, 0)
+            words = f"{number} {label} {min(some, 99)}" if some else f"{number} {label}"
+            words = f"[{words}]" if mine else f" {words} "
+            text.append(words, style=self.style("here") if mine else "")
             text.append(gap if int(number) < 7 and self._width >= WIDE else "")
         return text
 
     def _keys(self) -> Text:
         text = Text(" ", no_wrap=True, end="")
-        accent = self.app.theme_variables.get("role-accent", "")
-        every = {binding.id: binding for binding in self.console.bindings_of(self)}
-        for name in self.keys_shown:
-            binding = every[name]
-            key = binding.key_display or binding.key
+        every = {each.binding.id: each.binding for each in bindings_of(self)}
+        for binding in (every[name] for name in self.keys_shown if name in every):
+            key = shown_key(binding)
             if cell_len(text.plain) + len(key) + 1 + len(binding.description) > self._width:
                 break
-            text.append(key, style=accent).append(f" {binding.description}  ")
+            text.append(key, style=self.style("accent")).append(f" {binding.description}  ")
         return text

@@ -1,6 +1,7 @@
 """Overview, Jobs, and one job DN by DN.
 
-Next door: `console.view_models` has rows and sentences; `console.screens.table` draws.
+Next door: `console.view_models`, `console.overview_models` and `console.lane_models` have rows and sentences;
+`console.screens.table` draws, `console.screens.log` shows a log in full.
 """
 
 from __future__ import annotations
@@ -8,36 +9,57 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from console.picture import JobFacts, Level
-from console.rows import Row, age, clock, count
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from console.lane_models import (
+    LANE_COLUMNS,
+    counters,
+    figures,
+    lane_rows,
+    lane_trouble,
+    log_lines,
+    next_risk,
+    process,
+    since,
+    work,
+)
+from console.overview_models import at_work, event_lines, summary
+from console.picture import JobDetail, JobFacts, Level
+from console.rows import FAULTS, Row, age, clock
+from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
-from console.slot_models import soonest
-from console.view_models import (
-    JOB_COLUMNS,
-    LANE_COLUMNS,
-    PROCESS_COLUMNS,
-    event_lines,
-    job_rows,
-    lane_rows,
-    summary,
-    what_is_safe,
-    what_is_wrong,
-)
+from console.slot_models import all_slots, slot_risk, soonest
+from console.view_models import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
 from core.domain.text import safe
+from core.domain.verified import in_a_phrase
+
+
+def act_on_jobs(screen: TableScreen, names: list[str]) -> None:
+    """The menu of what can be done to these jobs."""
+    from console.screens.acting import open_job_menu
+
+    open_job_menu(screen.console, names)
 
 
 class _OfJobs(TableScreen):
     """A table of jobs; Enter opens one."""
 
+    has_actions = True
+
     def rows(self) -> list[Row]:
         """The jobs, the worst first."""
         local = self.console.shown.local
-        return job_rows(local.jobs, self.console.now) if local else []
+        return job_rows(local.jobs, self.console.now, self.console.ascii_only) if local else []
 
     def opened(self, key: str) -> None:
         """One job DN by DN."""
         self.app.push_screen(JobScreen(key, self.number))
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to these jobs."""
+        act_on_jobs(self, keys)
 
     def fault(self) -> Lines:
         """Where the state store cannot be read."""
@@ -53,7 +75,13 @@ class _OfJobs(TableScreen):
         job = self.console.shown.job(key) if key else None
         if job is None:
             return [(Level.REST, "no row is chosen")]
-        return [(job.level, f"wrong  {what_is_wrong(job)}"), (Level.FINE, f"safe   {what_is_safe(job)}")]
+        proof = in_a_phrase(job.verified, self.console.now)
+        different = job.verified is not None and job.verified.verdict == "different"
+        return [
+            (job.level, f"wrong  {what_is_wrong(job)}"),
+            (Level.FINE, f"safe   {what_is_safe(job)}"),
+            (Level.CRITICAL if different else Level.FINE, f"target {safe(job.tables[1] or '?', 60)}  {proof}"),
+        ]
 
 
 class OverviewScreen(_OfJobs):
@@ -69,17 +97,19 @@ class OverviewScreen(_OfJobs):
         return "Jobs"
 
     def strip(self) -> Lines:
-        """Jobs by state, whether targets are to be trusted, which slot is cleared first."""
+        """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
         local = self.console.shown.local
         if local is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
-        return [*self.fault(), *(summary(local, self.console.now) if not local.fault else ()), slots]
+        if local.fault:
+            return [*self.fault(), slots]
+        return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor, then what happened last anywhere."""
         local = self.console.shown.local
-        events: Iterator[str] = iter(event_lines(local, 4) if local else ())
+        events: Iterator[str] = iter(event_lines(local, 8) if local else ())
         lines = [*self.told(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
@@ -114,10 +144,23 @@ class JobsScreen(_OfJobs):
 class JobScreen(TableScreen):
     """One job: its DNs, what is wrong, what is safe, errors and the end of its log."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
+        Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
+        Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
+    ]
     columns = LANE_COLUMNS
     has_strip = True
-    panel_height = 8
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "faults", "pause", "refresh", "quit")
+    has_actions = True
+    panel_height = 7
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "log", "errors-of", "describe", "faults", "pane")
+
+    class ErrorsOf(Message):
+        """The errors of one job were asked for."""
+
+        def __init__(self, job: str) -> None:
+            super().__init__()
+            self.job = job
 
     def __init__(self, job: str, number: str) -> None:
         super().__init__()
@@ -127,7 +170,7 @@ class JobScreen(TableScreen):
     def rows(self) -> list[Row]:
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
-        return lane_rows(job) if job else []
+        return lane_rows(job, self.console.ascii_only) if job else []
 
     def heading(self) -> str:
         """The table's name."""
@@ -142,56 +185,77 @@ class JobScreen(TableScreen):
         return f"report{run} {age(job.reported_at, self.console.now)} old"
 
     def strip(self) -> Lines:
-        """State, what is wrong, what is safe, the run."""
-        job = self.console.shown.job(self.job)
+        """State, how far and how fast, what is wrong or what the time goes into, the process."""
+        job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
-        state = job.state.value if job.state else "never started"
+        ways = " -> ".join(safe(one, 40) for one in job.tables if one)
+        middle = (job.level, f"wrong  {what_is_wrong(job)}") if job.level in FAULTS else (Level.FINE, work(job))
         return [
-            (job.level, f"{job.level.value} {safe(job.name, 60)}  {state}   {_run(job)}"),
-            (job.level, f"wrong  {what_is_wrong(job)}"),
-            (Level.FINE, f"safe   {what_is_safe(job)}"),
-            (Level.FINE, _figures(job)),
+            (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {ways}".rstrip()),
+            (Level.FINE, figures(job, self.console.ascii_only)),
+            middle,
+            (Level.FINE, process(job, self._detail(), now)),
         ]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The DN's trouble, errors, the log's end."""
-        local, job = self.console.shown.local, self.console.shown.job(self.job)
-        lanes = {one.shard: one for one in job.report.lanes} if job and job.report else {}
+        """What is safe, what runs out, the DN's trouble, errors, the log's end."""
+        job, detail = self.console.shown.job(self.job), self._detail()
         lines: list[tuple[Level, str]] = []
-        lane = lanes.get(key or "")
-        if lane is not None and (lane.error or lane.retry):
-            lines.append((Level.WARNING, safe(f"{lane.shard}: {lane.error or lane.retry}", 300)))
-        detail = local.detail if local else None
-        if detail is None or detail.job != self.job:
+        if job is not None:
+            lines += [(Level.FINE, f"safe   {what_is_safe(job)}"), self._risk(job)]
+            lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
+            trouble = lane_trouble(job, key)
+            lines += [(Level.WARNING, trouble)] if trouble else []
+            lines.append((Level.FINE, counters(job)))
+        if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
         for number, at, words in detail.errors[:2]:
             lines.append((Level.WARNING, f"{clock(at)}  {number}x  {safe(words, 300)}"))
-        room = self.panel_height - len(lines)
-        lines += [(Level.REST, safe(one, 300)) for one in detail.log[-room:]] or [(Level.REST, "the log is empty")]
+        room = max(2, self.panel_height - len(lines))
+        lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
+
+    def _risk(self, job: JobFacts) -> tuple[Level, str]:
+        """Its slot's deadline where a look has seen it, else what the state store tells."""
+        mine = [one for one in all_slots(self.console.shown.tables.values()) if one.slot.job == job.name]
+        if mine:
+            return slot_risk(mine[0], self.console.now)
+        return Level.FINE, next_risk(job, self.console.now)
+
+    def _detail(self) -> JobDetail | None:
+        detail = self.console.shown.local.detail if self.console.shown.local else None
+        return detail if detail is not None and detail.job == self.job else None
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to this job, whatever DN the cursor is on."""
+        act_on_jobs(self, [self.job])
+
+    def action_log(self) -> None:
+        """The log over the whole screen."""
+        from console.screens.log import LogScreen
+
+        self.app.push_screen(LogScreen(self.job, self.number))
+
+    def action_describe(self) -> None:
+        """What the configuration says of it, and where that comes from."""
+        from console.screens.describe import DescribeScreen
+
+        self.app.push_screen(DescribeScreen(self.job, self.number))
+
+    def action_errors_of(self) -> None:
+        """The errors of this job only."""
+        self.post_message(self.ErrorsOf(self.job))
 
     def crumb(self) -> str:
         """Where one is."""
-        return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)}"
+        return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
 
     def leave(self) -> None:
         """Back to the jobs."""
-        self.app.pop_screen()
+        close(self)
 
 
 def _run(job: JobFacts) -> str:
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
     return f"wish {safe(job.wish, 10)}, {where}, started {clock(job.started_at)}"
-
-
-def _figures(job: JobFacts) -> str:
-    report = job.report
-    if report is None:
-        return "nothing was reported yet"
-    copied = f"chunks {count(report.chunks_done)}/{count(report.chunks_total)}  " if report.chunks_total else ""
-    epoch = "?" if report.epoch is None else str(report.epoch)
-    return (
-        f"{copied}events {count(report.changes)}  tasks {count(report.tasks_started)}"
-        f"  registrations {count(report.registrations)}  epoch {epoch}"
-    )

@@ -1,4 +1,4 @@
-"""Slots, and one slot DN by DN. Looking never creates a slot; only while one of these is seen is a source asked.
+"""Slots, and one slot DN by DN. Looking never creates a slot.
 
 Next door: `console.slot_models` has rows and sentences; `console.screens.table` draws.
 """
@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual.binding import Binding, BindingType
+
 from console.picture import Level
 from console.rows import Row, age
+from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
 from console.slot_models import (
@@ -17,6 +20,7 @@ from console.slot_models import (
     SlotFacts,
     all_slots,
     faults,
+    seen_at,
     shard_rows,
     slot_lines,
     slot_rows,
@@ -28,7 +32,12 @@ from core.domain.ttl import in_words
 class _OfSlots(TableScreen):
     """What both screens know."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("b", "binlog", "binlog", id="slot-binlog", tooltip="the rows at this slot's point"),
+        Binding("h", "history", "history", id="slot-history", tooltip="what was done to this slot from here"),
+    ]
     number = "3"
+    has_actions = True
 
     def slot(self, key: str | None) -> SlotFacts | None:
         """A slot by its key."""
@@ -36,10 +45,40 @@ class _OfSlots(TableScreen):
 
     def oldest(self) -> str:
         """The age of what is shown: that of the oldest look."""
-        seen = [one.at for one in self.console.shown.tables.values() if one.at is not None]
-        return age(min(seen), self.console.now) if seen else "?"
+        known = [at for one in self.console.shown.tables.values() if (at := seen_at(one)) is not None]
+        return age(min(known), self.console.now) if known else "?"
 
-    def told(self, key: str | None) -> tuple[str, Lines]:
+    def meant(self) -> tuple[SlotFacts | None, str]:
+        """The slot that a key means, and the DN if one is chosen."""
+        return self.slot(self.table.cursor_key), ""
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to a slot."""
+        from console.screens.acting import open_slot_menu
+
+        open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
+
+    def action_binlog(self) -> None:
+        """The rows that this slot has not read, or the last ones."""
+        from console.screens.binlog import BinlogScreen
+
+        one, dn = self.meant()
+        if one is None:
+            self.console.say("no slot is chosen", Level.WARNING)
+        else:
+            self.app.push_screen(BinlogScreen.at(one.seen.source, one.seen.table, dn, slot=one.slot.name))
+
+    def action_history(self) -> None:
+        """What was done to it from this machine."""
+        from console.screens.slot_history import SlotHistoryScreen
+
+        one, _ = self.meant()
+        if one is None:
+            self.console.say("no slot is chosen", Level.WARNING)
+        else:
+            self.app.push_screen(SlotHistoryScreen(one.seen.table, one.slot.name))
+
+    def told(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
         """What a slot's figures mean."""
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
@@ -50,18 +89,21 @@ class _OfSlots(TableScreen):
             "?" if ttl is None or ttl.seconds is None else in_words(ttl.seconds) + (" (default)" if ttl.default else "")
         )
         title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   TTL {words}"
-        return title, [*missing, *slot_lines(one, self.console.now)]
+        return title, [*missing, *slot_lines(one, self.console.now, self.console.shown.local, shard)]
 
 
 class SlotsScreen(_OfSlots):
     """Every slot of every table that a job reads."""
 
     columns = SLOT_COLUMNS
-    panel_height = 6
+    panel_height = 8
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "open", "filter", "sort", "faults", "act", "slot-binlog", "slot-history", "palette",
+    )  # fmt: skip
 
     def rows(self) -> list[Row]:
         """The slots, the first to be cleared on top."""
-        return slot_rows(self.console.shown.tables.values(), self.console.now)
+        return slot_rows(self.console.shown.tables.values(), self.console.now, self.console.shown.local)
 
     def heading(self) -> str:
         """The table's name."""
@@ -69,6 +111,8 @@ class SlotsScreen(_OfSlots):
 
     def about(self) -> str:
         """The age of the oldest look."""
+        if self.console.replay is not None:
+            return "slots are not recorded; R leaves the replay"
         if self.console.shown.tables:
             return f"seen {self.oldest()} ago"
         return "no source was asked yet" if self.console.has_sources else "no job with a source is configured"
@@ -90,8 +134,10 @@ class SlotScreen(_OfSlots):
     """One slot DN by DN."""
 
     columns = SHARD_COLUMNS
-    panel_height = 6
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "faults", "pause", "refresh", "quit")
+    panel_height = 10
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "back", "filter", "faults", "act", "slot-binlog", "slot-history", "previous", "next", "pane",
+    )  # fmt: skip
 
     def __init__(self, key: str) -> None:
         super().__init__()
@@ -109,11 +155,19 @@ class SlotScreen(_OfSlots):
     def about(self) -> str:
         """The age of the look."""
         one = self.slot(self.key)
-        return f"seen {age(one.seen.at, self.console.now)} ago" if one else "the slot is gone"
+        return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
+
+    def meant(self) -> tuple[SlotFacts | None, str]:
+        """This slot, on the DN under the cursor."""
+        return self.slot(self.key), self.table.cursor_key or ""
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to this slot, whichever DNs are marked."""
+        super().act([self.key])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What it means."""
-        return self.told(self.key)
+        return self.told(self.key, key)
 
     def crumb(self) -> str:
         """Where one is."""
@@ -122,4 +176,4 @@ class SlotScreen(_OfSlots):
 
     def leave(self) -> None:
         """Back to the slots."""
-        self.app.pop_screen()
+        close(self)

@@ -1,6 +1,7 @@
-"""A screen with one live table: filter, faults only, a panel that explains the row under the cursor.
+"""A screen with one live table: filter, faults only, order, marks, and a panel that explains the row under the cursor.
 
 Next door: `console.screens.frame` is around it; each screen of this kind says its columns, rows and panel.
+`console.sorting` orders, `console.export` writes files.
 """
 
 from __future__ import annotations
@@ -12,9 +13,15 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from console.output import json_text
+from console.picture import Level
 from console.rows import Column, Row, columns_for, kept
+from console.screens.closing import close
 from console.screens.frame import Frame, Line, Lines
+from console.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from console.widgets.live_table import LiveTable
+from console.widgets.panel import Panel
+from core.domain.text import safe
 
 
 class TableScreen(Frame):
@@ -22,17 +29,34 @@ class TableScreen(Frame):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", id="filter", key_display="/", tooltip="a pattern; ! in front inverts it"),
-        Binding("z", "faults", "faults only", id="faults"),
+        Binding("z", "faults", "faults", id="faults", tooltip="only rows in trouble, or all"),
+        Binding("s", "sort", "sort", id="sort", tooltip="by the next column, at last as it was"),
+        Binding("S", "turn", "turn", id="turn", tooltip="the other way round"),
+        Binding("w", "wide", "wide", id="wide", tooltip="the columns that this width hides"),
+        Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="the row, or not any more"),
+        Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
+        Binding("y", "copy", "copy", id="copy", tooltip="the row"),
+        Binding("Y", "copy_json", "copy JSON", id="copy-json", tooltip="of the marked rows, or of this one"),
+        Binding("e", "export", "export", id="export", tooltip="the rows that are listed, as CSV and JSON"),
+        Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "pause", "refresh", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "faults", "act", "pause", "palette")
     columns: ClassVar[Sequence[Column]] = ()
     has_strip = False
+    has_actions = False
+    """Whether `act` does anything; where it does not, the key for it is not shown."""
     panel_height = 4
+    usual_order = "worst first"
 
     def __init__(self) -> None:
         super().__init__()
         self.wanted = ""
         self.faults_only = False
+        self.order = Order()
+        self.wide = False
+        self._marks: set[str] = set()
+        self._moved_on = True
+        self._late = False
 
     # What a screen of this kind says
 
@@ -49,7 +73,7 @@ class TableScreen(Frame):
         return ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Title and lines of the panel for the row under the cursor."""
+        """Title and lines of the panel for the row under the cursor; what is too much for it can be scrolled."""
         raise NotImplementedError
 
     def strip(self) -> Lines:
@@ -59,12 +83,32 @@ class TableScreen(Frame):
     def opened(self, key: str) -> None:
         """Enter was pressed on a row."""
 
+    def act(self, keys: list[str]) -> None:
+        """`a` was pressed with these rows marked, or with none marked on this one."""
+
+    def copied(self, row: Row) -> str:
+        """What `y` copies of a row: all of its words."""
+        return "  ".join(text for key, text in row.cells.items() if key != "mark" and text.strip())
+
     # How it is drawn
 
     @property
     def table(self) -> LiveTable:
         """The table."""
         return self.query_one(LiveTable)
+
+    @property
+    def marked(self) -> list[str]:
+        """The keys of the marked rows, whether a filter shows them or not."""
+        return [row.key for row in self.rows() if row.key in self._marks]
+
+    def listed(self) -> list[Row]:
+        """The rows that the filter leaves, in the order that was asked for."""
+        return ordered(kept(self.rows(), self.wanted, self.faults_only), self.order)
+
+    def panes(self) -> list[Widget]:
+        """Table and panel."""
+        return [self.table, self.query_one(Panel)]
 
     def body(self) -> Iterator[Widget]:
         """Strip, title, table, panel, filter."""
@@ -73,7 +117,7 @@ class TableScreen(Frame):
         yield Line("title")
         yield LiveTable(self.console.ascii_only, id="table")
         yield Line("subtitle")
-        yield Line("panel")
+        yield Panel("panel", self.panel_height)
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
@@ -88,21 +132,42 @@ class TableScreen(Frame):
         """Strip, table, panel."""
         if self.has_strip:
             self.say("strip", self.paragraph(self.strip(), 4), layout=True)
-        every = self.rows()
-        shown = kept(every, self.wanted, self.faults_only)
-        self.table.show(shown, columns_for(self.columns, self.app.size.width))
-        number = str(len(every)) if len(shown) == len(every) else f"{len(shown)} of {len(every)}"
-        how = [f"filter {self.wanted}"] if self.wanted else []
+        every, listed = self.rows(), self.listed()
+        columns = self.columns_now()
+        self.table.show(self._calm(listed), columns, self._marks)
+        number = str(len(every)) if len(listed) == len(every) else f"{len(listed)} of {len(every)}"
+        how = [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
         how += ["faults only"] if self.faults_only else []
+        how += [f"marked {self._marked_in_words(every, listed)}"] if self._marks else []
+        how += ["wide"] if self.wide else []
         about = [self.about()] if self.about() else []
-        self.say("title", self.rule("   ".join([f"{self.heading()} {number}", *about, *how])))
+        words = "   ".join([f"{self.heading()} {number}", *about, *how])
+        self.say("title", self.rule(words, self.order.title(self.columns, self.usual_order)))
         self.draw_panel()
+
+    def columns_now(self) -> tuple[Column, ...]:
+        """The columns that are shown at this width."""
+        return columns_for(self.columns, self.app.size.width, self.wide)
 
     def draw_panel(self) -> None:
         """What the row under the cursor means."""
-        title, lines = self.panel(self.table.cursor_key)
-        self.say("subtitle", self.rule(title))
-        self.say("panel", self.paragraph(lines, self.panel_height))
+        key = self.table.cursor_key
+        title, lines = self.panel(key)
+        panel = self.query_one(Panel)
+        panel.fill(key, self.wrapped(lines))
+        if self.focused is panel and not panel.too_long:
+            self.table.focus()
+        self.say("subtitle", self.rule(title, panel.where, self.style("here") if self.focused is panel else ""))
+
+    def panel_moved(self) -> None:
+        """Say which of its lines the panel shows."""
+        self.draw_panel()
+
+    def tick(self) -> None:
+        """Rows that waited for a finger take their places."""
+        super().tick()
+        if self._late and not self._is_calm():
+            self.redraw()
 
     def on_live_table_moved(self) -> None:
         """Explain the new row."""
@@ -113,7 +178,37 @@ class TableScreen(Frame):
         """The key is that of the moment of the key press."""
         self.opened(message.key)
 
+    def on_descendant_focus(self) -> None:
+        """Show which pane has the keys."""
+        if self.is_mounted and self.is_current:
+            self.draw_panel()
+
+    def _is_calm(self) -> bool:
+        return (self.console.now_real() - self.console.touched).total_seconds() < CALM_SECONDS
+
+    def _calm(self, listed: list[Row]) -> list[Row]:
+        """Shortly after a key, rows stay where they are, unless the key was pressed to order them."""
+        shown = self.table.keys()
+        moved_on, self._moved_on = self._moved_on, False
+        still = calmly(listed, shown) if not moved_on and self._is_calm() else listed
+        self._late = still != listed
+        return still
+
+    def _marked_in_words(self, every: Sequence[Row], listed: Sequence[Row]) -> str:
+        known = {row.key for row in every} & self._marks
+        hidden = len(known - {row.key for row in listed})
+        return f"{len(known)}" + (f" ({hidden} not shown)" if hidden else "")
+
     # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No actions, no key for them."""
+        return self.has_actions if action == "act" else super().check_action(action, parameters)
+
+    def rearranged(self) -> None:
+        """Rows take their new places at once: that was asked for."""
+        self._moved_on = True
+        self.redraw()
 
     def action_filter(self) -> None:
         """Type a filter."""
@@ -122,7 +217,104 @@ class TableScreen(Frame):
     def action_faults(self) -> None:
         """Only rows in trouble, or all."""
         self.faults_only = not self.faults_only
+        self.rearranged()
+
+    def action_sort(self) -> None:
+        """By the next column; after the last one as it was at first."""
+        self.order = following(self.order, self.columns_now())
+        self.rearranged()
+
+    def action_turn(self) -> None:
+        """The other way round."""
+        self.order = turned(self.order)
+        self.rearranged()
+
+    def action_wide(self) -> None:
+        """The columns that this width hides, or those that it shows."""
+        self.wide = not self.wide
         self.redraw()
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or not any more; then the next row."""
+        key = self.table.cursor_key
+        if key is not None:
+            self._marks ^= {key}
+            self.redraw()
+            self.table.action_cursor_down()
+
+    def action_unmark(self) -> None:
+        """No row is marked any more."""
+        self._marks.clear()
+        self.redraw()
+
+    def action_act(self) -> None:
+        """What can be done with the marked rows, or with this one."""
+        if self.console.replay is not None:
+            self.console.say("a moment of the past cannot be acted upon; R leaves the replay", Level.WARNING)
+            return
+        keys = self._meant()
+        if keys:
+            self.act(keys)
+
+    def action_copy(self) -> None:
+        """The words of the row."""
+        row = next((row for row in self.rows() if row.key == self.table.cursor_key), None)
+        if row is None:
+            self.console.say("no row is chosen", Level.WARNING)
+        else:
+            self.app.copy_to_clipboard(self.copied(row))
+
+    def action_copy_json(self) -> None:
+        """The marked rows, or this one, as JSON."""
+        keys = self._meant()
+        found = [
+            {"severity": row.level.name.lower()} | {key: text for key, text in row.cells.items() if key != "mark"}
+            for row in self.rows()
+            if row.key in keys
+        ]
+        if found:
+            self.app.copy_to_clipboard(json_text(found[0] if len(found) == 1 else found))
+
+    def action_export(self) -> None:
+        """The rows that are listed, with all of their columns, into files."""
+        from console.export import exported
+
+        name, folder, at = self.heading(), self.console.services.folder, self.console.now_real()
+        result = exported(folder, name, self.columns, self.listed(), at)
+        self.console.say(result.text, Level.FINE if result.ok else Level.WARNING)
+
+    def _meant(self) -> list[str]:
+        key = self.table.cursor_key
+        if not self.marked and key is None:
+            self.console.say("no row is chosen", Level.WARNING)
+        return self.marked or ([key] if key is not None else [])
+
+    def neighbours(self) -> list[str]:
+        """The rows of the table that this was opened from."""
+        below = self._below()
+        return below.table.keys() if below is not None else []
+
+    def sibling(self, step: int) -> None:
+        """Open the next row of the table that this was opened from, with the same filter and order here."""
+        below, keys = self._below(), self.neighbours()
+        here = below.table.cursor_key if below is not None else None
+        if below is None or len(keys) < 2 or here not in keys:
+            self.console.say("there is no other one", Level.REST)
+            return
+        key = keys[(keys.index(here) + step) % len(keys)]
+        if not close(self):
+            return
+        below.table.hold(key)
+        below.opened(key)
+        opened = self.app.screen
+        if isinstance(opened, TableScreen) and type(opened) is type(self):
+            opened.wanted, opened.faults_only = self.wanted, self.faults_only
+            opened.order, opened.wide = self.order, self.wide
+
+    def _below(self) -> TableScreen | None:
+        stack = self.app.screen_stack
+        below = stack[stack.index(self) - 1] if self in stack[1:] else None
+        return below if isinstance(below, TableScreen) else None
 
     def action_back(self) -> None:
         """Close the filter, clear it, or leave."""
@@ -133,13 +325,20 @@ class TableScreen(Frame):
         else:
             self.leave()
 
+    def action_pane(self, step: int) -> None:
+        """The other pane; from the filter back to the table."""
+        if self.query_one(Input).display:
+            self._end_filter()
+        else:
+            super().action_pane(step)
+
     def leave(self) -> None:
         """There is nothing below a first screen."""
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The filter works while it is typed."""
         self.wanted = event.value
-        self.redraw()
+        self.rearranged()
 
     def on_input_submitted(self) -> None:
         """Keep the filter; the cursor may go to what is left."""
@@ -148,7 +347,7 @@ class TableScreen(Frame):
 
     def _end_filter(self) -> None:
         self._show_filter(False)
-        self.redraw()
+        self.rearranged()
 
     def _show_filter(self, shown: bool) -> None:
         """At once, not at the next refresh: what is typed next must not be taken for a key."""

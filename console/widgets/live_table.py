@@ -9,7 +9,7 @@ Next door: `console.view_models` makes the rows; `console.screens` put them here
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -24,7 +24,9 @@ from textual.widgets.data_table import ColumnKey, RowKey
 
 from console.picture import Level
 from console.rows import Column, Row, plain
+from console.theme import style_of
 
+MARKED = "*"
 ROLES = {
     Level.CRITICAL: "crit",
     Level.WARNING: "warn",
@@ -58,10 +60,14 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         """The cursor is on another key, or on none."""
 
     def __init__(self, ascii_only: bool = False, id: str | None = None) -> None:
-        super().__init__(cursor_type="row", cell_padding=0, zebra_stripes=False, id=id)
+        super().__init__(
+            cursor_type="row", cursor_foreground_priority="renderable", cell_padding=0, zebra_stripes=False, id=id
+        )
         self._ascii_only = ascii_only
         self._shown: dict[str, Row] = {}
         self._fields: tuple[Column, ...] = ()
+        self._marked: frozenset[str] = frozenset()
+        self._worn = ""
         self._held: str | None = None
         self._following = False
 
@@ -74,15 +80,19 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         """The keys from top to bottom."""
         return [str(row.key.value) for row in self.ordered_rows]
 
-    def show(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Make the table these rows in this order."""
+    def show(self, rows: Sequence[Row], columns: Sequence[Column], marked: Collection[str] = ()) -> None:
+        """Make the table these rows in this order; those that are marked have a star behind their glyph."""
         before = self.cursor_key
         self._following = True
         try:
-            if tuple(columns) != self._fields:
+            if tuple(columns) != self._fields or self.app.theme != self._worn:
                 self._set_columns(columns)
             wanted = {row.key: row for row in rows}
             self._drop([key for key in self._shown if key not in wanted])
+            turned = self._marked.symmetric_difference(marked)
+            self._marked = frozenset(marked)
+            for key in turned & self._shown.keys():
+                self._put_cells(self._shown[key], self._fields)
             for row in wanted.values():
                 self._put(row)
             self._order(list(wanted))
@@ -92,12 +102,17 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         if self.cursor_key != before:
             self.post_message(self.Moved())
 
+    def hold(self, key: str) -> None:
+        """Put the cursor on a row that is shown: asked for by a person."""
+        if key in self._shown:
+            self._held = key
+            self._follow(self.keys())
+            self.post_message(self.Moved())
+
     def hold_first(self) -> None:
         """Put the cursor on the first row where its own is not shown: asked for by a person."""
         if self.cursor_key is None and self._shown:
-            self._held = self.keys()[0]
-            self._follow(self.keys())
-            self.post_message(self.Moved())
+            self.hold(self.keys()[0])
 
     def action_open(self) -> None:
         """Open what the cursor is on, if it is on anything."""
@@ -155,6 +170,7 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         self.clear(columns=True)
         self._shown = {}
         self._fields = tuple(columns)
+        self._worn = self.app.theme
         for column in columns:
             self.add_column(self._text(column.label, column, Level.FINE), width=column.width + 1, key=column.key)
 
@@ -173,13 +189,14 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         if old is None:
             self.add_row(*(self._cell(row, column) for column in self._fields), key=row.key)
             return
-        if old == row:
-            return
+        if old != row:
+            same = old.level is row.level
+            self._put_cells(row, [c for c in self._fields if not same or old.cells.get(c.key) != row.cells.get(c.key)])
+
+    def _put_cells(self, row: Row, columns: Sequence[Column]) -> None:
         place = self._row_locations.get(RowKey(row.key))
-        for number, column in enumerate(self._fields):
-            same = old.cells.get(column.key) == row.cells.get(column.key)
-            if same and old.level is row.level:
-                continue
+        for column in columns:
+            number = self._fields.index(column)
             self._data[RowKey(row.key)][ColumnKey(column.key)] = self._cell(row, column)
             self._update_count += 1
             if place is not None:
@@ -211,7 +228,10 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
 
     def _cell(self, row: Row, column: Column) -> Text:
         level = row.level if column.key in ("mark", "state", "left", "deadline", "wrong", "trouble") else Level.FINE
-        return self._text(row.cells.get(column.key, ""), column, level)
+        text = self._text(row.cells.get(column.key, ""), column, level)
+        if column.key == "mark" and row.key in self._marked:
+            text = text[:-1].append(MARKED, style=style_of(self.app.theme, "marked"))
+        return text
 
     def _text(self, value: str, column: Column, level: Level) -> Text:
         """The value in exactly the column's width; what is too long ends in two dots."""
@@ -225,4 +245,4 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
 
     def _style(self, level: Level) -> str:
         role = ROLES.get(level)
-        return self.app.theme_variables.get(f"role-{role}", "") if role else ""
+        return style_of(self.app.theme, role) if role else ""

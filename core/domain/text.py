@@ -16,6 +16,8 @@ def safe(value: object, limit: int = 500) -> str:
     'a\\\\x1b]52;c;x\\\\x07'
     """
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    if len(text) <= limit and text.isprintable():  # the same categories, asked all at once
+        return text
     shown = "".join(map(_one, text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
 

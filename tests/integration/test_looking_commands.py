@@ -162,6 +162,10 @@ def test_verify_names_the_keys_and_waits_for_a_running_job(
     assert place.call("verify", "orders_rt") == 4
     said = capsys.readouterr()
     assert "extra: 1: (7)" in said.out and "never started here" in said.err
+    assert place.call("status", "--json") == 0
+    told = next(one for one in json.loads(capsys.readouterr().out)["jobs"] if one["job"] == "orders_rt")
+    assert (told["verified"]["verdict"], told["verified"]["differences"]) == ("different", 2)
+    assert told["verified"]["rows_source"] == 199
     assert place.slots() == before
 
 

@@ -38,6 +38,20 @@ def test_a_table_is_copied_and_then_followed(mirror: Mirror) -> None:
     assert sum(mirror.changes().values()) == 2 + 2 * 31 + 31 + 2 * 31
 
 
+def test_the_seconds_of_reading_writing_and_registering_are_told_and_when_the_source_was_looked_at(
+    mirror: Mirror,
+) -> None:
+    mirror.start().wait_running()
+    mirror.source(f"UPDATE {TABLE} SET note = 'changed'")
+    mirror.wait_equal()
+    until(lambda: all(lane.spent.register > 0 for lane in mirror.heard.now.values()), 30, "registrations")
+    lanes = mirror.heard.now.values()
+    assert all(lane.spent.read > 0 and lane.spent.write > 0 for lane in lanes if lane.changes)
+    assert sum(lane.spent.read + lane.spent.write + lane.spent.register for lane in lanes) < 120 * len(lanes)
+    assert all(lane.looked_at is not None for lane in lanes)
+    mirror.stop()
+
+
 def test_a_stopped_job_goes_on_where_it_was(mirror: Mirror) -> None:
     mirror.start().wait_running()
     mirror.stop()

@@ -11,22 +11,26 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp, place_of
+from console.app import ConsoleApp
 from console.collector import LocalSeen, Post, SlotsSeen
 from console.looker import Looker
+from console.opening import place_of
 from console.picture import TableSeen
 from console.reader import Reader
 from console.services import Services
-from core.clock import SystemClock
+from core.clock import Clock, SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
 from core.domain.ttl import Behind, Ttl, left_of
+from core.errors import SlotkeeperError
 from core.launch import identity as processes
-from core.slots.hold import Clock, Holding, SlotHold, TableHold
+from core.slots.hold import Clock as Whose
+from core.slots.hold import Holding, SlotHold, TableHold
 from core.slots.inspect import SlotOnShard, SlotView, TableSlots
+from core.slots.watch import Seen, Turn
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from core.wiring_verbs import Looked
@@ -58,6 +62,7 @@ class StillFeed:
     job: str = ""
     slots: bool = False
     looks: int = 0
+    every: float = 2.0
     seen: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
 
     def start(self, post: Post) -> None:
@@ -70,13 +75,41 @@ class StillFeed:
     def now(self) -> None:
         assert self.post is not None
         self.post(LocalSeen(self.reader.local(self.job)))
-        for place in self.looker.places if self.slots else ():
+        for source, _ in self.looker.places if self.slots else ():
             self.looks += 1
-            self.seen[place] = self.looker.table(*place, self.seen.get(place))
-            self.post(SlotsSeen(self.seen[place]))
+            for one in self.looker.turn(source):
+                self.seen[one.source, one.table] = one
+                self.post(SlotsSeen(one))
+
+    def set_every(self, seconds: float) -> None:
+        self.every = seconds
 
     def stop(self) -> None:
         self.reader.close()
+
+
+@dataclass
+class PlantedWatch:
+    """Answers what was planted, one table of the source after the other, all of it at once."""
+
+    answers: dict[tuple[str, str], Looked | Exception]
+    source: str
+    clock: Clock
+    turns: int = 0
+
+    def turn(self) -> Turn:
+        tables = sorted(table for source, table in self.answers if source == self.source)
+        table = tables[self.turns % len(tables)]
+        self.turns += 1
+        found = self.answers[self.source, table]
+        if isinstance(found, SlotkeeperError):
+            return Turn(table, None, found)
+        if isinstance(found, Exception):
+            raise found
+        return Turn(table, Seen(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
+
+    def close(self) -> None:
+        return
 
 
 @dataclass
@@ -145,7 +178,7 @@ def slot(
             Behind.DURABLE,
             unread,
             at,
-            Clock.SERVER,
+            Whose.SERVER,
             left_of(at, TTL, NOW),
             True,
         )
@@ -181,14 +214,11 @@ def console(folder: Path, ascii_only: bool = False, filled: bool = True, environ
         clock.at += timedelta(seconds=1)
     answers: dict[tuple[str, str], Looked | Exception] = {("dws1", "ods.orders"): planted()}
 
-    def look(given: Loaded, source: str, table: str) -> Looked:
-        found = answers[source, table]
-        if isinstance(found, Exception):
-            raise found
-        return found
+    def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
+        return PlantedWatch(answers, source, its_clock)
 
-    feed = StillFeed(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock, look))
-    services = Services(feed, clock, loaded, loaded.state_dir, str(config))
+    feed = StillFeed(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock, watch))
+    services = Services(feed, clock, loaded, loaded.state_dir, str(config), who="li.wei@host1")
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)
 

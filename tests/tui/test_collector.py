@@ -12,15 +12,39 @@ from textual.message import Message
 from console.collector import Collector, LocalSeen, SlotsSeen
 from console.looker import Looker
 from console.reader import Reader
+from core.clock import Clock
 from core.config.load import load
 from core.config.model import Loaded
 from core.errors import Unreachable
-from core.wiring_verbs import Looked
+from core.slots.watch import Seen, Turn
 from tests.support.waiting import until
-from tests.tui.filled import StillClock, planted
+from tests.tui.filled import NOW, StillClock, planted
 from tests.unit.config.samples import VALID
 
 EVERY = 0.1
+TABLE = "ods.orders"
+
+
+class Planted:
+    """A watch of one table that notes when it was asked, and how often its session was given back."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.closed = 0
+        self.down = threading.Event()
+
+    def __call__(self, loaded: Loaded, source: str, clock: Clock) -> Planted:
+        return self
+
+    def turn(self) -> Turn:
+        self.asked.append(time.monotonic())
+        if self.down.is_set():
+            return Turn(TABLE, None, Unreachable("connection refused"))
+        found = planted()
+        return Turn(TABLE, Seen(found.slots, found.hold, NOW, NOW))
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def _loaded(folder: Path) -> Loaded:
@@ -30,51 +54,62 @@ def _loaded(folder: Path) -> Loaded:
 
 
 def test_a_source_is_asked_at_most_once_per_interval_and_only_while_slots_are_wanted(tmp_path: Path) -> None:
-    loaded = _loaded(tmp_path)
-    asked: list[float] = []
+    loaded, watch = _loaded(tmp_path), Planted()
     got: list[Message] = []
-
-    def look(given: Loaded, source: str, table: str) -> Looked:
-        asked.append(time.monotonic())
-        return planted()
-
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock(), look), EVERY)
+    looker = Looker(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY)
     collector.start(got.append)
     try:
         until(lambda: sum(isinstance(one, LocalSeen) for one in got) > 2, 10, "the store is read again and again")
-        assert asked == []
+        assert watch.asked == []
         collector.want("", True)
         for _ in range(20):
             collector.now()
-        until(lambda: len(asked) >= 5, 10, "slots are looked at")
+        until(lambda: len(watch.asked) >= 5, 10, "slots are looked at")
         collector.want("", False)
     finally:
         collector.stop()
-    assert min(b - a for a, b in itertools.pairwise(asked)) >= EVERY * 0.9
+    assert min(b - a for a, b in itertools.pairwise(watch.asked)) >= EVERY * 0.9
     assert any(isinstance(one, SlotsSeen) and one.table.slots is not None for one in got)
 
 
-def test_a_source_that_fails_is_asked_again_and_its_reason_is_told(tmp_path: Path) -> None:
-    loaded = _loaded(tmp_path)
+def test_the_session_is_given_back_once_slots_have_not_been_shown_for_a_while(tmp_path: Path) -> None:
+    loaded, watch = _loaded(tmp_path), Planted()
+    looker = Looker(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY, linger=0.2)
+    collector.want("", True)
+    collector.start(lambda message: None)
+    try:
+        until(lambda: len(watch.asked) >= 2, 10, "slots are looked at")
+        assert watch.closed == 0
+        collector.want("", False)
+        until(lambda: watch.closed == 1, 10, "the session is given back")
+        asked = len(watch.asked)
+        collector.want("", True)
+        until(lambda: len(watch.asked) > asked, 10, "it is asked again when slots are shown again")
+    finally:
+        collector.stop()
+    until(lambda: watch.closed == 2, 10, "the session is given back at the end")
+
+
+def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp_path: Path) -> None:
+    loaded, watch = _loaded(tmp_path), Planted()
     got: list[Message] = []
-    down = threading.Event()
-    down.set()
-
-    def look(given: Loaded, source: str, table: str) -> Looked:
-        if down.is_set():
-            raise Unreachable("connection refused")
-        return planted()
-
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock(), look), EVERY)
+    watch.down.set()
+    looker = Looker(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY)
     collector.want("", True)
     collector.start(got.append)
     try:
         faults = lambda: [one.table.fault for one in got if isinstance(one, SlotsSeen)]  # noqa: E731
-        until(lambda: "connection refused" in faults(), 10, "the reason is told")
-        down.clear()
-        until(lambda: "" in faults(), 10, "it is asked again")
+        until(lambda: len(watch.asked) >= 4, 10, "it is asked again")
+        watch.down.clear()
+        until(lambda: "" in faults(), 10, "it answers again")
+        assert faults()[0] == "connection refused"
     finally:
         collector.stop()
+    gaps = [b - a for a, b in itertools.pairwise(watch.asked)][:3]
+    assert gaps[0] >= EVERY * 1.9 and gaps[1] >= EVERY * 3.9 and gaps[2] >= EVERY * 7.9
 
 
 def test_a_store_that_cannot_be_read_is_told_and_asked_again(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from textual.pilot import Pilot
 
 from console.widgets.live_table import LiveTable
-from core.domain.job import JobState
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press
 
 GOLDENS = Path(__file__).with_name("goldens")
@@ -47,7 +46,7 @@ def test_the_screens_look_like_their_goldens(size: tuple[int, int], tmp_path: Pa
 
 def test_ascii_shows_no_other_byte_and_tells_every_state(tmp_path: Path) -> None:
     made = console(tmp_path, ascii_only=True)
-    made.store.set_state("legacy_rt", JobState.STOPPED, "d\u00e9j\u00e0 vu")
+    made.store.record_event("legacy_rt", "d\u00e9j\u00e0 vu")
     drawn = _walk(made, SMALL)
     assert [name for name, shown in drawn.items() if not "".join(shown).isascii()] == []
     assert {line[0] for line in drawn["overview"][7:13]} == {"x", "!", "~", " ", "-"}

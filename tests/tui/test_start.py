@@ -2,72 +2,160 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-import time
+import termios
 from pathlib import Path
 
 import pytest
 
 from console.__main__ import main
-from tests.unit.config.samples import VALID
-
-ROOT = Path(__file__).parents[2]
-SOON = 30.0
-ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
-
-
-class Terminal:
-    """The console as a process on a terminal of its own."""
-
-    def __init__(self, folder: Path, *args: str) -> None:
-        config = folder / "c.toml"
-        config.write_text(VALID.replace("[state]", f'[state]\ndir = "{folder / "state"}"'), encoding="utf-8")
-        self.master, slave = pty.openpty()
-        environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
-        command = [sys.executable, "-m", "console.__main__", "--config", str(config), *args]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environ, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-        )
-        os.close(slave)
-        self.seen = b""
-
-    def read_until(self, wanted: bytes) -> None:
-        """Read what it writes until that comes."""
-        deadline = time.monotonic() + SOON
-        while wanted not in self.seen:
-            assert time.monotonic() < deadline, self.seen[-2_000:]
-            if select.select([self.master], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self.master, 65_536)
-                except OSError:
-                    break
-        assert wanted in self.seen, self.seen[-2_000:]
-
-    def end(self) -> int:
-        """Its exit code."""
-        try:
-            return self.process.wait(SOON)
-        finally:
-            self.process.kill()
-            os.close(self.master)
+from console.terminal import WATCH_SECONDS
+from core.config.load import load
+from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 
 
 @pytest.mark.parametrize("how", ["q", signal.SIGTERM, signal.SIGHUP], ids=str)
 def test_the_console_opens_on_a_terminal_and_puts_it_back(how: str | signal.Signals, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
+    before = termios.tcgetattr(terminal.master)
     terminal.read_until(b"orders_rt")
     assert ALTERNATE_ON in terminal.seen
     if isinstance(how, str):
-        os.write(terminal.master, how.encode())
+        terminal.write(how.encode())
     else:
         terminal.process.send_signal(how)
     terminal.read_until(ALTERNATE_OFF)
+    assert termios.tcgetattr(terminal.master)[:4] == before[:4]
     assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("hangup_ignored", [False, True], ids=["hangup", "hangup-ignored"])
+def test_a_terminal_that_is_gone_ends_the_console(hangup_ignored: bool, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, before=ignore_hangup if hangup_ignored else None)
+    terminal.read_until(b"orders_rt")
+    terminal.hang_up()
+    terminal.end(within=WATCH_SECONDS + 1)  # raises where it still runs
+
+
+@pytest.mark.parametrize(("args", "env"), [(["--mono"], {}), ([], {"NO_COLOR": "1"})], ids=["option", "NO_COLOR"])
+def test_without_colours_none_is_sent_and_the_cursor_is_still_seen(
+    args: list[str], env: dict[str, str], tmp_path: Path
+) -> None:
+    terminal = Terminal(tmp_path, *args, env=env)
+    terminal.read_until(b"orders_rt")
+    for key in (b"2", b"3", b"4", b"5", b"6", b"7", b"1"):
+        terminal.press(key, b"[" + key)
+    escape, help = b"\x1b", b"Enter does it on the screen below"
+    for key, wanted in ((b":", b":slots"), (escape, b"last events"), (b"?", help), (escape, b"orders_rt")):
+        terminal.press(key, wanted)
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.colours() == set()
+    assert b"\x1b[7m" in terminal.seen or b";7m" in terminal.seen or b"[7;" in terminal.seen
+    assert terminal.end() == 0
+
+
+def test_with_colours_some_are_sent(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"orders_rt")
+    terminal.write(b"q")
+    terminal.read_until(ALTERNATE_OFF)
+    assert {b"38", b"48"} & terminal.colours()
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize(("column", "ascii_only"), [(2, False), (3, True)], ids=["narrow", "wide"])
+def test_a_terminal_that_draws_lines_two_cells_wide_gets_ascii(column: int, ascii_only: bool, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.read_until(QUESTION)
+    terminal.write(f"\x1b[5;{column}R".encode())
+    terminal.read_until(b"orders_rt")
+    terminal.write(b"q")
+    terminal.read_until(ALTERNATE_OFF)
+    drawn = terminal.seen[terminal.seen.index(ALTERNATE_ON) :]
+    assert drawn.isascii() is ascii_only
+    assert b"R" not in drawn[:1] and terminal.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [(["--ascii"], {}), ([], {"TERM": "linux"}), ([], {"LC_ALL": "C"}), ([], {"LANG": "zh_CN.GBK"})],
+    ids=["option", "linux", "C", "GBK"],
+)
+def test_where_only_ascii_is_possible_nobody_is_asked(args: list[str], env: dict[str, str], tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, *args, env=env)
+    terminal.read_until(b"orders_rt")
+    terminal.write(b"q")
+    terminal.read_until(ALTERNATE_OFF)
+    assert QUESTION not in terminal.seen and terminal.seen.isascii()
+    assert terminal.end() == 0
+
+
+def test_an_answer_that_comes_late_is_no_key(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"[1 Overview]")
+    terminal.read_until(b"orders_rt")
+    terminal.press(b"\x1b[24;2R\x1b[7;3Rp", b"paused")
+    assert b"[2 Jobs]" not in terminal.seen and b"[7 Audit]" not in terminal.seen and b"[3 Slots]" not in terminal.seen
+    terminal.write(b"q")
+    assert terminal.end() == 0
+
+
+def test_what_is_typed_in_one_go_is_taken_in_its_order(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"orders_rt")
+    terminal.press(b":rw no mpq\r", b" RW ")
+    terminal.press(b"/zz\r", b"filter zz")
+    terminal.press(b"?mouse", b"on or off")
+    terminal.press(b"\x1b", b"filter zz")
+    terminal.press(b"q", b"leave?")
+    terminal.press(b"y", ALTERNATE_OFF)
+    assert terminal.end() == 0
+
+
+def test_the_mouse_is_off_until_m_and_off_again_at_the_end(tmp_path: Path) -> None:
+    on, off = b"\x1b[?1000h", b"\x1b[?1000l"
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"orders_rt")
+    assert on not in terminal.seen
+    terminal.write(b"m")
+    terminal.read_until(on)
+    terminal.read_until(b"mouse on")
+    terminal.write(b"m")
+    terminal.read_until(off)
+    terminal.seen = b""
+    terminal.write(b"m")
+    terminal.read_until(on)
+    terminal.write(b"q")
+    terminal.read_until(ALTERNATE_OFF)
+    assert off in terminal.seen and terminal.end() == 0
+
+
+def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, configured=False)
+    terminal.read_until(b"There is no configuration yet")
+    terminal.press(b"w", b"slotkeeper doctor")
+    written = tmp_path / "slotkeeper" / "config.toml"
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert written.read_bytes() == (ROOT / "config.example.toml").read_bytes()
+    load(written, {"HOME": str(tmp_path)})
+    written.write_text("mine", encoding="utf-8")
+    terminal.press(b"w", b"which was left as it is")
+    assert written.read_text("utf-8") == "mine"
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.end() == 0
+
+
+def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(tmp_path: Path) -> None:
+    demo = tmp_path / "console" / "__main__.py"
+    demo.parent.mkdir()
+    demo.write_text("import sys; print('DEMO IS', sys.argv[1:])", encoding="utf-8")
+    code = "import os, sys; from console import terminal; os.chdir(sys.argv[1]); terminal.followed(64, os.environ)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.strip() == "DEMO IS ['demo']", ran.stderr
 
 
 def test_elsewhere_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:

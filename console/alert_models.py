@@ -1,0 +1,263 @@
+"""Pure functions from the picture to alerts: what fires, what it means, until when, and the ways out by what they lose.
+
+The conditions are those that the state store and the slots already show. Next door: `console.remedies` knows the ways
+out, `core.domain.ack` what a person has said, `console.screens.alerts` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.picture import JobFacts, Level, Picture, TableSeen
+from console.remedies import Loss, Option, named, ranked, remedy_for
+from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_level
+from core.domain.ack import Ack, is_quiet
+from core.domain.job import JobState
+from core.domain.text import safe
+from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
+
+ALERT_COLUMNS = (
+    Column("mark", "", 1),
+    Column("level", "SEV", 4),
+    Column("rule", "RULE", 16),
+    Column("object", "OBJECT", 0),
+    Column("value", "VALUE", 9, right=True),
+    Column("limit", "LIMIT", 8, right=True, least=NARROW),
+    Column("since", "SINCE UTC", 14, least=WIDE),
+    Column("lasts", "FOR", 6, right=True),
+    Column("ack", "ACK", 12),
+)
+_WORDS = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name) or ("slot", key).
+
+    `since` is part of its identity: where the condition ends and comes back it is a new alert, which no old
+    acknowledgement silences.
+    """
+
+    rule: str
+    thing: str
+    level: Level
+    value: str
+    limit: str
+    since: datetime | None
+    means: str
+    ignored: str
+    options: tuple[Option, ...]
+    goes_to: tuple[str, str]
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other alert."""
+        began = "?" if self.since is None else f"{self.since.timestamp():.0f}"
+        return f"{self.rule}\x1f{self.thing}\x1f{began}"
+
+
+def alerts(picture: Picture, now: datetime) -> list[Alert]:
+    """Everything that fires, the worst first."""
+    found = [*_store(picture), *_resets(picture), *_jobs(picture, now), *_slots(picture.tables.values(), now)]
+    return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
+
+
+def alert_rows(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
+    """The alerts as rows, those that need nobody now last."""
+    keyed = [(is_quiet(acks.get(one.key), now), one) for one in found]
+    return [_row(one, acks.get(one.key), now) for _, one in sorted(keyed, key=lambda item: item[0])]
+
+
+def firing(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Alert]:
+    """Those that nobody has acknowledged or silenced."""
+    return [one for one in found if not is_quiet(acks.get(one.key), now)]
+
+
+def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> str:
+    """The title: how many fire, are acknowledged, are silent."""
+    every = list(found)
+    quiet = [acks[one.key] for one in every if is_quiet(acks.get(one.key), now)]
+    silent = sum(ack.until is not None for ack in quiet)
+    return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silent"
+
+
+def alert_lines(one: Alert) -> list[tuple[Level, str]]:
+    """What it means, what happens if nobody does anything, and the ways out."""
+    said = [(one.level, f"Means       {one.means}"), (Level.FINE, f"If ignored  {one.ignored}")]
+    return said + [
+        (Level.FINE, f"{'Options' if number == 1 else '':<11} {number}  {each.do} ({each.loses.words})")
+        for number, each in enumerate(ranked(one.options), 1)
+    ]
+
+
+def _row(one: Alert, ack: Ack | None, now: datetime) -> Row:
+    quiet = is_quiet(ack, now)
+    said = "-"
+    if ack is not None and quiet:
+        said = safe(ack.by, 40) if ack.until is None else f"silent {in_words((ack.until - now).total_seconds())}"
+    level = Level.REST if quiet else one.level
+    lasts = None if one.since is None else max(0.0, (now - one.since).total_seconds())
+    cells = {
+        "mark": level.value,
+        "level": _WORDS.get(one.level, "-"),
+        "rule": one.rule,
+        "object": one.thing,
+        "value": one.value,
+        "limit": one.limit,
+        "since": clock(one.since),
+        "lasts": age(one.since, now),
+        "ack": said,
+    }
+    return Row(one.key, level, cells, {"lasts": lasts, "since": one.since.timestamp() if one.since else None})
+
+
+# -- the conditions --------------------------------------------------------------------------------------------------
+
+
+def _store(picture: Picture) -> Iterator[Alert]:
+    local = picture.local
+    if local is None:
+        return
+    if local.fault:
+        options = (
+            Option("slotkeeper doctor checks the state folder"),
+            Option("what is shown is old until it is cured"),
+        )
+        yield Alert(
+            "store_unreadable", "state store", Level.CRITICAL, "?", "-", None, safe(local.fault, 300),
+            "jobs go on, but nothing here is current", options, ("job", ""),
+        )  # fmt: skip
+    if local.damaged:
+        copy = (Option("copy the audit file away; lines that were cut were written while a disk was full"),)
+        yield Alert(
+            "audit_damaged", "audit", Level.WARNING, str(local.damaged), "0", None,
+            f"{local.damaged} lines of the audit cannot be read", "who did these cannot be told", copy, ("job", ""),
+        )  # fmt: skip
+
+
+def _resets(picture: Picture) -> Iterator[Alert]:
+    for mark in picture.local.unfinished if picture.local else ():
+        table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
+        options = (Option(f"slotkeeper slots reset --resume {table} {slot}: finishes it or rolls it back"),)
+        yield Alert(
+            "reset_unfinished", f"{table}/{slot}", Level.CRITICAL, "half", "-", None,
+            f"reset {safe(mark.id, 60)} of the slot of job {job} was cut off between its steps",
+            "the job cannot be started, and the slot's TTL runs on", options, ("job", mark.job),
+        )  # fmt: skip
+
+
+def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
+    for job in picture.local.jobs if picture.local else ():
+        if job.state is None or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
+            continue
+        known = remedy_for(job.trouble, job.wrong)
+        yield Alert(
+            _job_rule(job), safe(job.name, 80), job.level, job.state.value, "-", _job_since(job),
+            safe(job.wrong or known.title, 300), _job_ignored(job), _job_options(job), ("job", job.name),
+        )  # fmt: skip
+
+
+def _job_rule(job: JobFacts) -> str:
+    if job.state is JobState.FAILED:
+        return "job_failed"
+    if job.state is JobState.PAUSED:
+        return "job_paused"
+    if job.state is not None and not job.state.has_process:
+        return "job_stopped"
+    if job.alive is None:
+        return "job_elsewhere"
+    if not job.alive:
+        return "job_gone"
+    return "job_silent" if "has not reported" in job.wrong else "job_retrying"
+
+
+def _job_since(job: JobFacts) -> datetime | None:
+    resting = job.state is not None and (not job.state.has_process or job.state is JobState.PAUSED)
+    return job.changed_at if resting else None
+
+
+def _job_ignored(job: JobFacts) -> str:
+    if job.state is not None and job.state.has_process and job.alive:
+        return "nothing is skipped; while it lasts the point stands still and the slot's TTL runs on"
+    return "its slot is cleared when the TTL ends (3 Slots says when), and what is unread is lost to it"
+
+
+def _job_options(job: JobFacts) -> tuple[Option, ...]:
+    known = remedy_for(job.trouble, job.wrong)
+    options = [
+        Option(named(each.do, safe(job.name, 80), safe(job.tables[0], 80), safe(job.slot, 80)), each.loses)
+        for each in known.options
+    ]
+    if job.safe:
+        options.insert(0, Option(safe(job.safe, 300)))
+    if job.state is JobState.PAUSED:
+        options = [Option(f"slotkeeper jobs resume {safe(job.name, 80)}")]
+    elif job.state is JobState.STOPPED:
+        options.insert(0, Option(f"slotkeeper jobs start {safe(job.name, 80)} goes on where the sink stands"))
+    return tuple(dict.fromkeys(options))
+
+
+def _slots(tables: Iterable[TableSeen], now: datetime) -> Iterator[Alert]:
+    seen = list(tables)
+    for table in seen:
+        if table.fault:
+            yield _unseen(table)
+    for one in all_slots(seen):
+        level = slot_level(one, now)
+        if one.slot.exists is False:
+            yield _absent(one)
+        elif level in (Level.CRITICAL, Level.WARNING):
+            yield _ttl(one, level, now)
+
+
+def _unseen(table: TableSeen) -> Alert:
+    name = f"{safe(table.source, 40)} {safe(table.table, 80)}"
+    known = remedy_for("", table.fault)
+    return Alert(
+        "slots_unseen", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
+        "when slots of this table are cleared is not seen here", known.options, ("slot", ""),
+    )  # fmt: skip
+
+
+def _absent(one: SlotFacts) -> Alert:
+    thing = safe(f"{one.seen.table}/{one.slot.name}", 120)
+    job = safe(one.slot.job or "JOB", 80)
+    options = (
+        Option(f"slotkeeper jobs start {job}: names it SLOT LOST, or makes it where the job never ran"),
+        Option(f"slotkeeper slots reset {safe(one.seen.table, 80)} {safe(one.slot.name, 80)} --to snapshot", Loss.TIME),
+    )
+    return Alert(
+        "slot_absent", thing, Level.CRITICAL, "ABSENT", "-", None,
+        "a configured job's slot does not exist at the source",
+        "changes of the table are not kept for this job", options, ("slot", one.key),
+    )  # fmt: skip
+
+
+def _ttl(one: SlotFacts, level: Level, now: datetime) -> Alert:
+    left = remaining(one.held.left, one.seen.at, now)
+    ttl = one.seen.hold.ttl.seconds if one.seen.hold else None
+    back = one.held.furthest_back
+    since = back.registered_at if back else None
+    part = CRITICAL_BELOW if level is Level.CRITICAL else WARN_BELOW
+    limit = "?" if ttl is None else f"< {in_words(ttl * part)}"
+    old = "?" if since is None else age(since, now)
+    ends = deadline(one.held.left, now)
+    table, slot = safe(one.seen.table, 80), safe(one.slot.name, 80)
+    options = [
+        Option(f"raise binlog_ttl: ALTER TABLE {table} SET (binlog_ttl = ...)"),
+        Option(f"slotkeeper slots register {table} {slot}: gives up what is unread", Loss.UNREAD),
+    ]
+    if one.slot.job:
+        options.insert(0, Option(f"slotkeeper jobs start {safe(one.slot.job, 80)}: reading and registering renews it"))
+    else:
+        options.insert(0, Option("find its consumer (not a job of this configuration) and start it"))
+    where = f" on {safe(back.shard, 40)}" if back else ""
+    return Alert(
+        "slot_ttl", f"{table}/{slot}", level, "DUE" if left == 0 else "?" if left is None else in_words(left), limit,
+        since, f"the registered point{where} is {old} old; the TTL is {'?' if ttl is None else in_words(ttl)}",
+        f"at {ends} the point is cleared; {count(one.slot.unread)} unread changes are lost to it", tuple(options),
+        ("slot", one.key),
+    )  # fmt: skip

@@ -1,0 +1,373 @@
+"""Pure functions from a page of binlog rows to rows of text: pairs, what changed, what became of a key.
+
+An update is two events: a B and the U that follows it at once, at the same sync point. A B or d may carry the key only;
+then what changed is `?`, never "nothing". Next door: `core.slots.peek` makes the page, `console.screens.binlog` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from console.picture import Level, TableSeen
+from console.rows import UNKNOWN, Column, Row
+from core.domain.peek import Ask, ChangeRow, Page
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+
+GLYPHS = {"I": "+", "B": "<", "U": ">", "d": "-"}
+WORDS = {"I": "insert", "B": "before update", "U": "after update", "d": "delete"}
+HIDDEN = "***"
+KEY_ONLY = "(pk only)"
+_NULL, _EMPTY = "NULL", "''"
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double", "tinyint")
+_WIDEST = 20
+_CHANGED_LEAST = 9
+_CELL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row of a page; `pair` is the other half of an update, `changed` None where that cannot be told.
+
+    `key_only`: an old image that holds nothing but its key; or every other column of it is NULL.
+    """
+
+    row: ChangeRow
+    pair: ChangeRow | None
+    changed: tuple[str, ...] | None
+    key_only: bool
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other row of its DN."""
+        return self.row.position.text
+
+
+def shown_rows(page: Page) -> list[Shown]:
+    """The rows of a page with their pairs and what each update changed."""
+    at = {(row.point, row.sequence): row for row in page.rows}
+    found = []
+    for row in page.rows:
+        pair = None
+        if row.kind in ("B", "U"):
+            other = at.get((row.point, row.sequence + (1 if row.kind == "B" else -1)))
+            pair = other if other is not None and {row.kind, other.kind} == {"B", "U"} else None
+        found.append(Shown(row, pair, _changed(page, row, pair), _key_only(page, row)))
+    return found
+
+
+def _changed(page: Page, row: ChangeRow, pair: ChangeRow | None) -> tuple[str, ...] | None:
+    if row.kind != "U":
+        return ()
+    if pair is None or _key_only(page, pair):
+        return None
+    names = [column.name for column in page.identity.columns]
+    return tuple(name for name, old, new in zip(names, pair.values, row.values, strict=True) if old != new)
+
+
+def _key_only(page: Page, row: ChangeRow) -> bool:
+    key = page.identity.key
+    rest = [value for column, value in zip(page.identity.columns, row.values, strict=True) if column.name not in key]
+    return row.kind in ("B", "d") and bool(rest) and all(value is None for value in rest)
+
+
+def key_of(page: Page, row: ChangeRow) -> dict[str, str]:
+    """The key values of a row; without those that are NULL."""
+    named = zip(page.identity.columns, row.values, strict=True)
+    return {column.name: value for column, value in named if column.name in page.identity.key and value is not None}
+
+
+def key_words(key: Mapping[str, str]) -> str:
+    """A key in words."""
+    return " ".join(f"{safe(name, 40)}={worded(value, False)}" for name, value in key.items())
+
+
+def history(page: Page, key: Mapping[str, str]) -> list[ChangeRow]:
+    """The rows of a page that touch a key."""
+    return [row for row in page.rows if key and key_of(page, row) == key]
+
+
+def net_effect(rows: Sequence[ChangeRow]) -> str:
+    """What became of a key, as glyphs and in a word; an update is one glyph.
+
+    >>> row = lambda kind, n: ChangeRow(n, n, kind, None, ())
+    >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
+    '+ > -  net: deleted'
+    >>> net_effect([row("B", 1)]), net_effect([])
+    ('<  net: its key was changed to another', 'no rows')
+    """
+    if not rows:
+        return "no rows"
+    last, kinds = len(rows) - 1, [row.kind for row in rows]
+    glyphs = [
+        GLYPHS.get(kind, UNKNOWN)
+        for place, kind in enumerate(kinds)
+        if kind != "B" or place == last or kinds[place + 1] != "U"
+    ]
+    ends = {"I": "inserted", "d": "deleted", "B": "its key was changed to another"}
+    net = ends.get(kinds[-1], "inserted" if kinds[0] == "I" else "updated")
+    return f"{' '.join(glyphs)}  net: {net}"
+
+
+def worded(value: str | None, hidden: bool) -> str:
+    """A value as text; NULL, nothing and a hidden value cannot be taken for a value of the same letters.
+
+    >>> [worded(value, False) for value in (None, "", "NULL", "it's", "'a'")]
+    ['NULL', "''", "'NULL'", "it's", "''a''"]
+    >>> worded("secret", True), worded(None, True), worded("", True)
+    ('***', 'NULL', "''")
+    """
+    if value is None:
+        return _NULL
+    if not value:
+        return _EMPTY
+    if hidden:
+        return HIDDEN
+    return safe(f"'{value}'" if value in (_NULL, HIDDEN) or value.startswith("'") else value, 5_000)
+
+
+def moment(time_us: int | None) -> datetime | None:
+    """The time of a row."""
+    return None if time_us is None else datetime.fromtimestamp(time_us / 1_000_000, timezone.utc)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def binlog_rows(page: Page, hidden: bool) -> list[Row]:
+    """The rows of a page in the order of the stream."""
+    return [Row(one.key, Level.FINE, _cells(page, one, hidden)) for one in shown_rows(page)]
+
+
+def _cells(page: Page, one: Shown, hidden: bool) -> dict[str, str]:
+    row, key = one.row, page.identity.key
+    at = moment(row.time_us)
+    cells = {
+        "mark": GLYPHS.get(row.kind, UNKNOWN),
+        "point": str(row.point),
+        "sequence": str(row.sequence),
+        "type": safe(row.kind, 4),
+        "time": "" if at is None else f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}",
+        "changed": changed_words(one),
+    }
+    for number, (column, value) in enumerate(zip(page.identity.columns, row.values, strict=True)):
+        absent = one.key_only and column.name not in key
+        text = "" if absent else worded(value, hidden and column.name not in key)
+        cells[f"v{number}"] = text[:_CELL]
+    return cells
+
+
+def changed_words(one: Shown) -> str:
+    """What the column CHANGED says."""
+    if one.key_only:
+        return KEY_ONLY
+    if one.row.kind != "U":
+        return ""
+    if one.changed is None:
+        return UNKNOWN
+    return safe(",".join(one.changed), 200) or "nothing"
+
+
+def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) -> tuple[Column, ...]:
+    """The columns that fit: place, key, then values, those that changed somewhere first; CHANGED takes what is left."""
+    columns = [
+        Column("mark", "", 1),
+        _fitted("point", "POINT", rows, right=True),
+        _fitted("sequence", "SEQ", rows, right=True),
+        Column("type", "T", 1),
+    ]
+    if any(row.cells["time"] for row in rows):
+        columns.append(Column("time", "TIME", 12))
+    names = [column.name for column in page.identity.columns]
+    changed = {name for one in shown_rows(page) for name in one.changed or ()}
+    order = sorted(
+        range(len(names)),
+        key=lambda n: (names[n] not in page.identity.key, names[n] not in changed, n),
+    )
+    for number in order:
+        numeric = page.identity.columns[number].type.startswith(_NUMBERS)
+        made = _fitted(f"v{number}", safe(names[number], _WIDEST), rows, numeric)
+        if sum(one.width + gap for one in (*columns, made)) + _CHANGED_LEAST + gap > width:
+            break
+        columns.append(made)
+    return (*columns, Column("changed", "CHANGED", 0))
+
+
+def left_out(page: Page, columns: Iterable[Column]) -> int:
+    """How many of the table's columns a screen of this width does not show."""
+    return len(page.identity.columns) - sum(one.key.startswith("v") for one in columns)
+
+
+def _fitted(key: str, label: str, rows: Sequence[Row], right: bool = False) -> Column:
+    widest = max((len(row.cells[key]) for row in rows), default=0)
+    return Column(key, label, max(len(label), min(_WIDEST, widest)), right)
+
+
+# -- one row in full -------------------------------------------------------------------------------------------------
+
+IMAGE_COLUMNS = (
+    Column("mark", "", 1),
+    Column("column", "COLUMN", 18),
+    Column("before", "BEFORE", 22),
+    Column("after", "AFTER", 0),
+)
+
+
+def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
+    """The columns of a row before and after it, those that changed marked with `*`."""
+    one = next((each for each in shown_rows(page) if each.key == key), None)
+    if one is None:
+        return []
+    before, after = _both(one.row, one.pair)
+    changed = set(one.changed or ()) | set(_of_pair(page, one))
+    found = []
+    for number, column in enumerate(page.identity.columns):
+        secret = hidden and column.name not in page.identity.key
+        cells = {
+            "mark": "*" if column.name in changed else "",
+            "column": safe(column.name, 60),
+            "before": _image(page, before, number, secret),
+            "after": _image(page, after, number, secret),
+        }
+        found.append(Row(column.name, Level.FINE, cells))
+    return found
+
+
+def _of_pair(page: Page, one: Shown) -> tuple[str, ...]:
+    """What a B's U changed."""
+    return (_changed(page, one.pair, one.row) or ()) if one.row.kind == "B" and one.pair is not None else ()
+
+
+def _both(row: ChangeRow, pair: ChangeRow | None) -> tuple[ChangeRow | None, ChangeRow | None]:
+    if row.kind == "B":
+        return row, pair
+    return (None, row) if row.kind == "I" else (pair, row) if row.kind == "U" else (row, None)
+
+
+def _image(page: Page, row: ChangeRow | None, number: int, hidden: bool) -> str:
+    if row is None or (_key_only(page, row) and page.identity.columns[number].name not in page.identity.key):
+        return ""
+    return worded(row.values[number], hidden)
+
+
+def image_title(page: Page, key: str | None) -> str:
+    """What the row under the cursor is."""
+    one = next((each for each in shown_rows(page) if each.key == key), None)
+    if one is None:
+        return "no row is chosen"
+    with_its = f", with its {one.pair.kind}" if one.pair else ""
+    alone = "" if one.pair or one.row.kind not in ("B", "U") else ", its other half is not on this page"
+    at = moment(one.row.time_us)
+    when = f"   {at:%m-%d %H:%M:%S}.{at.microsecond:06d} UTC" if at else ""
+    return f"{one.key} {safe(one.row.kind, 4)} {WORDS.get(one.row.kind, 'unknown')}{with_its}{alone}{when}"
+
+
+def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> str:
+    """How far each slot has read on this DN, from the last look at slots: no question of its own."""
+    if seen is None or seen.slots is None:
+        return "who has read how far is not known yet: 3 looks"
+    rows = history(page, key) or list(page.rows)
+    said = []
+    for slot in seen.slots.slots:
+        here = next((one for one in slot.shards if one.shard == page.shard), None)
+        points = [one for one in (here.live, here.durable) if one is not None] if here else []
+        name = safe(slot.name, 40)
+        if not points:
+            said.append(f"{name} {UNKNOWN}")
+            continue
+        past = [row.kind for row in rows if row.point <= min(points)]
+        share = "all" if len(past) == len(rows) else " ".join(past) if key else f"{len(past)} of {len(rows)} rows"
+        said.append(f"{name} has read to {min(points)} ({share or 'none'})")
+    return "   ".join(said) or "no slot was seen"
+
+
+# -- where to look ---------------------------------------------------------------------------------------------------
+
+PLACE_COLUMNS = (
+    Column("mark", "", 1),
+    Column("table", "TABLE", 0),
+    Column("source", "SOURCE", 16),
+    Column("job", "READ BY", 24),
+    Column("dns", "DNS", 4, right=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A source table that a configured job reads, with the slots of those jobs."""
+
+    source: str
+    table: str
+    jobs: tuple[str, ...]
+    slots: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other place."""
+        return f"{self.source}\x1f{self.table}"
+
+    @property
+    def slot(self) -> str:
+        """The slot from which one begins; empty where there is not exactly one."""
+        return self.slots[0] if len(self.slots) == 1 else ""
+
+
+def places_of(jobs: Iterable[JobSpec]) -> list[Place]:
+    """The tables that jobs read, by the configuration: no source is asked."""
+    found: dict[tuple[str, str], list[JobSpec]] = {}
+    for job in jobs:
+        for channel in job.channels:
+            found.setdefault((job.source.name, channel.source_table), []).append(job)
+    return [
+        Place(source, table, tuple(job.name for job in some), tuple(job.slot for job in some if job.binlog.binlog))
+        for (source, table), some in sorted(found.items(), key=lambda item: item[0])
+    ]
+
+
+def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSeen]) -> list[Row]:
+    """The tables; how many DNs each has is known once its slots were looked at."""
+    rows = []
+    for one in places:
+        seen = tables.get((one.source, one.table))
+        shards = {each.shard for slot in seen.slots.slots for each in slot.shards} if seen and seen.slots else set()
+        cells = {
+            "mark": "",
+            "table": safe(one.table, 120),
+            "source": safe(one.source, 40),
+            "job": safe(", ".join(one.jobs), 120),
+            "dns": str(len(shards)) if shards else UNKNOWN,
+        }
+        rows.append(Row(one.key, Level.FINE, cells))
+    return rows
+
+
+def said_of(ask: Ask, page: Page | None) -> str:
+    """What was asked for: the DN, from where to where, which types, which key."""
+    shard = page.shard if page else ask.dn or UNKNOWN
+    if page is not None:
+        begun = f"{page.begun.point}.." if page.begun else "the last rows.."
+    else:
+        begun = f"{ask.after.point if ask.after else ask.time or ask.slot or 'the last rows'}.."
+    end = "latest" if ask.up_to is None else str(ask.up_to)
+    said = [f"DN {safe(shard, 40)}", f"{safe(begun, 60)}{end}", "".join(ask.filter.kinds) or "IdBU"]
+    return "  ".join([*said, f"key {key_words(ask.filter.key)}"] if ask.filter.key else said)
+
+
+def image_lines(rows: Sequence[Row], width: int) -> list[tuple[Level, str]]:
+    """Before and after as lines, what changed first; values that are too long end in two dots."""
+    if not rows:
+        return []
+    name = min(24, max(len("COLUMN"), *(len(row.cells["column"]) for row in rows)))
+    room = max(8, (width - name - 8) // 2)
+    lines = [(Level.REST, f"  {'COLUMN':<{name}}  {'BEFORE':<{room}}  AFTER")]
+    for row in sorted(rows, key=lambda one: one.cells["mark"] != "*"):
+        cells = [_short(row.cells[key], most) for key, most in (("column", name), ("before", room), ("after", room))]
+        level = Level.WARNING if row.cells["mark"] else Level.FINE
+        lines.append((level, f"{row.cells['mark'] or ' '} {cells[0]:<{name}}  {cells[1]:<{room}}  {cells[2]}".rstrip()))
+    return lines
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 2] + ".."

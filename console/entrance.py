@@ -1,0 +1,39 @@
+"""Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
+
+Nothing of Textual is imported before it is certain that a screen can be drawn. Next door: `console.__main__` comes here
+without a command, past Typer, which costs a third of what the console takes to be seen; `console.cli` has the commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import replace
+
+from console import glyphs
+from console.invocation import Invocation
+
+SCREEN = "console.opening"
+BEFORE_SCREEN = "console.terminal"
+"""Sets what Textual reads from the environment when it is imported."""
+
+
+def on_a_terminal() -> bool:
+    """Whether a screen can be drawn here; Textual draws on stderr."""
+    dumb = os.environ.get("TERM", "dumb") == "dumb"
+    return not dumb and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def open_console(shared: Invocation) -> int:
+    """The console, until it is left; its exit code."""
+    importlib.import_module(BEFORE_SCREEN)
+    ascii_only = shared.ascii_only or glyphs.ascii_wanted(shared.env)
+    if ascii_only:
+        screen = importlib.import_module(SCREEN)
+    else:
+        with glyphs.asked(sys.stdin.fileno(), sys.stderr.fileno()) as question:
+            screen = importlib.import_module(SCREEN)
+            ascii_only = question is not None and question.wide()
+    code: int = screen.open_console(replace(shared, ascii_only=ascii_only))
+    return code

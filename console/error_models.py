@@ -1,0 +1,167 @@
+"""Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it.
+
+Next door: `console.remedies` is what is known, `console.screens.errors` draws.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from enum import Enum
+
+from console.picture import ErrorSeen, JobFacts, Level, Local
+from console.remedies import named, ranked, remedy_for
+from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from core.domain.ack import Ack, is_quiet
+from core.domain.job import JobState
+from core.domain.text import safe
+
+ERROR_COLUMNS = (
+    Column("mark", "", 1),
+    Column("last", "LAST UTC", 14),
+    Column("first", "FIRST UTC", 14, least=WIDE),
+    Column("number", "N", 5, right=True),
+    Column("job", "JOB", 12),
+    Column("dn", "DN", 8, least=NARROW),
+    Column("side", "SIDE", 6, least=WIDE),
+    Column("state", "STATE", 6),
+    Column("signature", "SIGNATURE", 0),
+)
+_DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
+_FRESH_SECONDS = 60.0
+
+
+class Standing(Enum):
+    """What became of an error; the value is its word."""
+
+    FATAL = "fatal"
+    OPEN = "open"
+    HEALED = "healed"
+    PAST = "past"
+    ACKED = "acked"
+
+
+_LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standing.HEALED: Level.FINE}
+
+
+def error_key(one: ErrorSeen) -> str:
+    """What tells it from every other error."""
+    return f"{one.job}\x1f{one.signature}"
+
+
+def ack_key(one: ErrorSeen) -> str:
+    """What an acknowledgement is of: this kind of error up to its last time; a later one is news."""
+    return f"error\x1f{error_key(one)}\x1f{one.last.timestamp():.3f}"
+
+
+def standing(one: ErrorSeen, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
+    """What became of it: fatal ended its job; open may still be going on; healed is behind a job that runs well."""
+    if job is None or job.state is None:
+        return Standing.PAST
+    if job.state is JobState.FAILED:
+        return Standing.FATAL if latest else Standing.PAST
+    if not job.state.has_process:
+        return Standing.PAST
+    troubled = job.level in (Level.CRITICAL, Level.WARNING)
+    if troubled and (latest or (now - one.last).total_seconds() < _FRESH_SECONDS):
+        return Standing.OPEN
+    return Standing.HEALED
+
+
+def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[ErrorSeen, Standing]]:
+    """Every error with what became of it."""
+    jobs = {job.name: job for job in local.jobs}
+    newest: dict[str, ErrorSeen] = {}
+    for one in local.errors:
+        if one.job not in newest or one.last > newest[one.job].last:
+            newest[one.job] = one
+    found = []
+    for one in local.errors:
+        state = standing(one, jobs.get(one.job), newest[one.job] is one, now)
+        if state in (Standing.FATAL, Standing.OPEN) and is_quiet(acks.get(ack_key(one)), now):
+            state = Standing.ACKED
+        found.append((one, state))
+    return found
+
+
+def error_rows(local: Local, acks: dict[str, Ack], now: datetime, job: str = "") -> list[Row]:
+    """The errors, those that still matter first, then the newest; of one job where it is named."""
+    keyed = [
+        (rank(level_of(state)), -one.last.timestamp(), one, state)
+        for one, state in standings(local, acks, now)
+        if job in ("", one.job)
+    ]
+    return [_row(one, state) for *_, one, state in sorted(keyed, key=lambda item: item[:2])]
+
+
+def open_count(local: Local | None, acks: dict[str, Ack], now: datetime) -> int:
+    """How many kinds of error are fatal or open."""
+    if local is None:
+        return 0
+    return sum(state in (Standing.FATAL, Standing.OPEN) for _, state in standings(local, acks, now))
+
+
+def level_of(state: Standing) -> Level:
+    """How it is shown."""
+    return _LEVELS.get(state, Level.REST)
+
+
+def error_lines(one: ErrorSeen, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
+    """The message, what it does to the job, and what is known about it, the way that loses least first."""
+    known = remedy_for(one.code, one.message)
+    said = [
+        (Level.FINE, safe(one.message, 2_000)),
+        (
+            Level.REST,
+            f"{count(one.number)} times from {clock(one.first)} to {clock(one.last)} UTC, last {age(one.last, now)}"
+            f" ago   side {one.side or '?'}   code {safe(one.code or '?', 40)}",
+        ),
+    ]
+    if job is not None and job.state is not None:
+        held = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
+        said.append((job.level, f"impact  job {job.state.value}{held}"))
+    said.append((Level.FINE, f"known   {known.title}: {known.means}"))
+    table, slot = (safe(job.tables[0], 80), safe(job.slot, 80)) if job is not None else ("", "")
+    return said + [
+        (Level.FINE, f"{number}  {named(each.do, safe(one.job, 80), table, slot)} ({each.loses.words})")
+        for number, each in enumerate(ranked(known.options), 1)
+    ]
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """The title's figures: kinds and how often in all.
+
+    >>> summary([])
+    '0 kinds, 0 times'
+    """
+    every = list(rows)
+    times = sum(int(row.order.get("number") or 0) for row in every)
+    return f"{len(every)} kinds, {count(times)} times"
+
+
+def dn_of(message: str) -> str:
+    """The DN that a message is about, or "-".
+
+    >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1: gone"), dn_of("driver ended: x")
+    ('dn_6017', 'dn_1', '-')
+    """
+    found = _DN.match(message)
+    return found[1] if found and found[1] not in ("source", "sink") else "-"
+
+
+def _row(one: ErrorSeen, state: Standing) -> Row:
+    level = level_of(state)
+    cells = {
+        "mark": level.value,
+        "last": clock(one.last),
+        "first": clock(one.first),
+        "number": count(one.number),
+        "job": safe(one.job, 80),
+        "dn": safe(dn_of(one.message), 40),
+        "side": one.side or "?",
+        "state": state.value,
+        "signature": safe(one.message, 300),
+    }
+    order = {"last": one.last.timestamp(), "first": one.first.timestamp(), "number": float(one.number)}
+    return Row(error_key(one), level, cells, order)

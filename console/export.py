@@ -1,0 +1,76 @@
+"""The rows of a table as CSV and JSON, in files of the state folder. What a spreadsheet would calculate is defused.
+
+Every text is made visible once more by `safe()`. Next door: `console.screens.table` exports what it lists;
+`console.files` writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from console import output
+from console.files import Result, put
+from console.rows import Column, Row
+from core.domain.text import safe
+from core.errors import SlotkeeperError
+
+FOLDER = "exports"
+_LONGEST = 10_000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?")
+
+
+def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> Result:
+    """Write the rows; says where."""
+    stem = f"{FOLDER}/{re.sub(r'[^a-z0-9]+', '-', name.casefold()).strip('-') or 'rows'}-{at:%Y%m%dT%H%M%S}"
+    try:
+        put(folder, f"{stem}.json", as_json(columns, rows, at))
+        path = put(folder, f"{stem}.csv", as_csv(columns, rows))
+    except (OSError, SlotkeeperError) as error:
+        return Result(False, f"not exported: {safe(error, 200)}")
+    return Result(True, f"exported {len(rows)} rows: {safe(path.with_suffix(''), 200)}.csv and .json")
+
+
+def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """A header and a line per row, the severity as a word in front."""
+    written = io.StringIO()
+    writer = csv.writer(written, quoting=csv.QUOTE_ALL)
+    named = _named(columns)
+    writer.writerow(["severity", "key", *(defused(one.label) for one in named)])
+    for row in rows:
+        cells = [row.cells.get(one.key, "") for one in named]
+        writer.writerow([row.level.name.lower(), defused(row.key), *map(defused, cells)])
+    return written.getvalue()
+
+
+def as_json(columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> str:
+    """When, and an object per row."""
+    made = [
+        {
+            "severity": row.level.name.lower(),
+            "key": safe(row.key, _LONGEST),
+            **{one.key: safe(row.cells.get(one.key, ""), _LONGEST) for one in _named(columns)},
+        }
+        for row in rows
+    ]
+    return output.json_text({"at": at, "rows": made}) + "\n"
+
+
+def defused(value: str) -> str:
+    r"""The text as a spreadsheet shows it and calculates nothing.
+
+    >>> [defused(text) for text in ("=1+1", "-5", "-2.5%", "+x", " @a", "plain", "\t=1", "a\nb")]
+    ["'=1+1", '-5', '-2.5%', "'+x", "' @a", 'plain', "'\\t=1", 'a\\nb']
+    """
+    shown = safe(value, _LONGEST)
+    risky = value.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(value.strip())
+    return f"'{shown}" if risky else shown
+
+
+def _named(columns: Sequence[Column]) -> list[Column]:
+    return [one for one in columns if one.label]

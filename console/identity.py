@@ -1,0 +1,80 @@
+"""The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
+
+Environment, RO or RW, age and clock are never left out; the rest goes where there is no room for it.
+Next door: `console.screens.frame` draws it in the colours of the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.rows import WIDE
+from core.domain.text import safe
+
+CALM = ("DEMO", "DEV", "TEST")
+STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
+_BADGE = 24
+_LEAST_BADGE = 8
+Part = tuple[str, str]
+"""A role of `console.theme` ("" for none) and the text in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the first row says; `armed` is the countdown, "" where this console only reads."""
+
+    environments: Sequence[str]
+    who: str
+    armed: str
+    every: float
+    seen: str
+    stale: bool
+    now: datetime
+    paused: bool = False
+    stand_in: bool = False
+    replay: bool = False
+
+
+def badge_role(environments: Sequence[str]) -> str:
+    """The role of the environment's badge: calm only where all of them are known to be.
+
+    >>> [badge_role(each) for each in (["DEV", "TEST"], ["stage"], ["DEV", "PROD"], [])]
+    ['badge-calm', 'badge-stage', 'badge', 'badge-calm']
+    """
+    words = {one.upper() for one in environments}
+    if words <= set(CALM):
+        return "badge-calm"
+    return "badge-stage" if words <= {*CALM, *STAGE} else "badge"
+
+
+def parts(one: Identity, width: int) -> list[Part]:
+    """The texts from left to right, together as wide as the row."""
+    wide = width >= WIDE
+    armed = ("armed", f" RW {one.armed} ") if one.armed else ("", " RO ")
+    stamp = f"{one.now:%Y-%m-%d %H:%M:%S} UTC " if wide else f"{one.now:%H:%M:%S}Z "
+    stamp = f"  REPLAY {stamp}" if one.replay else f"  paused {stamp}" if one.paused else f"  {stamp}"
+    age = f" data {one.seen}" + (" old" if wide and not one.stale else "") + (" STALE" if one.stale else "")
+    taken = len(armed[1]) + len(age) + len(stamp)
+    badge = _cut("+".join(one.environments) or "no environment", min(_BADGE, width - taken - 3))
+    room = width - taken - len(badge) - 2
+    stand_in = " SOURCE is a stand-in" if one.stand_in and room >= 22 else ""
+    room -= len(stand_in)
+    every = "" if one.paused or one.replay else f" * live {one.every:g}s " if wide else f" * {one.every:g}s"
+    every = every if len(every) <= room else ""
+    room -= len(every)
+    who = f" {_cut(one.who, min(28, room - 2))}" if one.who and room >= _LEAST_BADGE + 2 else ""
+    gap = " " * max(0, room - len(who))
+    return [
+        (badge_role(one.environments), f" {badge} "),
+        ("", stand_in + who + " " * bool(gap)),
+        armed,
+        ("dim", every),
+        ("warn" if one.stale else "", age),
+        ("armed" if one.replay else "", gap[1:] + stamp),
+    ]
+
+
+def _cut(words: str, most: int) -> str:
+    return safe(words, max(_LEAST_BADGE, most))

@@ -1,0 +1,228 @@
+"""A job DN by DN: rows, and the lines above and below them. Pure.
+
+Next door: `console.view_models` has the jobs, `console.screens.job` draws.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from statistics import median
+
+from console.picture import JobDetail, JobFacts, LanePace, Level
+from console.rates import Busy, bars, hurts
+from console.rows import UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds
+from core.domain.job import JobState
+from core.domain.report import LaneReport
+from core.domain.text import safe
+from core.domain.verified import in_a_phrase
+
+WIDEST = 112
+LANE_COLUMNS = (
+    Column("mark", "", 1),
+    Column("dn", "DN", 12),
+    Column("doing", "DOING", 11),
+    Column("lag", "LAG", 6, right=True),
+    Column("rate", "RATE/S", 6, right=True),
+    Column("spark", "10 MIN", 8),
+    Column("position", "SYNC POINT", 0, right=True),
+    Column("latest", "LATEST", 10, right=True, least=WIDE),
+    Column("behind", "BEHIND", 6, right=True),
+    Column("durable", "CKPT", 10, right=True, least=WIDE),
+    Column("eta", "ETA", 6, right=True),
+    Column("state", "STATE", 11, least=WIDEST),
+    Column("commit", "COMMIT", 6, right=True, least=WIDEST),
+)
+_WORDS = re.compile(r"\b(CRITICAL|FATAL|ERROR|WARN(?:ING)?)\b")
+
+
+def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
+    """The DNs of a job, those in trouble first, then those that lag most, then the furthest behind."""
+    lanes = job.report.lanes if job.report else ()
+    found = [(lane, job.paces.get(lane.shard, LanePace())) for lane in lanes]
+    found.sort(key=lambda each: (*_badness(*each), each[0].shard))
+    return [
+        Row(lane.shard, lane_level(lane), _cells(lane, pace, ascii_only), _order(lane, pace)) for lane, pace in found
+    ]
+
+
+def worst_lane(job: JobFacts) -> str | None:
+    """The DN that is in trouble or lags most; None where none is reported."""
+    lanes = job.report.lanes if job.report else ()
+    worst = min(
+        lanes, key=lambda lane: (*_badness(lane, job.paces.get(lane.shard, LanePace())), lane.shard), default=None
+    )
+    return None if worst is None else worst.shard
+
+
+def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
+    return rank(lane_level(lane)), -(pace.lag or 0.0), -(lane_behind(lane) or 0)
+
+
+def lane_behind(lane: LaneReport) -> int | None:
+    """How many sync points a DN is behind its latest; None where one of the two is unknown."""
+    return None if lane.latest is None or lane.point is None else max(0, lane.latest - lane.point)
+
+
+def lane_level(lane: LaneReport) -> Level:
+    """How a DN stands."""
+    if lane.error and not lane.retry:
+        return Level.CRITICAL
+    if lane.retry:
+        return Level.WARNING
+    return Level.UNKNOWN if lane_behind(lane) is None else Level.FINE
+
+
+def speed(rate: float | None) -> str:
+    """A rate, with a decimal where it is small.
+
+    >>> [speed(rate) for rate in (None, 0.0, 0.44, 9.96, 88.2, 48_200.0)]
+    ['?', '0', '0.4', '10', '88', '48.2k']
+    """
+    if rate is None:
+        return UNKNOWN
+    return f"{rate:.1f}" if 0 < rate < 9.95 else count(round(rate))
+
+
+def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
+    known = [each for each in pace.spark if each is not None]
+    return {
+        "lag": pace.lag,
+        "rate": pace.rate,
+        "spark": sum(known) if known else None,
+        "position": lane.point,
+        "latest": lane.latest,
+        "behind": lane_behind(lane),
+        "durable": lane.registered_durable,
+        "eta": pace.eta,
+        "commit": lane.last_commit_age,
+    }
+
+
+def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]:
+    return {
+        "mark": lane_level(lane).value,
+        "dn": safe(lane.shard, 40),
+        "doing": safe(lane.activity, 20),
+        "lag": seconds(pace.lag),
+        "rate": speed(pace.rate),
+        "spark": bars(pace.spark, ascii_only) or UNKNOWN,
+        "position": UNKNOWN if lane.point is None else str(lane.point),
+        "latest": UNKNOWN if lane.latest is None else str(lane.latest),
+        "behind": count(lane_behind(lane)),
+        "durable": UNKNOWN if lane.registered_durable is None else str(lane.registered_durable),
+        "eta": "-" if pace.eta is None else seconds(pace.eta),
+        "state": safe(lane.state, 20),
+        "commit": seconds(lane.last_commit_age),
+    }
+
+
+# -- sentences -------------------------------------------------------------------------------------------------------
+
+
+def since(job: JobFacts, now: datetime) -> str:
+    """The state, since when, and how long that is."""
+    if job.state is None:
+        return "never started"
+    at = "" if job.changed_at is None else f" since {clock(job.changed_at)} ({age(job.changed_at, now)})"
+    return f"{job.state.value}{at}"
+
+
+def figures(job: JobFacts, ascii_only: bool = False) -> str:
+    """How far and how fast: lag, rate, what was applied, the copy."""
+    report = job.report
+    if report is None:
+        return "nothing was reported yet"
+    parts = []
+    if report.chunks_total and not report.lanes:
+        parts.append(f"chunks {count(report.chunks_done)}/{count(report.chunks_total)}")
+        parts.append(f"rows copied {count(report.snapshot_rows)}")
+    if report.lanes:
+        lags = [pace.lag for pace in job.paces.values() if pace.lag is not None]
+        middle = f", median {seconds(median(lags))}" if lags and job.lag_seconds is not None else ""
+        parts.append(f"lag {seconds(job.lag_seconds)} {safe(worst_lane(job) or '', 20)}{middle}")
+        parts.append(f"events {count(report.changes)}")
+    word = "rows/s" if not report.lanes else "events/s"
+    parts.append(f"{word} {speed(job.rate)} {bars(job.spark, ascii_only)}".rstrip())
+    return "   ".join(parts)
+
+
+def work(job: JobFacts) -> str:
+    """What its time goes into, and which side hurts."""
+    if job.busy is None:
+        return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
+    hurt = hurts(job.report, job.busy, job.lag_seconds)
+    return f"busy with: {shares(job.busy)}" + (f"   {hurt}" if hurt else "")
+
+
+def shares(busy: Busy) -> str:
+    """Shares of busy time.
+
+    >>> shares(Busy(0.714, 0.238, 0.048))
+    'source 71 % / sink 24 % / register 5 %'
+    """
+    return f"source {busy.read:.0%} / sink {busy.write:.0%} / register {busy.register:.0%}".replace("%", " %")
+
+
+def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
+    """The process and its history."""
+    where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
+    parts = [where, f"wish {safe(job.wish or '-', 10)}"]
+    if job.alive and job.started_at is not None:
+        parts.append(f"up {age(job.started_at, now)}")
+    if not job.alive and job.ended_at is not None:
+        code = UNKNOWN if job.exit_code is None else str(job.exit_code)
+        parts.append(f"exit {code} at {clock(job.ended_at)}")
+    if detail is not None and detail.job == job.name:
+        memory = "-" if detail.rss is None else f"{detail.rss / 2**20:.0f}M"
+        parts += [f"driver rss {memory}", f"driver starts 24h: {count(detail.driver_starts)}"]
+    return "   ".join(parts)
+
+
+def counters(job: JobFacts) -> str:
+    """What the driver of this run has counted."""
+    report = job.report if job.current else None
+    if report is None:
+        return "this run has not reported yet"
+    epoch = UNKNOWN if report.epoch is None else str(report.epoch)
+    return f"tasks {count(report.tasks_started)}  registrations {count(report.registrations)}  epoch {epoch}"
+
+
+def next_risk(job: JobFacts, now: datetime) -> str:
+    """What runs out next, as far as the state store tells; the slot's own clock is on its screen."""
+    if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
+        still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
+        return f"next risk: nobody reads its slot{still}; its TTL runs on -> [3] Slots"
+    retrying = [lane.shard for lane in (job.report.lanes if job.report else ()) if lane.retry]
+    if retrying:
+        more = f" and {len(retrying) - 1} more" if retrying[1:] else ""
+        return f"next risk: {safe(retrying[0], 40)}{more} is not read; its TTL runs on -> [3] Slots"
+    return f"next risk: none known here; {in_a_phrase(job.verified, now)}"
+
+
+def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
+    """What the DN under the cursor says of its trouble; "" where it has none."""
+    lanes = job.report.lanes if job and job.report else ()
+    lane = next((one for one in lanes if one.shard == dn), None)
+    if lane is None or not (lane.error or lane.retry):
+        return ""
+    said = ": ".join(part for part in (lane.side, lane.retry, lane.error) if part)
+    return safe(f"{lane.shard}: {said}", 400)
+
+
+def line_level(line: str) -> Level:
+    """How bad a line of a log is, by the word that it carries.
+
+    >>> [line_level(line).name for line in ("02:28 ERROR gave up", "WARN slow", "INFO fine")]
+    ['CRITICAL', 'WARNING', 'REST']
+    """
+    found = _WORDS.search(line)
+    if found is None:
+        return Level.REST
+    return Level.WARNING if found.group(1).startswith("WARN") else Level.CRITICAL
+
+
+def log_lines(lines: Iterable[str]) -> list[tuple[Level, str]]:
+    """Lines of a log with their severities."""
+    return [(line_level(line), safe(line, 2_000)) for line in lines]

@@ -1,0 +1,74 @@
+"""The end of a log file, read on from where the last look ended, in bounded memory. What others wrote is made visible.
+
+Next door: `core.launch.log` bounds the file and cuts it, which is a fresh beginning here; `console.screens.log` shows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.domain.text import safe
+
+KEPT_LINES = 5_000
+_MOST_BYTES = 512 * 1024
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line and its number since the first look."""
+
+    number: int
+    text: str
+
+
+class Tail:
+    """A log file that grows; `lines` are the newest of it, `fault` says why it cannot be read."""
+
+    def __init__(self, path: Path, kept: int = KEPT_LINES) -> None:
+        self.path = path
+        self.lines: deque[LogLine] = deque(maxlen=kept)
+        self.fault = ""
+        self._offset = 0
+        self._rest = b""
+        self._number = 0
+        self._skip = False
+
+    @property
+    def last(self) -> int:
+        """The number of the newest line; 0 where there is none."""
+        return self._number
+
+    def read(self) -> None:
+        """Take in what was written since the last time; of much only the end."""
+        try:
+            with self.path.open("rb") as reading:
+                size = os.fstat(reading.fileno()).st_size
+                if size < self._offset:
+                    self._offset, self._rest = 0, b""
+                if size - self._offset > _MOST_BYTES:
+                    self._offset, self._rest, self._skip = size - _MOST_BYTES, b"", True
+                reading.seek(self._offset)
+                content = reading.read(_MOST_BYTES)
+            self.fault = ""
+        except FileNotFoundError:
+            self.fault = "there is no log yet"
+            return
+        except OSError as error:
+            self.fault = f"the log cannot be read: {error.strerror}"
+            return
+        self._offset += len(content)
+        self._take(content)
+
+    def _take(self, content: bytes) -> None:
+        *whole, self._rest = (self._rest + content).split(b"\n")
+        if len(self._rest) > _LONGEST:  # a line without an end must not grow in memory
+            whole, self._rest = [*whole, self._rest], b""
+        if self._skip and whole:
+            whole, self._skip = whole[1:], False
+        for line in whole:
+            self._number += 1
+            self.lines.append(LogLine(self._number, safe(line.removesuffix(b"\r")[:_LONGEST], _LONGEST)))

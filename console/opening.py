@@ -1,0 +1,30 @@
+"""Opens the console on this terminal.
+
+Next door: `console.cli` decides whether there is one, `console.app` is the console.
+"""
+
+from __future__ import annotations
+
+from console import terminal
+from console.app import ConsoleApp, Place
+from console.invocation import Invocation
+from console.services import services_for
+from core.config.model import Loaded
+
+
+def place_of(loaded: Loaded | None) -> Place:
+    """What the configuration says of where we are."""
+    if loaded is None:
+        return Place()
+    words = {entry.environment for entry in loaded.sources.values() if entry.environment}
+    return Place(tuple(sorted(words)), bool(loaded.jobs))
+
+
+def open_console(shared: Invocation) -> int:
+    """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
+    services = services_for(shared)
+    app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
+    code = app.run(mouse=False)
+    if app.defect is not None:
+        raise app.defect
+    return terminal.followed(code or 0, shared.env)

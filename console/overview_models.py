@@ -1,0 +1,114 @@
+"""What all jobs together mean: how they stand, which targets are to be trusted, which side hurts, who is on it. Pure.
+
+Next door: `console.view_models` has a row for each job, `console.slot_models` the line on slots;
+`console.screens.jobs` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from console.picture import JobFacts, Level, Local
+from console.rates import hurts
+from console.rows import FAULTS, age, rank
+from core.domain.job import JobState
+from core.domain.text import safe
+from core.domain.verified import in_a_phrase
+
+LATELY = timedelta(minutes=10)
+
+
+def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
+    """The first lines above the jobs of the overview."""
+    jobs = local.jobs
+    if not jobs:
+        return [(Level.UNKNOWN, "no job is known here; `slotkeeper demo` tries everything without a warehouse")]
+    return [_states(jobs), trust(jobs, now)]
+
+
+def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
+    """A line on who is on it and on the sides that hurt, where there is anything to say."""
+    said = [*who_is_on_it(local, now), *sides(local.jobs)]
+    return [(Level.WARNING, "   ".join(said))] if said else []
+
+
+def _states(jobs: Sequence[JobFacts]) -> tuple[Level, str]:
+    states: dict[str, int] = {}
+    for job in jobs:
+        word = job.state.value if job.state else "never started"
+        states[word] = states.get(word, 0) + 1
+    words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
+    away = sum(job.elsewhere for job in jobs)
+    worst = min((job.level for job in jobs), key=rank)
+    bad = [sum(job.level is level for job in jobs) for level in FAULTS]
+    faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
+    elsewhere = f"; {away} started elsewhere" if away else ""
+    return worst if worst in FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}{elsewhere}"
+
+
+def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
+    """Which targets may be called equal to their sources now, and how old the proof of it is."""
+    started = [job for job in jobs if job.state is not None]
+    different = [job for job in started if job.verified and job.verified.verdict == "different"]
+    doubted = [job for job in started if job not in different and not follows(job)]
+    if different:
+        return Level.CRITICAL, f"targets: {safe(different[0].name, 30)} {in_a_phrase(different[0].verified, now)}" + (
+            f"; {_named('also different', different[1:])}" if different[1:] else ""
+        )
+    if doubted:
+        return Level.WARNING, f"{_named('targets doubted', doubted)}; {_proof(started, now)}"
+    return Level.FINE, f"targets: all follow; {_proof(started, now)}"
+
+
+def follows(job: JobFacts) -> bool:
+    """Whether a job does what it is there for, so that its target is its source but for its lag."""
+    if job.state is JobState.FINISHED:
+        return True
+    return job.state is JobState.RUNNING and job.level is Level.FINE
+
+
+def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
+    equal = [job.verified.at for job in jobs if job.verified and job.verified.verdict == "equal"]
+    if not equal:
+        return "none was ever verified"
+    return f"{len(equal)} of {len(jobs)} verified equal, {age(min(equal), now)} ago" + (
+        " and less" if equal[1:] else ""
+    )
+
+
+def sides(jobs: Iterable[JobFacts]) -> list[str]:
+    """The sides that hurt, each with the jobs that say so."""
+    found: dict[str, list[JobFacts]] = {}
+    for job in jobs:
+        side = hurts(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
+        if side:
+            found.setdefault(side, []).append(job)
+    return [_named(side, its) for side, its in sorted(found.items())]
+
+
+def who_is_on_it(local: Local, now: datetime) -> list[str]:
+    """A command at work, a reset that was left behind, and who did something last, within ten minutes."""
+    said = [f"a command is starting {safe(name, 30)} now" for name in local.held[:1]]
+    if local.unfinished:
+        one = local.unfinished[0]
+        more = f" and {len(local.unfinished) - 1} more" if local.unfinished[1:] else ""
+        said.append(f"unfinished reset {safe(one.id, 20)} of slot {safe(one.slot, 30)}{more}")
+    last = next((line for line in local.audit if now - line.at <= LATELY), None)
+    if last is not None:
+        said.append(f"{age(last.at, now)} ago {safe(last.actor.os_user, 20)}: {safe(last.action, 30)}")
+    return said
+
+
+def _named(words: str, jobs: Sequence[JobFacts]) -> str:
+    names = ", ".join(safe(job.name, 20) for job in jobs[:2])
+    return f"{words}: {names}" + (f" +{len(jobs) - 2}" if jobs[2:] else "")
+
+
+def event_lines(local: Local, most: int) -> list[str]:
+    """What happened last, the newest first."""
+    return [
+        f"{one.at:%H:%M:%S}  {safe(one.job, 24):<16}  {safe(one.event, 20)}"
+        + (f": {safe(one.text, 120)}" if one.text else "")
+        for one in local.events[:most]
+    ]

@@ -1,0 +1,91 @@
+"""Follows the frames of all jobs, so that a look at them costs only what is new, and tells how fast each moves.
+
+Next door: `console.rates` calculates, `core.state.metrics` has the frames, `console.reader` and `console.replay` ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from console.picture import JobFacts, LanePace
+from console.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
+from core.domain.job import JobState
+from core.state.frames import Frame
+from core.state.metrics import Metrics
+
+_SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
+_NEAR = timedelta(seconds=20)
+_STEP = 30.0
+_COPYING = (JobState.PENDING, JobState.SNAPSHOT)
+
+
+@dataclass
+class _Followed:
+    tracks: JobTracks = field(default_factory=JobTracks)
+    at: datetime | None = None
+    run: str = ""
+    lags: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class Paces:
+    """The tracks of all jobs, at a moment that only goes forward."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Followed] = {}
+        self._last = 0
+        self._began = False
+
+    def follow(self, metrics: Metrics, now: datetime) -> None:
+        """Take in what was recorded since the last time, and the last ten minutes at first."""
+        if not self._began:
+            self._began = True
+            self.go_to(metrics, now)
+        for kept in metrics.since(self._last, now - _NEAR if not self._last else now - _SPAN):
+            self._last = max(self._last, kept.id)
+            self._see(kept.frame)
+
+    def go_to(self, metrics: Metrics, at: datetime) -> None:
+        """Begin at a moment: each job's last frame, and its last ten minutes as far as sparklines need them."""
+        self._jobs = {}
+        for frame in metrics.frames(at):
+            self._take([*metrics.some(frame.job, at - _SPAN, at - _NEAR, _STEP), frame], metrics, at)
+
+    def _take(self, frames: Iterable[Frame], metrics: Metrics, at: datetime) -> None:
+        *before, last = frames
+        for frame in (*before, *metrics.some(last.job, at - _NEAR, at, 1.0), last):
+            self._see(frame)
+
+    def _see(self, frame: Frame) -> None:
+        followed = self._jobs.setdefault(frame.job, _Followed())
+        if followed.at is not None and frame.at <= followed.at:
+            return
+        followed.at, followed.run, followed.lags = frame.at, frame.run, frame.lags
+        if frame.report is not None and frame.reported:
+            followed.tracks.see(frame.at.timestamp(), frame.report)
+
+    def told(self, job: JobFacts, now: datetime) -> JobFacts:
+        """The job with its lags and rates; unknown where nothing was recorded lately."""
+        followed = self._jobs.get(job.name)
+        if followed is None or followed.at is None or job.state is None:
+            return job
+        moment, old = now.timestamp(), (now - followed.at).total_seconds()
+        # a lag that is not looked at any more grows with the clock: what was applied then is all that is applied now
+        more = old if old > OLD_SECONDS else 0.0
+        lags = {dn: None if lag is None else lag + more for dn, lag in followed.lags.items()}
+        tracks = followed.tracks
+        paces = {
+            dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))
+            for dn, track in tracks.lanes.items()
+        }
+        paces |= {dn: LanePace(lag) for dn, lag in lags.items() if dn not in paces}
+        known = [lag for lag in lags.values() if lag is not None]
+        return replace(
+            job,
+            lag_seconds=max(known) if known and len(known) == len(lags) and job.state not in _COPYING else None,
+            rate=tracks.whole.rate(moment),
+            spark=tracks.whole.spark(moment),
+            busy=tracks.busy() if not more else None,
+            paces=paces,
+        )

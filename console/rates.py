@@ -1,0 +1,193 @@
+"""How fast jobs and DNs move, from what their frames say one after the other. Pure.
+
+Unknown is None: before there are two samples, across a restart, where a counter fell, and once the last sample is old.
+Next door: `console.paces` feeds it with frames; `console.job_models` shows it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.domain.report import JobReport
+
+CELLS, CELL_SECONDS = 8, 75.0
+"""A sparkline: ten minutes."""
+BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", " .:-=+*#"
+_RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
+OLD_SECONDS = 15.0
+_GAP_SECONDS = 45.0
+_HURTS = 0.70
+BEHIND_SECONDS = 10.0
+"""A lane that lags by less keeps up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One lane at one moment: events so far, the sync point it stands at, what is latest; `phase` names the counter."""
+
+    at: float
+    phase: str
+    events: int
+    point: int | None = None
+    latest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Shares of the time that lanes worked since a minute ago; reading includes staging what is read."""
+
+    read: float
+    write: float
+    register: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    at: float
+    run: str
+    read: float
+    write: float
+    register: float
+
+
+class Track:
+    """The samples of one lane, or of a whole job."""
+
+    def __init__(self) -> None:
+        self._near: deque[Sample] = deque()
+        self._cells: dict[int, tuple[int, float]] = {}
+
+    def see(self, sample: Sample) -> None:
+        """The next sample; one that does not follow the last begins anew."""
+        last = self._near[-1] if self._near else None
+        if last is not None and sample.at <= last.at:
+            return
+        if last is not None and not _follows(last, sample):
+            self._near.clear()
+            last = None
+        self._near.append(sample)
+        while sample.at - self._near[0].at > _TREND_WINDOW:
+            self._near.popleft()
+        if last is not None:
+            cell = int(sample.at // CELL_SECONDS)
+            events, seconds = self._cells.get(cell, (0, 0.0))
+            self._cells[cell] = (events + sample.events - last.events, seconds + sample.at - last.at)
+            self._cells = {number: kept for number, kept in self._cells.items() if number > cell - CELLS}
+
+    def rate(self, now: float) -> float | None:
+        """Events per second of the last moments.
+
+        >>> track = Track()
+        >>> for at, events in ((0.0, 100), (5.0, 600)): track.see(Sample(at, "run", events))
+        >>> track.rate(6.0), track.rate(60.0)
+        (100.0, None)
+        """
+        if not self._near or now - self._near[-1].at > OLD_SECONDS:
+            return None
+        last = self._near[-1]
+        first = next(one for one in self._near if last.at - one.at <= _RATE_WINDOW)
+        return (last.events - first.events) / (last.at - first.at) if last.at > first.at else None
+
+    def spark(self, now: float) -> tuple[float | None, ...]:
+        """Events per second of each cell, the oldest first; None where nothing is known of it."""
+        newest = int(now // CELL_SECONDS)
+        found = (self._cells.get(number) for number in range(newest - CELLS + 1, newest + 1))
+        return tuple(cell[0] / cell[1] if cell and cell[1] else None for cell in found)
+
+    def eta(self, now: float) -> float | None:
+        """Seconds until the lane is at its latest, as it goes now; None where it does not come nearer."""
+        if not self._near or now - self._near[-1].at > OLD_SECONDS:
+            return None
+        first, last = self._near[0], self._near[-1]
+        if last.latest is None or last.point is None or first.latest is None or first.point is None:
+            return None
+        behind = last.latest - last.point
+        if behind <= 0:
+            return 0.0
+        gained = (last.point - first.point) - (last.latest - first.latest)
+        return behind * (last.at - first.at) / gained if gained > 0 else None
+
+
+def _follows(last: Sample, sample: Sample) -> bool:
+    return sample.phase == last.phase and sample.events >= last.events and sample.at - last.at <= _GAP_SECONDS
+
+
+class JobTracks:
+    """A job with its lanes, and what its work waited for."""
+
+    def __init__(self) -> None:
+        self.whole = Track()
+        self.lanes: dict[str, Track] = {}
+        self._spent: deque[_Spent] = deque()
+
+    def see(self, at: float, report: JobReport) -> None:
+        """The report of a frame that was taken then."""
+        copying = not report.lanes
+        phase = f"{report.run}/{'copy' if copying else 'stream'}"
+        self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
+        for lane in report.lanes:
+            track = self.lanes.setdefault(lane.shard, Track())
+            track.see(Sample(at, report.run, lane.changes, lane.point, lane.latest))
+        self._spend(at, report)
+
+    def busy(self) -> Busy | None:
+        """What lanes waited for in the last minute; None where they did nothing or it is not known."""
+        if len(self._spent) < 2:
+            return None
+        first, last = self._spent[0], self._spent[-1]
+        read, write, register = last.read - first.read, last.write - first.write, last.register - first.register
+        total = read + write + register
+        if min(read, write, register) < 0 or total <= 0:
+            return None
+        return Busy(read / total, write / total, register / total)
+
+    def _spend(self, at: float, report: JobReport) -> None:
+        read = _sum(lane.read_s for lane in report.lanes)
+        write = _sum(lane.write_s for lane in report.lanes)
+        register = _sum(lane.register_s for lane in report.lanes)
+        if read is None or write is None or register is None or not report.lanes:
+            return
+        last = self._spent[-1] if self._spent else None
+        # these sums begin anew with each driver, also within a run
+        if last is not None and (last.run != report.run or last.read > read or last.write > write):
+            self._spent.clear()
+        self._spent.append(_Spent(at, report.run, read, write, register))
+        while at - self._spent[0].at > _TREND_WINDOW:
+            self._spent.popleft()
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    return None if None in found else sum(value or 0.0 for value in found)
+
+
+def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
+    """A sparkline of events per second on a scale that is always the same: nothing, then a glyph for each power of ten.
+
+    >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
+    '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
+    >>> bars([None, 0, 5, 500_000], ascii_only=True)
+    '? :#'
+    """
+    glyphs = ASCII_BARS if ascii_only else BARS
+    return "".join("?" if value is None else glyphs[_height(value)] for value in values)
+
+
+def _height(value: float) -> int:
+    if value <= 0:
+        return 0
+    return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))
+
+
+def hurts(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:
+    """The side that is in trouble ("source hurts"), or that a job which is behind spends its time on; "" where none."""
+    retrying = {lane.side for lane in report.lanes if lane.retry} if report else set()
+    sides = [side for side in ("source", "sink") if side in retrying]
+    if sides:
+        return " and ".join(sides) + (" hurt" if len(sides) == 2 else " hurts")
+    if busy is None or lag is None or lag <= BEHIND_SECONDS:
+        return ""
+    shares = (("source", busy.read), ("sink", busy.write), ("register", busy.register))
+    return next((f"{side} hurts" for side, share in shares if share > _HURTS), "")

@@ -1,0 +1,198 @@
+"""What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
+
+The names of trouble and their safe ways are `core.domain.start`'s; SQLSTATEs are PostgreSQL's and DWS's.
+Next door: `console.error_models` and `console.alert_models` show them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from core.domain.start import SAFE
+from core.errors import TroubleName
+
+
+class Loss(IntEnum):
+    """What a way out loses; the order is the order in which ways are offered."""
+
+    NOTHING = 0
+    TIME = 1
+    UNREAD = 2
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return ("loses nothing", "copies everything again", "loses what is unread")[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way out; `do` names a command where there is one, JOB, TABLE and SLOT standing for the names."""
+
+    do: str
+    loses: Loss = Loss.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A kind of trouble: its title, what it means, and the ways out."""
+
+    title: str
+    means: str
+    options: tuple[Option, ...]
+
+
+_SNAPSHOT = Option("slotkeeper slots reset TABLE SLOT --to snapshot", Loss.TIME)
+_VERIFY = Option("slotkeeper verify JOB names the keys that differ")
+_DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
+_START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
+_WAIT = Option("wait: it is tried again, the point is held and nothing is skipped")
+
+
+def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
+    return Remedy(f"{name.value}: {SAFE[name]}", means, (*first, _VERIFY, _SNAPSHOT))
+
+
+_TROUBLES = {
+    TroubleName.SLOT_LOST: _trouble(
+        TroubleName.SLOT_LOST, "the source dropped what the slot had not read: the target misses changes"
+    ),
+    TroubleName.SLOT_MOVED: _trouble(
+        TroubleName.SLOT_MOVED,
+        "somebody else registers this slot; what lies between may be gone",
+        Option("find the other consumer: slotkeeper slots show TABLE SLOT"),
+    ),
+    TroubleName.PROGRESS_LOST: _trouble(
+        TroubleName.PROGRESS_LOST,
+        "the slot has points and the sink no progress rows: where to go on is not known",
+        Option("restore slotkeeper_progress at the sink from its backup"),
+    ),
+    TroubleName.SOURCE_OLDER: _trouble(
+        TroubleName.SOURCE_OLDER,
+        "the source's newest point lies below ours, as after a restore of the source",
+        Option("find out whether the source was restored"),
+    ),
+    TroubleName.SINK_OLDER: _trouble(
+        TroubleName.SINK_OLDER,
+        "the slot is ahead of the sink's rows, as after a restore of the sink",
+        Option("find out whether the sink was restored"),
+    ),
+    TroubleName.SCHEMA_CHANGED: _trouble(
+        TroubleName.SCHEMA_CHANGED,
+        "the source table was altered or made again",
+        Option("bring the target's columns in line with the source's"),
+    ),
+    TroubleName.TOPOLOGY_CHANGED: _trouble(
+        TroubleName.TOPOLOGY_CHANGED, "the DNs are not the ones that the progress rows name"
+    ),
+}
+
+_DOWN = Remedy(
+    "the server does not answer",
+    "no connection, or it is restarting; the point is held meanwhile and the slot's TTL runs on",
+    (Option("bring the server or the DN back"), _WAIT, _DOCTOR),
+)
+_LOGIN = Remedy(
+    "the login is refused",
+    "user, password or privilege; it is tried twice at most, so that no account is locked",
+    (Option("correct the password reference or the GRANT: slotkeeper doctor prints it"), _START),
+)
+_BUSY = Remedy("the server is busy", "a lock, a deadlock or too many connections", (_WAIT, _DOCTOR))
+_SLOW = Remedy(
+    "a statement ran into its time limit",
+    "the step is tried again at half its width",
+    (_WAIT, Option("raise the read or flush timeout of the job, docs/parameters.md names it")),
+)
+_FULL = Remedy(
+    "disk or memory ran out at a server",
+    "the step is tried again at half its width; a full disk does not pass by itself",
+    (Option("free space at that server"), _WAIT),
+)
+_ROW = Remedy(
+    "the target refuses a row",
+    "a value does not fit the target's column or constraint",
+    (Option("alter the target so that the row fits"), _START, _VERIFY),
+)
+_OBJECT = Remedy(
+    "a table, column or function is not there",
+    "the target or a progress table is not as it was, or this kernel lacks a binlog function",
+    (_DOCTOR, _START),
+)
+_CRASH = Remedy(
+    "the driver ended by itself",
+    "its supervisor starts it again with growing pauses, and holds it after 5 crashes in 10 minutes",
+    (Option("read the log: slotkeeper jobs logs JOB; SIGKILL is most often the kernel out of memory"), _START),
+)
+_RESET = Remedy(
+    "a reset is unfinished",
+    "a slot that is half moved is not followed",
+    (Option("slotkeeper slots reset --resume TABLE SLOT finishes it or rolls it back"),),
+)
+_LEASE = Remedy(
+    "somebody else has the lease",
+    "another run of this job, or a reset, holds it",
+    (_WAIT, Option("stop it there; slotkeeper jobs start JOB --take-over ends a holder that is gone")),
+)
+UNKNOWN_KIND = Remedy(
+    "not a kind that is known here",
+    "the message is all there is",
+    (Option("slotkeeper jobs logs JOB shows what came before it"), _DOCTOR),
+)
+
+_BY_STATE = {
+    "08": _DOWN, "57P": _DOWN, "25006": _DOWN, "28": _LOGIN, "42501": _LOGIN, "57014": _SLOW, "53300": _BUSY,
+    "53": _FULL, "40": _BUSY, "55P": _BUSY, "25P03": _BUSY, "22": _ROW, "23": _ROW, "42": _OBJECT, "3D": _OBJECT,
+    "SIG": _CRASH, "exit ": _CRASH, "gone": _CRASH,
+}  # fmt: skip
+_BY_WORDS = (
+    (r"reset \S+ of slot .* is unfinished", _RESET),
+    (r"driver ended", _CRASH),
+    (r"the lease of|holds the lease", _LEASE),
+    (r"password|login|permission denied|not permitted", _LOGIN),
+    (r"statement timeout|time limit|timed out|not within", _SLOW),
+    (r"refused|could not connect|closed the connection|connection to server|terminat|starting up|shutting down", _DOWN),
+    (r"No space left|out of memory|disk full", _FULL),
+    (r"deadlock|lock|too many", _BUSY),
+    (r"does not exist|lacks", _OBJECT),
+)
+
+
+def remedy_for(code: str, message: str) -> Remedy:
+    """What is known about an error with this code (an SQLSTATE, a signal, a name of trouble) and message.
+
+    >>> remedy_for("57P01", "source dws1: terminating connection").title
+    'the server does not answer'
+    >>> remedy_for("", "SLOT LOST: dn_1: gone").options[0].do
+    'slotkeeper verify JOB names the keys that differ'
+    >>> remedy_for("", "?").title
+    'not a kind that is known here'
+    """
+    for name, remedy in _TROUBLES.items():
+        if code == name.value or message.startswith(name.value):
+            return remedy
+    for length in (5, 4, 3, 2):
+        if code[:length] in _BY_STATE:
+            return _BY_STATE[code[:length]]
+    for pattern, remedy in _BY_WORDS:
+        if re.search(pattern, message, re.IGNORECASE):
+            return remedy
+    return UNKNOWN_KIND
+
+
+def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """The ways out, the one that loses least first."""
+    return tuple(sorted(options, key=lambda one: one.loses))
+
+
+def named(text: str, job: str, table: str = "", slot: str = "") -> str:
+    """A way out with the names put in.
+
+    >>> named("slotkeeper jobs start JOB", "orders_rt")
+    'slotkeeper jobs start orders_rt'
+    """
+    for word, name in (("JOB", job), ("TABLE", table), ("SLOT", slot)):
+        if name:
+            text = name.join(re.split(rf"\b{word}\b", text))
+    return text

@@ -1,0 +1,126 @@
+"""Replay on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
+
+While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
+its own. Next door: `console.replay` decides what a step is and reads; `console.app` binds the keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.timer import Timer
+
+from console.picture import Level, Local
+from console.replay import PLAY_SECONDS, Past, Replay
+from core.errors import SlotkeeperError
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+NOTHING = "nothing is recorded yet: supervisors record while jobs run"
+T = TypeVar("T")
+
+
+class Rewind:
+    """Where a console is in the past; `local` is None before the first moment was read."""
+
+    def __init__(self, app: ConsoleApp) -> None:
+        self._app = app
+        self._past = Past(app.services.loaded, app.services.folder, app.services.clock)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slotkeeper-past")
+        self._replay: Replay | None = None
+        self._playing: Timer | None = None
+        self.local: Local | None = None
+
+    @property
+    def at(self) -> datetime:
+        """The moment that is shown."""
+        return self._replay.at if self._replay is not None else self._app.now_real()
+
+    def begin(self, then: str = "") -> None:
+        """Show the newest moment, or that which is named."""
+
+        def first() -> Replay | None:
+            found = self._past.begin()
+            return self._past.go(found, then) if found is not None and then else found
+
+        self._run(first)
+
+    def step(self, direction: int) -> None:
+        """One moment earlier or later; a key that is held goes faster."""
+        replay = self._replay
+        if replay is not None:
+            self._quiet()
+            wanted = replay.toward(direction, time.monotonic())
+            self._replay = wanted
+            self._run(lambda: self._past.stepped(wanted))
+
+    def go(self, text: str) -> None:
+        """The moment that was typed."""
+        replay = self._replay
+        if replay is not None:
+            self._quiet()
+            self._run(lambda: self._past.go(replay, text))
+
+    def play(self) -> None:
+        """Go on by itself, or stop."""
+        if self._playing is not None:
+            self._quiet()
+            self._app.say("replay stands still")
+        elif self._replay is not None:
+            self._replay = self._replay.play()
+            self._playing = self._app.set_interval(PLAY_SECONDS, self._next)
+            self._app.say("replay goes on by itself; p stops it")
+
+    def renew(self) -> None:
+        """Read the same moment again, for another job."""
+        replay = self._replay
+        if replay is not None:
+            self._run(lambda: replay)
+
+    def close(self) -> None:
+        """Give the store back."""
+        self._quiet()
+        self._thread.submit(self._past.close)
+        self._thread.shutdown(wait=False)
+
+    def _next(self) -> None:
+        replay = self._replay
+        if replay is not None:
+            self._run(lambda: self._past.stepped(replay))
+
+    def _quiet(self) -> None:
+        if self._playing is not None:
+            self._playing.stop()
+            self._playing = None
+
+    def _run(self, make: Callable[[], Replay | None]) -> None:
+        self._app.run_worker(self._show(make), group="replay", exclusive=True, exit_on_error=False)
+
+    async def _show(self, make: Callable[[], Replay | None]) -> None:
+        try:
+            replay = await self._in_thread(make)
+            job = self._app.job_shown
+            local = None if replay is None else await self._in_thread(lambda: self._past.local(replay.at, job))
+        except (SlotkeeperError, ValueError) as error:
+            self._app.say(str(error), Level.WARNING)
+            if self.local is None:
+                self._app.leave_replay()
+            return
+        if replay is None or local is None:
+            self._app.say(NOTHING, Level.WARNING)
+            self._app.leave_replay()
+            return
+        if self._playing is not None and not replay.playing:
+            self._quiet()
+            self._app.say("replay has come to the end of what is recorded")
+        self._replay, self.local = replay, local
+        self._app.replayed(local)
+
+    async def _in_thread(self, do: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do)

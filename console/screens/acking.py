@@ -1,0 +1,74 @@
+"""Screens whose rows a person can acknowledge, so that the next one knows that somebody is on it.
+
+Next door: `core.state.acks` keeps it for every console of the state folder; `console.screens.alerts` and `errors`.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from datetime import datetime
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from console.picture import Level
+from console.screens.table import TableScreen
+from core.domain.ack import Ack
+from core.errors import SlotkeeperError
+from core.state.acks import AckFile
+from core.state.folder import StateFolder
+
+Change = Callable[[AckFile], object]
+
+
+class AckingScreen(TableScreen):
+    """A table whose rows have something that can be acknowledged."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "ack", "acknowledge", id="ack"),
+        Binding("u", "unack", "take back", id="unack"),
+    ]
+
+    def ack_of(self, key: str) -> str:
+        """The key of what is acknowledged with a row; "" where there is nothing to acknowledge."""
+        raise NotImplementedError
+
+    def action_ack(self) -> None:
+        """Somebody is on it: it counts no more until it changes."""
+        self._put(None, "acknowledged; it counts no more until it changes")
+
+    def action_unack(self) -> None:
+        """Take an acknowledgement or a silence back."""
+        key = self._key()
+        if key:
+            self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
+
+    def put_silence(self, until: datetime, said: str) -> None:
+        """Silent until then."""
+        self._put(until, said)
+
+    def _put(self, until: datetime | None, said: str) -> None:
+        key = self._key()
+        if key:
+            ack = Ack(getpass.getuser(), self.console.now, until)
+            self._change(lambda file: file.put(key, ack), said)
+
+    def _key(self) -> str:
+        if self.console.replay is not None:
+            self.console.say("a moment of the past cannot be acknowledged; R leaves the replay", Level.WARNING)
+            return ""
+        row = self.table.cursor_key
+        key = self.ack_of(row) if row is not None else ""
+        if not key:
+            self.console.say("nothing to acknowledge here", Level.REST)
+        return key
+
+    def _change(self, change: Change, said: str) -> None:
+        try:
+            change(AckFile(StateFolder.open(self.console.services.folder)))
+        except (SlotkeeperError, OSError) as error:
+            self.console.say(f"not noted: {error}", Level.WARNING)
+            return
+        self.console.say(said, Level.FINE)
+        self.console.action_renew()

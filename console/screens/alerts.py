@@ -1,0 +1,85 @@
+"""Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first.
+
+Next door: `console.alert_models` has the conditions; `console.screens.acking` acknowledges.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from console.alert_models import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
+from console.picture import Level
+from console.rows import Row
+from console.screens.acking import AckingScreen
+from console.screens.frame import Lines
+from core.domain.ack import Ack
+
+SILENCE = timedelta(hours=1)
+
+
+class AlertsScreen(AckingScreen):
+    """The conditions that hold now."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silent for 1h", id="snooze")]
+    number = "6"
+    columns = ALERT_COLUMNS
+    panel_height = 9
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "ack", "unack", "snooze", "filter", "faults", "quit")
+
+    def rows(self) -> list[Row]:
+        """The alerts, those that need somebody first."""
+        return alert_rows(self._alerts(), self._acks(), self.console.now)
+
+    def heading(self) -> str:
+        """The table's name."""
+        return "Alerts"
+
+    def about(self) -> str:
+        """How many fire."""
+        slots = "" if self.console.shown.tables else "   slots not looked at yet: 3 looks"
+        return figures(self._alerts(), self._acks(), self.console.now) + slots
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """What it means and what can be done."""
+        one = self._alert(key)
+        if one is None:
+            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else "nothing fires")]
+        return f"{one.rule}  {one.thing}", alert_lines(one)
+
+    def opened(self, key: str) -> None:
+        """The thing that it is about."""
+        one = self._alert(key)
+        if one is None:
+            return
+        kind, name = one.goes_to
+        if kind == "job" and name:
+            self.console.open_job(name, self.number)
+        elif kind == "slot" and name:
+            self.console.open_slot(name)
+        else:
+            self.console.say("this is about no single job or slot", Level.REST)
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Alerts   bell: critical only"
+
+    def ack_of(self, key: str) -> str:
+        """The alert's own key: it changes where the condition ends and comes back."""
+        return key
+
+    def action_snooze(self) -> None:
+        """Silent for an hour."""
+        self.put_silence(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
+
+    def _alerts(self) -> list[Alert]:
+        return alerts(self.console.shown, self.console.now)
+
+    def _alert(self, key: str | None) -> Alert | None:
+        return next((one for one in self._alerts() if one.key == key), None)
+
+    def _acks(self) -> dict[str, Ack]:
+        local = self.console.shown.local
+        return dict(local.acks) if local else {}

@@ -1,0 +1,372 @@
+"""The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
+
+Nothing is polled: a look is made when a person asks, in a thread of its own, and a look that is left is forgotten.
+Next door: `console.binlog_models` has rows and words, `console.screens.binlog_row` one row in full,
+`core.wiring_peek` reads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+from console import binlog_models as models
+from console.binlog_models import Place
+from console.picture import Level, TableSeen
+from console.reader import told
+from console.rows import Column, Row
+from console.screens.closing import close
+from console.screens.frame import Lines
+from console.screens.table import TableScreen
+from core.domain.peek import Ask, Filter, Page
+from core.domain.position import Position
+from core.domain.text import safe
+
+Keys = tuple[str, ...]
+
+
+class BinlogScreen(TableScreen):
+    """The tables whose binlog can be looked at, by the configuration."""
+
+    number = "5"
+    columns = models.PLACE_COLUMNS
+    usual_order = "by name"
+
+    @classmethod
+    def at(cls, source: str, table: str, dn: str = "", point: int | None = None, slot: str = "") -> BinlogRowsScreen:
+        """A screen of rows to push: on a DN at a point, or from where a slot stands, or the last rows."""
+        return BinlogRowsScreen(source, table, Ask(dn, None if point is None else Position(point), slot))
+
+    def rows(self) -> list[Row]:
+        """The tables."""
+        return models.place_rows(self._places(), self.console.shown.tables)
+
+    def heading(self) -> str:
+        """The table's name."""
+        return "Binlog"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """What opening it does."""
+        if not self.rows():
+            return "Binlog", [(Level.REST, "no job with a source is configured")]
+        return "Binlog", [
+            (
+                Level.FINE,
+                "Enter reads up to 200 rows of one DN: those that the job's slot has not read yet, or the last ones.",
+            ),
+            (Level.FINE, "No slot is made and no point is moved by looking."),
+        ]
+
+    def opened(self, key: str) -> None:
+        """Its rows."""
+        place = next((one for one in self._places() if one.key == key), None)
+        if place is not None:
+            self.app.push_screen(self.at(place.source, place.table, slot=place.slot))
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Binlog   read-only: looking creates and moves nothing"
+
+    def _places(self) -> list[Place]:
+        loaded = self.console.services.loaded
+        return models.places_of(loaded.jobs.values()) if loaded else []
+
+
+class AskLine(Input):
+    """One line that asks for a point or a time; Enter answers, Esc closes it."""
+
+    class Answered(Message):
+        """What was typed."""
+
+        def __init__(self, what: str, text: str) -> None:
+            super().__init__()
+            self.what = what
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(id="ask", compact=True, select_on_focus=False)
+        self.what = ""
+
+    def on_mount(self) -> None:
+        """Hidden until it is asked for; a cursor that blinks is traffic."""
+        self.cursor_blink = False
+        self.display = False
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """This is no filter."""
+        event.stop()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The answer."""
+        event.stop()
+        self.post_message(self.Answered(self.what, event.value.strip()))
+
+
+class Peeked(Message):
+    """A look has ended: a page, or a sentence on why there is none."""
+
+    def __init__(self, number: int, page: Page | None, fault: str, seconds: float) -> None:
+        super().__init__()
+        self.number = number
+        self.page = page
+        self.fault = fault
+        self.seconds = seconds
+
+
+class BinlogRowsScreen(TableScreen):
+    """Rows of one DN's binlog."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "o",
+            "point",
+            "point",
+            id="binlog-point",
+            tooltip="go to a sync point, to where a slot stands, or to the latest rows",
+        ),
+        Binding("t", "time", "time", id="binlog-time", tooltip="go to a time; for tables with binlog timestamps"),
+        Binding("f", "further", "further", id="binlog-further", tooltip="the rows after this page"),
+        Binding("K", "key", "key", id="binlog-key", tooltip="follow the key under the cursor; again: all keys"),
+        Binding("D", "dn", "DN", id="binlog-dn", tooltip="the same on the next DN"),
+        Binding("v", "mask", "mask", id="binlog-mask", tooltip="unmasking a PROD source is audited"),
+    ]
+    number = "5"
+    has_strip = True
+    panel_height = 8
+    usual_order = "as written"
+    keys_shown: ClassVar[Keys] = (
+        "help", "back", "binlog-point", "binlog-time", "binlog-further", "binlog-key", "binlog-dn", "binlog-mask",
+    )  # fmt: skip
+
+    def __init__(self, source: str, table: str, ask: Ask) -> None:
+        super().__init__()
+        self.source = source
+        self.its_table = table
+        self.ask = ask
+        self.page: Page | None = None
+        self.hidden = False
+        self._unmask = False
+        self._fault = ""
+        self._took = ""
+        self._number = 0
+        self._asked_at: float | None = None
+        self._rows: list[Row] = []
+
+    def body(self) -> Iterator[Widget]:
+        """The table, and a line that asks."""
+        yield from super().body()
+        yield AskLine()
+
+    def on_mount(self) -> None:
+        """The first look."""
+        super().on_mount()
+        self.look(self.ask)
+
+    # Looking
+
+    def look(self, ask: Ask, unmask: bool | None = None) -> None:
+        """Ask the source, in a thread that the console does not wait for; an answer to an earlier look is dropped."""
+        loaded, peeker = self.console.services.loaded, self.console.services.peeker
+        if loaded is None:
+            self._fault = "there is no configuration"
+            return
+        self.ask = ask
+        wanted = self._unmask if unmask is None else unmask
+        self._number += 1
+        number, began = self._number, time.monotonic()
+        self._asked_at = began
+
+        def work() -> None:
+            page, fault = None, ""
+            try:
+                page = peeker(loaded, self.source, self.its_table, ask, wanted)
+            except Exception as error:  # the top of a thread: whatever it is must be told
+                fault = told(error)
+            self.post_message(Peeked(number, page, fault, time.monotonic() - began))
+
+        threading.Thread(target=work, name=f"slotkeeper-peek-{number}", daemon=True).start()
+        self.redraw()
+
+    def on_peeked(self, message: Peeked) -> None:
+        """Show what was found; where nothing could be, the last page stays and the sentence says why."""
+        if message.number != self._number:
+            return
+        self._asked_at, self._fault = None, message.fault
+        self._took = f"{message.seconds * 1000:.0f} ms"
+        if message.page is not None:
+            self.show(message.page)
+        self.rearranged()
+
+    def show(self, page: Page) -> None:
+        """A page; what it hides stays hidden until somebody asks."""
+        self.page = page
+        self.hidden = page.masked or (self.hidden and not self._unmask)
+        self._rows = models.binlog_rows(page, self.hidden)
+
+    # What it says
+
+    def rows(self) -> list[Row]:
+        """The rows of the page."""
+        return self._rows
+
+    @property
+    def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
+        """As many of the table's columns as fit: they are known once there is a page."""
+        if self.page is None:
+            return (Column("mark", "", 1), Column("point", "POINT", 0))
+        return models.binlog_columns(self.page, self._rows, self.app.size.width)
+
+    def heading(self) -> str:
+        """The table's name."""
+        return f"Binlog {safe(self.its_table, 60)}"
+
+    def about(self) -> str:
+        """That it only reads, how much of it, and how long it took."""
+        if self._asked_at is not None:
+            return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self._asked_at:.0f} s"
+        return f"peek, read-only, at most {self.ask.most}   {self._took}"
+
+    def strip(self) -> Lines:
+        """What was asked for, and what is not as asked for."""
+        masked = "  masked" if self.hidden else ""
+        lines = [(Level.FINE, models.said_of(self.ask, self.page) + masked)]
+        if self._fault:
+            lines.append((Level.CRITICAL, safe(self._fault, 300)))
+        for note in self.page.notes if self.page else ():
+            lines.append((Level.WARNING, safe(note, 200)))
+        left = models.left_out(self.page, self.columns) if self.page and self._rows else 0
+        return [*lines, (Level.REST, f"{left} more columns do not fit: Enter shows them")] if left else lines
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """The row before and after, what became of its key, who has read it."""
+        page = self.page
+        if page is None:
+            return "Row", [(Level.REST, "nothing was read yet")]
+        if not page.rows:
+            return "Row", [
+                (Level.REST, "no rows in this range"),
+                (Level.FINE, models.read_so_far(page, self._seen(), {})),
+            ]
+        row = next((one for one in page.rows if one.position.text == key), None)
+        keyed = models.key_of(page, row) if row else {}
+        lines = models.image_lines(models.images(page, key, self.hidden), self.app.size.width - 2)
+        if keyed:
+            net = models.net_effect(models.history(page, keyed))
+            lines.append((Level.FINE, f"Key {models.key_words(keyed)}   {net}"))
+        lines.append((Level.REST, models.read_so_far(page, self._seen(), keyed)))
+        return models.image_title(page, key), lines
+
+    def crumb(self) -> str:
+        """Where one is."""
+        key = f" > key {models.key_words(self.ask.filter.key)}" if self.ask.filter.key else ""
+        return f"Binlog > {safe(self.its_table, 60)}{key}   no point is moved by this screen"
+
+    def opened(self, key: str) -> None:
+        """One row in full."""
+        from console.screens.binlog_row import BinlogRowScreen
+
+        if self.page is not None:
+            self.app.push_screen(BinlogRowScreen(self.page, key, self.hidden))
+
+    def leave(self) -> None:
+        """Back to where it was opened."""
+        close(self)
+
+    # Keys
+
+    def action_point(self) -> None:
+        """Type a sync point."""
+        self._ask("point", "sync point, a slot's name, or latest")
+
+    def action_time(self) -> None:
+        """Type a time."""
+        self._ask("time", "time with offset, as in 2026-01-31T08:30:00Z")
+
+    def action_further(self) -> None:
+        """The rows after these."""
+        if self.page is not None:
+            self.look(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
+
+    def action_key(self) -> None:
+        """Only the key under the cursor, or all keys again; from where this page begins."""
+        page = self.page
+        row = next((one for one in page.rows if one.position.text == self.table.cursor_key), None) if page else None
+        if page is None or (row is None and not self.ask.filter.key):
+            return
+        key = {} if self.ask.filter.key or row is None else models.key_of(page, row)
+        begun = page.begun or (Position(page.rows[0].point) if page.rows else None)
+        only = Filter(self.ask.filter.kinds, key)
+        self.look(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
+
+    def action_dn(self) -> None:
+        """The same on the next DN: sync points are the cluster's."""
+        if self.page is None or not self.page.shards:
+            return
+        names: Sequence[str] = self.page.shards
+        following = names[(names.index(self.page.shard) + 1) % len(names)] if self.page.shard in names else names[0]
+        self.look(replace(self.ask, dn=following))
+
+    def action_mask(self) -> None:
+        """Hide values, or show them: where they are masked by default that is read anew, and audited."""
+        if self.page is None:
+            return
+        if self.page.masked:
+            self._unmask = True
+            self.look(replace(self.ask, dn=self.page.shard), unmask=True)
+            return
+        self.hidden = not self.hidden
+        if self.hidden:
+            self._unmask = False
+        self._rows = models.binlog_rows(self.page, self.hidden)
+        self.redraw()
+
+    def action_back(self) -> None:
+        """Close the line that asks, then as everywhere."""
+        if self.query_one(AskLine).display:
+            self._ask_no_more()
+        else:
+            super().action_back()
+
+    def on_ask_line_answered(self, message: AskLine.Answered) -> None:
+        """Go there."""
+        self._ask_no_more()
+        dn = self.page.shard if self.page else self.ask.dn
+        base = replace(self.ask, dn=dn, after=None, slot="", time="")
+        if message.what == "time" and message.text:
+            self.look(replace(base, time=message.text))
+        elif message.text.isascii() and message.text.isdigit():
+            self.look(replace(base, after=Position(int(message.text))))
+        elif message.text == "latest":
+            self.look(base)
+        elif message.text:
+            self.look(replace(base, slot=message.text))
+
+    def on_key(self, event: events.Key) -> None:
+        """Esc in the line that asks closes it, and nothing else."""
+        if event.key == "escape" and self.query_one(AskLine).display:
+            event.stop()
+            self._ask_no_more()
+
+    def _ask(self, what: str, hint: str) -> None:
+        line = self.query_one(AskLine)
+        line.what, line.value, line.placeholder = what, "", hint
+        line.display = True
+        self.query_one("#crumb").display = False
+        self.set_focus(line)
+
+    def _ask_no_more(self) -> None:
+        self.query_one(AskLine).display = False
+        self.query_one("#crumb").display = True
+        self.set_focus(self.table)
+
+    def _seen(self) -> TableSeen | None:
+        return self.console.shown.tables.get((self.source, self.its_table))

@@ -1,0 +1,216 @@
+"""Help: what can be pressed and typed on the screen below; typing searches, Enter does it there.
+
+Next door: `console.keymap` knows the keys, `console.palette` the commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from console.keymap import Bound, bindings_of, keys_of
+from console.palette import COMMANDS
+from console.rows import plain
+from console.screens.closing import close
+from console.screens.frame import Frame, Line
+from console.widgets.typed import catch
+
+HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
+LEGEND = (
+    ("STATES", ("x critical   ! warning   ? unknown", "~ on its way   - at rest   (blank) fine")),
+    (
+        "OVER SSH",
+        (
+            "select with the mouse; while it is on (m): Shift+drag",
+            "y copies by OSC 52, inside tmux into its buffer,",
+            "and always to clip.txt in the state folder",
+        ),
+    ),
+    (
+        "CHANGES",
+        (
+            "read-only at first; `:rw REASON` allows changes for",
+            "ten minutes, `:ro` ends that; without it actions end",
+            "at their preview; with --read-only it is impossible",
+        ),
+    ),
+)
+"""Lines that fit the narrowest screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of help; `run` does what it says, None for a line that only says something."""
+
+    key: str
+    words: str
+    run: Callable[[], Awaitable[object]] | None = None
+    heading: bool = False
+
+    def fits(self, wanted: str) -> bool:
+        """Whether a search finds it."""
+        return wanted.casefold() in f"{self.key} {self.words}".casefold()
+
+    def begins(self, wanted: str) -> bool:
+        """Whether that is how its words, or its command, begin, or its very key."""
+        return wanted in self.key.split() or self.words.casefold().startswith(wanted.casefold())
+
+
+class HelpScreen(Frame):
+    """The keys of the screen below, from its bindings."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "choose(1)", "down", id="help-down", key_display="Down"),
+        Binding("up", "choose(-1)", "up", id="help-up", key_display="Up"),
+        Binding("pagedown", "page(1)", "page down", id="help-page-down", key_display="PgDn"),
+        Binding("pageup", "page(-1)", "page up", id="help-page-up", key_display="PgUp"),
+    ]
+    subject = False
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "help-page-down", "help-page-up")
+
+    def __init__(self, of: Frame) -> None:
+        super().__init__()
+        self._of = of
+        self._wanted = ""
+        self._chosen = 0
+        self._top = 0
+        self.number = of.number
+
+    def body(self) -> Iterator[Widget]:
+        """Title, search, list."""
+        yield Line("title")
+        yield Input(id="search", placeholder="type to search, Enter does it", select_on_focus=False)
+        yield Line("body")
+
+    def on_mount(self) -> None:
+        """Typing searches at once."""
+        self.query_one(Input).cursor_blink = False
+        self.query_one(Input).focus()
+        self._every = [*self._keys_of_screen(), *self._commands(), *_legend()]
+        self._choose(1, -1)
+        super().on_mount()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another number of lines."""
+        super().on_resize(event)
+        self.call_after_refresh(self.redraw)
+
+    def draw(self) -> None:
+        """Title and as many lines as there is room for, the chosen one among them."""
+        armed = self.console.armed
+        state = (
+            f"armed: {armed.reason}" if armed else "read-only (--read-only)" if self.console.read_only else "read-only"
+        )
+        crumb = self._of.crumb().partition("   ")[0]
+        self.say("title", self.rule(f"Help: {crumb}", state))
+        self.say("body", self._drawn())
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Help   Enter does it on the screen below"
+
+    def action_back(self) -> None:
+        """Close it."""
+        close(self)
+
+    def action_choose(self, step: int) -> None:
+        """Another line."""
+        self._choose(self._chosen + step, step)
+        self.redraw()
+
+    def action_page(self, step: int) -> None:
+        """Another page."""
+        self._choose(self._chosen + step * max(1, self._room - 2), step)
+        self.redraw()
+
+    def on_key(self, event: events.Key) -> None:
+        """What was typed faster than this came up."""
+        catch(self.query_one(Input), event)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search."""
+        self._wanted, self._top = event.value.strip(), 0
+        self._choose(0, 1)
+        self.redraw()
+
+    def on_input_submitted(self) -> None:
+        """Do it on the screen below."""
+        found = self._found()
+        run = found[self._chosen].run if self._chosen < len(found) else None
+        if run is not None and close(self):
+            self.app.call_later(run)
+
+    # Underneath
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.query_one("#body").size.height)
+
+    def _keys_of_screen(self) -> Iterator[Entry]:
+        every = [one for one in bindings_of(self._of) if one.binding.description]
+        for where, heading in HEADINGS.items():
+            here = [self._entry(one) for one in every if one.where == where]
+            yield from [Entry("", heading, heading=True), *here] if here else []
+
+    def _entry(self, one: Bound) -> Entry:
+        more = f": {one.binding.tooltip}" if one.binding.tooltip else ""
+
+        async def run() -> None:
+            await self.app.run_action(one.binding.action, one.node)
+
+        return Entry(" ".join(keys_of(one.binding)), f"{one.binding.description}{more}", run)
+
+    def _commands(self) -> Iterator[Entry]:
+        yield Entry("", "COMMANDS", heading=True)
+        for command in COMMANDS.values():
+            typed = f"{command.name} " if command.argument else command.name
+
+            async def run(typed: str = typed) -> None:
+                self.console.action_palette(typed)
+
+            yield Entry(f":{command.usage}", command.help, run)
+
+    def _found(self) -> list[Entry]:
+        if not self._wanted:
+            return self._every
+        found = [one for one in self._every if not one.heading and one.fits(self._wanted)]
+        return sorted(found, key=lambda one: not one.begins(self._wanted))
+
+    def _choose(self, place: int, step: int) -> None:
+        found = self._found()
+        place = max(0, min(place, len(found) - 1))
+        if found and found[place].heading:
+            place = min(place + 1, len(found) - 1) if step > 0 or place == 0 else place - 1
+        self._chosen = place
+        self._top = max(0, min(self._top, place - 1), place - self._room + 1)
+
+    def _drawn(self) -> Text:
+        found = self._found()
+        self._top = max(0, min(self._top, len(found) - self._room), self._chosen - self._room + 1)
+        lines = [
+            self._line_of(one, place == self._chosen)
+            for place, one in enumerate(found[self._top : self._top + self._room], self._top)
+        ]
+        return Text("\n", end="").join(lines or [self.text("nothing is called so")])
+
+    def _line_of(self, entry: Entry, chosen: bool) -> Text:
+        if entry.heading:
+            return Text(entry.words, style=self.style("here"), no_wrap=True, overflow="crop", end="")
+        text = Text(no_wrap=True, overflow="crop", end="", style="reverse" if chosen else "")
+        ascii_only = self.console.ascii_only
+        if entry.key:
+            text.append(plain(f"  {entry.key:<18} ", ascii_only), style=self.style("accent"))
+        return text.append(plain(entry.words if entry.key else f"  {entry.words}", ascii_only))
+
+
+def _legend() -> Iterator[Entry]:
+    for heading, lines in LEGEND:
+        yield Entry("", heading, heading=True)
+        yield from (Entry("", line) for line in lines)

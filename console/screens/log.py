@@ -1,0 +1,166 @@
+"""A job's log over the whole screen: follows its end until one scrolls up, filters by words and by level.
+
+Next door: `console.log_tail` reads the file; `core.launch.log` bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from console.lane_models import line_level
+from console.log_tail import LogLine, Tail
+from console.picture import Level
+from console.rows import Row, kept
+from console.screens.closing import close
+from console.screens.frame import Frame, Line
+from core.domain.text import safe
+
+LEVELS = ("", "WARN", "ERROR")
+_LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
+
+
+class LogScreen(Frame):
+    """The log of one job; `top` is the number of the first line that is shown, None while it follows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", "down", id="log-down", key_display="j"),
+        Binding("k,up", "move(-1)", "up", id="log-up", key_display="k"),
+        Binding("g,home", "first", "first line", id="log-top", key_display="g"),
+        Binding("G,end", "follow", "follow", id="log-follow", key_display="G", tooltip="the end, as it grows"),
+        Binding("pagedown", "page(1)", "page down", id="log-page-down", key_display="PgDn"),
+        Binding("pageup", "page(-1)", "page up", id="log-page-up", key_display="PgUp"),
+        Binding("slash", "filter", "filter", id="log-filter", key_display="/", tooltip="a pattern; ! inverts it"),
+        Binding("z", "level", "level", id="log-level", tooltip="all lines, from warnings on, errors only"),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    """The filter would take it, and with it every key."""
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "log-filter", "log-level", "log-top", "log-follow")
+
+    def __init__(self, job: str, number: str) -> None:
+        super().__init__()
+        self.job = job
+        self.number = number
+        self.wanted = ""
+        self.least = ""
+        self.top: int | None = None
+        self._seen = 0
+        self._tail: Tail | None = None
+
+    def body(self) -> Iterator[Widget]:
+        """Title, lines, filter."""
+        yield Line("title")
+        yield Line("log")
+        yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """The lines have all the room there is; nothing blinks."""
+        self._tail = Tail(self.console.services.folder / "logs" / f"{self.job}.log")
+        self.query_one("#log").styles.height = "1fr"
+        self.query_one(Input).cursor_blink = False
+        self._show_filter(False)
+        super().on_mount()
+
+    @property
+    def room(self) -> int:
+        """How many lines fit."""
+        return max(1, self.app.size.height - 5)
+
+    def listed(self) -> list[LogLine]:
+        """The lines that filter and level leave."""
+        if self._tail is None:
+            return []
+        lines = list(self._tail.lines)
+        if self.least:
+            lines = [line for line in lines if line_level(line.text) in _LEAST[self.least]]
+        if not self.wanted:
+            return lines
+        left = kept([Row(str(line.number), Level.FINE, {"line": line.text}) for line in lines], self.wanted, False)
+        numbers = {int(row.key) for row in left}
+        return [line for line in lines if line.number in numbers]
+
+    def draw(self) -> None:
+        """What was written meanwhile, and where one is in it."""
+        if self._tail is None:
+            return
+        self._tail.read()
+        listed = self.listed()
+        first = len(listed) - self.room if self.top is None else self._place(listed)
+        shown = listed[max(0, first) :][: self.room]
+        if self.top is None:
+            self._seen = self._tail.last
+        new = sum(line.number > self._seen for line in listed)
+        follow = "follow on" if self.top is None else f"follow off, {new} new"
+        how = [f"level >= {self.least}"] if self.least else []
+        how += [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
+        self.say("title", self.rule("   ".join([f"Log of {safe(self.job, 60)}", f"{len(listed)} lines", follow, *how])))
+        lines = [self.text(self._cut(f" {line.text}"), line_level(line.text)) for line in shown]
+        empty = self.text(f" {self._tail.fault or 'nothing here'}", Level.REST)
+        self.say("log", Text("\n", end="").join(lines or [empty]))
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > log"
+
+    def action_back(self) -> None:
+        """Close the filter, clear it, or leave."""
+        if self.query_one(Input).display or self.wanted:
+            self.query_one(Input).value = self.wanted = ""
+            self._show_filter(False)
+            self.redraw()
+        else:
+            close(self)
+
+    def action_move(self, by: int) -> None:
+        """Lines up or down; at the end it follows again."""
+        listed = self.listed()
+        last = max(0, len(listed) - self.room)
+        here = last if self.top is None else self._place(listed)
+        there = max(0, here + by)
+        self.top = listed[there].number if listed and there < last else None
+        self.redraw()
+
+    def action_page(self, by: int) -> None:
+        """Pages up or down."""
+        self.action_move(by * max(1, self.room - 1))
+
+    def action_first(self) -> None:
+        """The oldest line that is kept."""
+        self.action_move(-len(self.listed()))
+
+    def action_follow(self) -> None:
+        """The end, as it grows."""
+        self.top = None
+        self.redraw()
+
+    def action_level(self) -> None:
+        """All lines, from warnings on, errors only."""
+        self.least = LEVELS[(LEVELS.index(self.least) + 1) % len(LEVELS)]
+        self.redraw()
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self._show_filter(True)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The filter works while it is typed."""
+        self.wanted = event.value
+        self.redraw()
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter."""
+        self._show_filter(False)
+
+    def _place(self, listed: list[LogLine]) -> int:
+        return next((place for place, line in enumerate(listed) if line.number >= (self.top or 0)), len(listed))
+
+    def _show_filter(self, shown: bool) -> None:
+        """At once, not at the next refresh: what is typed next must not be taken for a key."""
+        self.query_one(Input).display = shown
+        self.query_one("#crumb").display = not shown
+        self.set_focus(self.query_one(Input) if shown else None)

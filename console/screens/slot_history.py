@@ -1,0 +1,92 @@
+"""What was done to one slot from this machine: its audit lines, and the backups of its resets. No source is asked.
+
+Next door: `console.slot_context` makes the rows; `slotkeeper slots history` asks the sink, which knows every machine.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from console.picture import Level
+from console.reader import told
+from console.rows import Row
+from console.screens.closing import close
+from console.screens.frame import Lines
+from console.screens.table import TableScreen
+from console.slot_context import HISTORY_COLUMNS, Backup, history_rows
+from core.domain.text import safe
+
+
+class SlotHistoryScreen(TableScreen):
+    """The newest first."""
+
+    number = "3"
+    columns = HISTORY_COLUMNS
+    panel_height = 6
+    usual_order = "newest first"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "faults", "copy", "export", "quit")
+
+    def __init__(self, its_table: str, slot: str) -> None:
+        super().__init__()
+        self._table = its_table
+        self._slot = slot
+        self._backups: list[Backup] = []
+        self._fault = ""
+
+    def on_mount(self) -> None:
+        """The backups are read once."""
+        try:
+            self._backups = self._read()
+        except Exception as error:  # whatever a damaged file is: the audit is shown all the same
+            self._fault = told(error)
+        super().on_mount()
+
+    def rows(self) -> list[Row]:
+        """Lines and backups."""
+        local = self.console.shown.local
+        return history_rows(local.audit if local else (), self._backups, self._table, self._slot)
+
+    def heading(self) -> str:
+        """The table's name."""
+        return "History"
+
+    def about(self) -> str:
+        """Which slot."""
+        return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """What a line says, in full, and what can be done with it."""
+        place = f"{safe(self._table, 120)} {safe(self._slot, 80)}"
+        lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
+        row = next((one for one in self.rows() if one.key == key), None)
+        if row is None:
+            return "History", [*lines, (Level.REST, "nothing was done to it from this machine")]
+        lines.append((Level.FINE, f"{row.cells['at']} UTC  {row.cells['who']}  {row.cells['action']}"))
+        lines.append((Level.FINE, row.cells["said"]))
+        if row.cells["action"] == "backup":
+            lines.append(
+                (Level.FINE, f"slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)} plans the way back")
+            )
+        return "History", [
+            *lines,
+            (Level.REST, f"slotkeeper slots history {place} asks the sink, which knows every machine"),
+        ]
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"Slots > {safe(self._slot, 60)} > history"
+
+    def leave(self) -> None:
+        """Back to the slot."""
+        close(self)
+
+    def _read(self) -> list[Backup]:
+        from core.domain.reset_text import backup_from
+        from core.slots.surroundings import BACKUPS
+        from core.state.folder import StateFolder
+        from core.state.resets import ResetFiles
+
+        files = ResetFiles(StateFolder.open(self.console.services.folder))
+        texts = [(name, files.load(BACKUPS, name)) for name in files.names(BACKUPS)]
+        found = [(name, backup_from(text)) for name, text in texts if text]
+        return [Backup(name, one.table, one.slot, one.who, one.when, one.why) for name, one in found]

@@ -1,0 +1,84 @@
+"""The first screen where there is no configuration: what this is, and the two ways on.
+
+Next door: `console.terminal` starts the demo once the console has left; `console.files` writes the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from console.files import write_new
+from console.picture import Level
+from console.screens.closing import close
+from console.screens.frame import Frame, Line
+from console.terminal import START_DEMO
+from core.config.load import default_path
+from core.domain.text import safe
+
+EXAMPLE = "config.example.toml"
+WORDS = (
+    "Slotkeeper mirrors the binlog of warehouse tables into PostgreSQL.",
+    "A job copies a table once and then follows it; each change counts once.",
+    "Where the warehouse has dropped changes, a job stops and says so.",
+    "There is no configuration yet.",
+    "  d  try everything on this machine, without a warehouse",
+    "  w  write a commented configuration to start from",
+)
+
+
+class WelcomeScreen(Frame):
+    """Six lines, two ways on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "demo", "run the demo", id="demo"),
+        Binding("w", "write", "write a configuration", id="write"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("demo", "write", "back", "help", "quit")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: tuple[Level, str] = (Level.FINE, "")
+
+    def body(self) -> Iterator[Widget]:
+        """The words."""
+        yield Line("body")
+
+    def draw(self) -> None:
+        """The words."""
+        words = Text("\n" + "\n".join(WORDS) + "\n\n", end="")
+        self.say("body", words.append(self.paragraph([self._told], 8)))
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return "Welcome"
+
+    def action_back(self) -> None:
+        """The screens, empty as they are."""
+        close(self)
+
+    def action_demo(self) -> None:
+        """Leave; then the demo begins in this terminal."""
+        self.app.exit(START_DEMO)
+
+    def action_write(self) -> None:
+        """Write the example to where a configuration is looked for; what is there stays."""
+        self._told = self._written(default_path(os.environ))
+        self.redraw()
+
+    def _written(self, path: Path) -> tuple[Level, str]:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_new(path, (files("console") / EXAMPLE).read_text("utf-8"))
+        except FileExistsError:
+            return Level.WARNING, f"There is a file already, which was left as it is: {safe(path, 300)}"
+        except OSError as error:
+            return Level.WARNING, f"Not written: {safe(error, 300)}"
+        return Level.FINE, f"Written: {safe(path, 300)}. Set source and sink there, then try: slotkeeper doctor"

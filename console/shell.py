@@ -1,0 +1,286 @@
+"""What is there on every screen: messages, questions, arming, how often to look, theme, mouse, copying, leaving.
+
+Knows no picture of jobs and slots; `console.app` adds those. Next door: `console.arming` decides what may be changed,
+`console.palette` has the commands that are typed, `console.clipboard` copies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.timer import Timer
+
+from console import arming
+from console.arming import Arming
+from console.keymap import bindings_of
+from console.picture import Level
+from console.screens.frame import Frame
+from console.services import Services
+from console.theme import DARK, MONO, THEMES, NoColour
+from console.widgets.live_table import LiveTable
+from console.widgets.panel import Panel
+from core.domain.text import safe
+
+INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
+MESSAGE_SECONDS = 8.0
+Said = tuple[Level, str]
+
+
+class Shell(App[int]):
+    """The app without its picture."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "pause", "pause", id="pause", tooltip="what is shown stands still; collecting goes on"),
+        Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
+        Binding(
+            "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="look less often: 1 2 5 10 30 s"
+        ),
+        Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="look more often"),
+        Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; it is off at first"),
+        Binding("T", "theme", "theme", id="theme", tooltip="dark, light, mono"),
+        Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="typed, Tab completes"),
+        Binding(
+            "question_mark", "keys", "help", id="help", key_display="?", tooltip="the keys of this screen; runs them"
+        ),
+        Binding("q,ctrl+q", "quit", "quit", id="quit", key_display="q", tooltip="asks if armed or an action runs"),
+        Binding("ctrl+c", "help_quit", "copy selection", id="interrupt", tooltip="never quits"),
+    ]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, services: Services, ascii_only: bool = False, mono: bool = False, read_only: bool = False):
+        with _own_idea_of_no_color():
+            super().__init__()
+        self.services = services
+        self.ascii_only = ascii_only
+        self.read_only = read_only
+        self.every = INTERVALS[1]
+        self.said: Said | None = None
+        self.defect: Exception | None = None
+        self.touched = services.clock.utc()
+        self._arming: Arming | None = None
+        self._question: Callable[[], object] | None = None
+        self._forgetting: Timer | None = None
+        self._mouse_on = False
+        self._without_colour = NoColour()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = MONO.name if mono else DARK.name
+
+    # What screens are told, and draw
+
+    def redrawn(self) -> None:
+        """Everything that is seen is drawn anew."""
+        raise NotImplementedError
+
+    def action_palette(self, typed: str = "") -> None:
+        """Type a command."""
+        raise NotImplementedError
+
+    @property
+    def frame(self) -> Frame | None:
+        """The screen of ours that is seen, or lies below a palette."""
+        return next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), None)
+
+    def press(self, name: str) -> None:
+        """What the key of that name does on the screen that is seen."""
+        every = bindings_of(self.frame) if self.frame is not None else ()
+        bound = next((one for one in every if one.binding.id == name), None)
+        if bound is None:
+            self.say(f"{name} does nothing on this screen")
+        else:
+            self.call_later(self.run_action, bound.binding.action, bound.node)
+
+    # Messages
+
+    def message_shown(self) -> None:
+        """The line of the screen that is seen says what was said last, or where one is."""
+        if self.frame is not None:
+            self.frame.draw_crumb()
+
+    def say(self, text: str, level: Level = Level.FINE) -> None:
+        """One line where one is, until the next key or for eight seconds."""
+        self._quiet()
+        self.said = level, safe(text, 300)
+        self._forgetting = self.set_timer(MESSAGE_SECONDS, self._forget)
+        self.message_shown()
+
+    def ask(self, question: str, then: Callable[[], object]) -> None:
+        """A question in that line: `y` does it, any other key does not and is not taken for anything else."""
+        self._quiet()
+        self._question = then
+        self.said = Level.WARNING, safe(f"{question}  y does it, any other key stays", 300)
+        self.message_shown()
+
+    def _quiet(self) -> None:
+        if self._forgetting is not None:
+            self._forgetting.stop()
+            self._forgetting = None
+        self.said, self._question = None, None
+
+    def _forget(self) -> None:
+        self._quiet()
+        self.message_shown()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self.touched = self.services.clock.utc()
+            then = self._question
+            if self.said is not None:
+                self._forget()
+            if then is not None:
+                if event.key == "y":
+                    then()
+                return
+            if await self._acted(event.key):
+                return
+        await super().on_event(event)
+
+    async def _acted(self, key: str) -> bool:
+        """Keys of a table act one after the other: what is typed fast behind a `:` must not act on the table."""
+        on_table = isinstance(self.focused, LiveTable | Panel) and self.screen.is_mounted
+        return on_table and (await self._check_bindings(key, priority=True) or await self._check_bindings(key))
+
+    # Arming
+
+    @property
+    def armed(self) -> Arming | None:
+        """Who may change something from here, until when; None while this console only reads. Pausing stops nothing."""
+        one, now = self._arming, self.services.clock.utc()
+        return one if one is not None and not one.ended(now, self.touched) else None
+
+    def arm(self, reason: str) -> None:
+        """Allow changes for ten minutes."""
+        refused = arming.refusal(reason, self.read_only)
+        if refused:
+            self.say(refused, Level.WARNING)
+            return
+        self._arming = arming.armed(reason, self.services.clock.utc())
+        self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
+        self.redrawn()
+
+    def disarm(self) -> None:
+        """Only read again."""
+        self._arming = None
+        self.say("read-only again")
+        self.redrawn()
+
+    def watch_arming(self) -> bool:
+        """Whether a countdown is shown; says so where it ended."""
+        one = self._arming
+        if one is None:
+            return False
+        why = one.ended(self.services.clock.utc(), self.touched)
+        if why:
+            self._arming = None
+            self.say(why, Level.WARNING)
+            self.redrawn()
+        return not why
+
+    # How it looks and how often it looks
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without colours nothing but bold, dim, underline and reverse reaches the terminal."""
+        return [self._without_colour] if self.theme == MONO.name else super().get_line_filters()
+
+    def wear(self, name: str) -> None:
+        """Put on a theme."""
+        self.theme = name
+        self.redrawn()
+
+    def action_theme(self) -> None:
+        """The next theme."""
+        names = [one.name for one in THEMES]
+        name = names[(names.index(self.theme) + 1) % len(names)]
+        self.wear(name)
+        self.say(f"theme {name.partition('-')[2]}")
+
+    def look_every(self, seconds: float) -> None:
+        """How often the store is read, and sources are asked while they are shown."""
+        self.every = seconds
+        self.services.feed.set_every(seconds)
+        self.say(f"looks every {seconds:g} s")
+        self.redrawn()
+
+    def action_interval(self, step: int) -> None:
+        """Less or more often."""
+        place = INTERVALS.index(self.every) + step
+        self.look_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
+
+    def action_mouse(self) -> None:
+        """Mouse on or off: while it is on, the terminal selects text with Shift only."""
+        driver = self._driver
+        turn = getattr(driver, "_disable_mouse_support" if self._mouse_on else "_enable_mouse_support", None)
+        if driver is None or turn is None:
+            self.say("this terminal has no mouse", Level.WARNING)
+            return
+        driver._mouse = True  # Textual's methods do nothing without it
+        turn()
+        self._mouse_on = driver._mouse = not self._mouse_on
+        self.say("mouse on: select text with Shift+drag" if self._mouse_on else "mouse off")
+
+    # Copying and leaving
+
+    @property
+    def busy(self) -> list[str]:
+        """What was set going from here and has not ended: it goes on, but its end should be seen."""
+        made = "runs" in vars(self.services)
+        return [one.record.what for one in self.services.runs.running()] if made else []
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Wherever this person can paste from; says where that was."""
+        self.run_worker(partial(self._copied, text), thread=True, exclusive=True, group="copy", exit_on_error=False)
+
+    def _copied(self, text: str) -> None:
+        from console.clipboard import copied
+
+        def to_terminal() -> None:
+            self.call_from_thread(super(Shell, self).copy_to_clipboard, text)
+
+        result = copied(text, self.services.folder, os.environ, to_terminal)
+        self.call_from_thread(self.say, result.text, Level.FINE if result.ok else Level.WARNING)
+
+    def action_help_quit(self) -> None:
+        """Ctrl+c with nothing selected: people press it to leave, or to copy."""
+        self.say("nothing is selected; q leaves, y copies the row")
+
+    async def action_quit(self) -> None:
+        """Leave; asks where leaving gives something up."""
+        reasons = [*(["changes are armed"] if self.armed else []), *self.busy]
+        if reasons:
+            self.ask(f"{', '.join(reasons[:2])}: leave?", self.exit)
+        else:
+            self.exit()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A defect ends the console as it ends a command: Textual would print values, which may be secrets."""
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self.defect = self.defect or error
+        self._close_messages_no_wait()
+
+    def now_real(self) -> datetime:
+        """The time of day, which no pause stops."""
+        return self.services.clock.utc()
+
+
+@contextmanager
+def _own_idea_of_no_color() -> Iterator[None]:
+    """Textual makes greys of NO_COLOR, which are colours: it must not see it. We have `mono` for it."""
+    value = os.environ.pop("NO_COLOR", None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ["NO_COLOR"] = value

@@ -1,0 +1,156 @@
+"""Pure functions on what else is known of a slot: its job's state, an unfinished reset, what was done to it, raw SQL.
+
+All of it is from this machine's own records and the last look: no question to anybody.
+Next door: `console.slot_models` has the slot itself, `core.sources.dws.by_hand` the SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.picture import JobFacts, Level, Local, Unfinished
+from console.rows import UNKNOWN, Column, Row, age, clock
+from core.domain.audit import AuditLine, Phase
+from core.domain.job import JobState
+from core.domain.text import safe
+from core.slots.inspect import SlotView
+from core.sources.dws import by_hand
+
+_SHORT = {
+    JobState.PENDING: "NEW",
+    JobState.SNAPSHOT: "COPY",
+    JobState.CATCHING_UP: "CATCH",
+    JobState.RUNNING: "RUN",
+    JobState.PAUSED: "PAUSE",
+    JobState.STOPPED: "STOP",
+    JobState.FAILED: "ERR",
+    JobState.FINISHED: "END",
+    JobState.CANCELLED: "CANCEL",
+}
+GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup of a reset, from its file here."""
+
+    id: str
+    table: str
+    slot: str
+    who: str
+    when: str
+    reason: str
+
+
+def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
+    """Whose slot it is, and how that job stands.
+
+    >>> holder(None, {}), holder("orders_rt", {})
+    ('external', 'job ?')
+    """
+    if job is None:
+        return "external"
+    facts = jobs.get(job)
+    if facts is None:
+        return f"job {UNKNOWN}"
+    return "job never" if facts.state is None else f"job {_SHORT[facts.state]}"
+
+
+def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, str]:
+    """The same in a sentence."""
+    if slot.job is None:
+        return Level.FINE, "held by no job of this configuration: who reads it is not known here"
+    facts, name = jobs.get(slot.job), safe(slot.job, 60)
+    if facts is None:
+        return Level.UNKNOWN, f"held by job {name}, whose state is not known here"
+    state = facts.state.value if facts.state else "never started"
+    return facts.level, f"held by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
+
+
+def jobs_of(local: Local | None) -> dict[str, JobFacts]:
+    """The jobs by name."""
+    return {one.name: one for one in local.jobs} if local else {}
+
+
+def unfinished_of(local: Local | None, table: str, slot: str) -> Unfinished | None:
+    """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
+    for one in local.unfinished if local else ():
+        if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
+            return one
+    return None
+
+
+def unfinished_line(one: Unfinished, table: str, slot: str) -> str:
+    """What to do about it."""
+    place = f"{safe(table, 120)} {safe(slot, 80)}"
+    which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
+    return f"{which} is unfinished ({safe(one.id, 60)}): slotkeeper slots reset --resume {place}"
+
+
+def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine]:
+    """The audit lines about a slot, in their order."""
+    return [one for one in lines if {table, slot} <= set(one.what.split())]
+
+
+def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
+    """What was done to it last, as far as it was done from here."""
+    found = done_to(lines, table, slot)
+    if not found:
+        return "last operation: none from this machine"
+    last = found[0]
+    reason = next((one.reason for one in found if one.action_id == last.action_id and one.reason), "")
+    said = last.outcome if last.phase is Phase.OUTCOME else "began, and no outcome was written"
+    why = f' "{safe(reason, 80)}"' if reason else ""
+    who = f"{age(last.at, now)} ago  {safe(last.actor.os_user, 30)}"
+    return f"last operation  {who}  {safe(last.action, 40)}{why}  {safe(said, 120)}"
+
+
+def by_hand_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
+    """The raw SQL to look at a slot, and to register again what is registered on one DN."""
+    one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
+    lines = [GUARDLESS, f"  {by_hand.look(table)}"]
+    if one is not None:
+        text = by_hand.register(table, slot.name, one.shard, one.live, one.durable, one.xmin)
+        lines.append("  what is registered there once more, so that its TTL begins anew:")
+        lines += [f"  {each}" for each in text.splitlines()]
+    return [safe(line, 400) for line in lines]
+
+
+# -- history ---------------------------------------------------------------------------------------------------------
+
+HISTORY_COLUMNS = (
+    Column("mark", "", 1),
+    Column("at", "WHEN UTC", 14),
+    Column("who", "WHO", 12),
+    Column("action", "WHAT", 20),
+    Column("said", "SAID", 0),
+)
+
+
+def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: str, slot: str) -> list[Row]:
+    """What was done to a slot from this machine, the newest first, and the backups that lie here."""
+    keyed: list[tuple[str, Row]] = []
+    for one in done_to(lines, table, slot):
+        failed = one.phase is Phase.OUTCOME and one.outcome.startswith("failed")
+        said = f"because: {one.reason}" if one.phase is Phase.INTENT else one.outcome
+        level = Level.WARNING if failed else Level.FINE
+        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, said)
+        keyed.append((one.at.isoformat(), Row(f"{one.action_id}/{one.phase.value}", level, cells)))
+    for each in backups:
+        if (each.table, each.slot) == (table, slot):
+            when = each.when[5:19].replace("T", " ")
+            cells = _cells(Level.REST, when, each.who, "backup", f"{each.id}  {each.reason}")
+            keyed.append((each.when, Row(f"backup {each.id}", Level.REST, cells)))
+    return [row for _, row in sorted(keyed, key=lambda item: item[0], reverse=True)]
+
+
+def _cells(level: Level, at: str, who: str, action: str, said: str) -> dict[str, str]:
+    return {
+        "mark": level.value,
+        "at": safe(at, 20),
+        "who": safe(who, 60),
+        "action": safe(action, 40),
+        "said": safe(said, 300),
+    }

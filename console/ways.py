@@ -1,0 +1,96 @@
+"""How one gets from screen to screen: by number, by opening a thing, by help, by a typed command.
+
+Next door: `console.app` adds the picture; `console.palette` has the commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from console.screens.frame import Frame
+from console.screens.jobs import JobScreen, JobsScreen, OverviewScreen
+from console.shell import Shell
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+
+def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
+    """A screen whose module is imported when it is first seen: a console that starts fast."""
+    return partial(_made, module, name, *args)
+
+
+def _made(module: str, name: str, *args: object) -> Screen[Any]:
+    made = getattr(importlib.import_module(f"console.screens.{module}"), name)
+    return cast("Screen[Any]", made(*args))
+
+
+class Ways(Shell):
+    """The app with its screens, without what they show."""
+
+    SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]] = {
+        "1": ("overview", "Overview"),
+        "2": ("jobs", "Jobs"),
+        "3": ("slots", "Slots"),
+        "4": ("errors", "Errors"),
+        "5": ("binlog", "Binlog"),
+        "6": ("alerts", "Alerts"),
+        "7": ("audit", "Audit"),
+    }
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
+        "overview": OverviewScreen,
+        "jobs": JobsScreen,
+        "slots": lazily("slots", "SlotsScreen"),
+        "errors": lazily("errors", "ErrorsScreen"),
+        "binlog": lazily("binlog", "BinlogScreen"),
+        "alerts": lazily("alerts", "AlertsScreen"),
+        "audit": lazily("audit", "AuditScreen"),
+    }
+    DEFAULT_MODE = "overview"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
+    ]
+
+    def open_job(self, name: str, number: str = "2") -> None:
+        """One job DN by DN, as a screen of that number."""
+        self.push_screen(JobScreen(name, number))
+
+    def open_slot(self, key: str) -> None:
+        """One slot DN by DN."""
+        self.push_screen(lazily("slots", "SlotScreen", key)())
+
+    def open_actions(self) -> None:
+        """What was set going from here, and how it ended."""
+        self.push_screen(lazily("act_actions", "ActionsScreen")())
+
+    def on_job_screen_errors_of(self, message: JobScreen.ErrorsOf) -> None:
+        """The errors of one job."""
+        self.push_screen(lazily("errors", "ErrorsScreen", message.job)())
+
+    def action_go(self, mode: str) -> None:
+        """Another screen; pressed again it goes back to that screen's beginning."""
+        while len(self.screen_stack) > 1 and (mode == self.current_mode or not getattr(self.screen, "subject", True)):
+            self.pop_screen()
+        self.switch_mode(mode)
+
+    def action_keys(self) -> None:
+        """The keys of this screen."""
+        if isinstance(self.screen, Frame) and self.screen.subject:
+            self.push_screen(lazily("help", "HelpScreen", self.screen)())
+
+    def action_palette(self, typed: str = "") -> None:
+        """Type a command, and run it."""
+        from console import palette
+        from console.screens.palette import PaletteScreen
+
+        def run(said: str | None) -> None:
+            if said:
+                palette.run(cast("ConsoleApp", self), said)
+
+        self.push_screen(PaletteScreen(typed), run)

@@ -1,0 +1,49 @@
+"""Frames as a supervisor records them, made by hand: minutes of a job's life in a store with a still clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from core.domain.report import JobReport, LaneReport
+from core.launch.launch import Limits
+from core.launch.recorder import Recorder
+from core.state.sqlite import Store
+from tests.tui.filled import StillClock
+
+EVERY = timedelta(seconds=5)
+
+
+def live(store: Store, clock: StillClock, job: str, until: datetime, *lanes: LaneReport, **more: object) -> None:
+    """Let a job that was begun go on until then: each lane reads 500 events and 40 sync points a second.
+
+    A lane that retries stands still; its DN is not looked at either.
+    """
+    run = f"run-{job}"
+    recorder = Recorder(store, job, Limits())
+    began = clock.at
+    while clock.at <= until:
+        gone = (clock.at - began).total_seconds()
+        report = JobReport(job, run, "RUNNING", lanes=tuple(_moved(one, gone) for one in lanes), epoch=3)
+        report = replace(report, changes=sum(one.changes for one in report.lanes))
+        assert store.put_report(replace(report, **more))  # type: ignore[arg-type]
+        recorder.tick(now=True)
+        clock.at += EVERY
+    clock.at -= EVERY
+
+
+def _moved(lane: LaneReport, gone: float) -> LaneReport:
+    if lane.retry:
+        return replace(lane, looked_age=gone, read_s=0.0, write_s=0.0, register_s=0.0)
+    latest = (lane.latest or 0) + int(gone * 40)
+    behind = (lane.latest or 0) - (lane.point or 0)
+    return replace(
+        lane,
+        position=f"{latest - behind}/-1",
+        latest=latest,
+        changes=lane.changes + int(gone * 500),
+        looked_age=0.5,
+        read_s=gone * 0.1,
+        write_s=gone * 0.5,
+        register_s=gone * 0.02,
+    )

@@ -1,0 +1,104 @@
+"""Whatever happens to the rows, the cursor's key never changes by itself, and a key acts on what was shown."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from console.picture import Level
+from tests.tui.filled import Filled, console, drive
+from tests.tui.things import Things, thing, things
+
+STEPS = 1_000
+KEYS = [f"k{number}" for number in range(30)]
+
+
+class Walk:
+    """One thing after the other happens; `held` is the key that a person put the cursor on."""
+
+    def __init__(self, made: Filled, pilot: Pilot[int], shown: Things, chance: random.Random) -> None:
+        self.made, self.pilot, self.shown, self.chance = made, pilot, shown, chance
+        self.held = self.seen()
+
+    def seen(self) -> str | None:
+        """The name that is drawn in the row of the cursor."""
+        table = self.shown.table
+        return table.get_row_at(table.cursor_row)[1].plain.strip() if table.show_cursor and table.row_count else None
+
+    async def update(self) -> None:
+        """Rows come, go, and change."""
+        keys = [key for key in KEYS if self.chance.random() < self.chance.choice((1.0, 0.8, 0.1))]
+        self.chance.shuffle(keys)
+        lags = (None, 1, 2, 3)
+        levels = (Level.CRITICAL, Level.FINE)
+        self.shown.given = [thing(key, self.chance.choice(lags), self.chance.choice(levels)) for key in keys]
+        self.made.clock.at += timedelta(seconds=self.chance.choice((0, 1, 5)))
+        self.shown.redraw()
+
+    async def filter(self) -> None:
+        """Another filter, or none."""
+        self.shown.wanted = self.chance.choice(("", "", "1", "!2", "k0"))
+        self.shown.rearranged()
+
+    async def order(self) -> None:
+        """Sorted, turned, faults only, wide."""
+        await self.pilot.press(self.chance.choice("sSzw"))
+
+    async def move(self) -> None:
+        """A person moves the cursor, or marks and so moves it."""
+        await self.pilot.press(self.chance.choice(("j", "k", "g", "G", "space", "pagedown")))
+        self.held = self.shown.table.cursor_key
+        if self.shown.table.row_count == 0:
+            self.held = None
+
+    async def act(self) -> None:
+        """Enter and `a` hit what is drawn under the cursor, or what is marked."""
+        seen, marked, before = self.seen(), self.shown.marked, len(self.shown.opened_keys)
+        await self.pilot.press("a", "enter")
+        await self.pilot.pause()
+        assert self.shown.opened_keys[before:] == ([seen] if seen else [])
+        meant = marked or ([seen] if seen else [])
+        assert (self.shown.acted.pop() if meant else []) == meant
+        assert self.shown.acted == []
+
+    async def unmark(self) -> None:
+        """No marks."""
+        await self.pilot.press("u")
+        assert self.shown.marked == []
+
+    def check(self) -> None:
+        """Nothing has moved the cursor."""
+        keys = self.shown.table.keys()
+        if self.held is None and keys and self.shown.table.show_cursor:
+            self.held = self.shown.table.cursor_key
+        assert self.shown.table.cursor_key == (self.held if self.held in keys else None)
+        assert self.seen() == self.shown.table.cursor_key
+        assert sorted(keys) == sorted(row.key for row in self.shown.listed())
+
+
+def test_the_cursor_and_what_a_key_hits_survive_a_thousand_random_changes(tmp_path: Path) -> None:
+    seed = int(os.environ.get("SLOTKEEPER_SEED", random.randrange(2**32)))
+    print("SLOTKEEPER_SEED", seed)
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        walk = Walk(made, pilot, await things(made, pilot), random.Random(seed))
+        often: list[tuple[Callable[[], Awaitable[None]], int]] = [
+            (walk.update, 76),
+            (walk.filter, 10),
+            (walk.order, 4),
+            (walk.move, 4),
+            (walk.act, 3),
+            (walk.unmark, 1),
+        ]
+        for _ in range(STEPS):
+            step = walk.chance.choices([one for one, _ in often], [weight for _, weight in often])[0]
+            await step()
+            walk.check()
+
+    drive(made, do)

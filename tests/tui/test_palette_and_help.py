@@ -1,0 +1,188 @@
+"""Commands are typed behind a colon; help lists keys and commands, and does them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from console.keymap import bindings_of
+from console.palette import COMMANDS, completions, wrong
+from console.screens.help import HelpScreen
+from console.screens.palette import PaletteScreen
+from console.screens.table import TableScreen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, press, screen
+from tests.tui.test_shell_keys import place, typed
+
+
+@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+def test_the_palette_opens_completes_and_closes(key: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, key, "j", "o")
+        assert ":jobs" in screen(made.app) and ":job " in screen(made.app)
+        await press(pilot, "down", "down", "tab")
+        assert made.app.screen.query_one(Input).value == ":job "
+        assert ":job stock_rt" in screen(made.app)
+        await press(pilot, *"led", "tab", "enter")
+        assert "Jobs > ledger_full" in screen(made.app)
+        await press(pilot, key, "q", "escape")
+        assert not isinstance(made.app.screen, PaletteScreen) and made.app.is_running
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (60, 15)])
+def test_every_command_is_listed_and_fits_the_screen(size: tuple[int, int], tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "colon")
+        seen = screen(made.app)
+        for _ in COMMANDS:
+            await press(pilot, "down")
+            seen += screen(made.app)
+            assert all(len(line) <= size[0] for line in screen(made.app).splitlines())
+        assert [name for name in COMMANDS if f":{name}" not in seen] == []
+        await press(pilot, "up")
+        assert made.app.screen.query_one(Input).region.bottom == size[1]
+
+    drive(made, do, size)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slots", "[3 Slots]"),
+        ("over", "[1 Overview]"),
+        (":audit", "[7 Audit]"),
+        ("job orders_rt", "Jobs > orders_rt"),
+        ("slot orders_slot", "Slots > orders_slot"),
+        ("pause", "paused 02:31:08Z"),
+        ("faults", "faults only"),
+        ("wide", "wide"),
+        ("help", "Help: Slots"),
+    ],
+)
+def test_a_command_does_what_it_says(text: str, words: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r")
+        await typed(pilot, text)
+        await pilot.pause()
+        assert words in screen(made.app)
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slts", "did you mean :slots?"),
+        ("xyzzy", "there is no command :xyzzy; Tab lists them"),
+        ("rw", "something is missing: :rw REASON"),
+    ],
+)
+def test_what_is_wrong_with_a_command_is_said_in_one_line_and_can_be_mended(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await typed(pilot, text)
+        assert said in screen(made.app) and isinstance(made.app.screen, PaletteScreen)
+        await press(pilot, "escape")
+        assert not isinstance(made.app.screen, PaletteScreen)
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("job ordersrt", "there is no job ordersrt; did you mean orders_rt?"),
+        ("slot x", "there is no slot x"),
+        ("refresh 3", "one of 1, 2, 5, 10, 30 seconds"),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_said_where_one_is(text: str, said: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await typed(pilot, text)
+        assert said in place(made)
+
+    drive(made, do)
+
+
+def test_a_part_of_a_name_is_enough_where_only_one_command_begins_so(tmp_path: Path) -> None:
+    assert wrong("q") == "" and wrong("al") == "" and "did you mean" in wrong("qit")
+    assert wrong("a").startswith("there is no command")
+    made = console(tmp_path)
+    assert [typed for typed, _ in completions(made.app, "re")] == ["refresh ", "replay"]
+    made.store.close()
+
+
+async def _help(made: Filled, pilot: Pilot[int], *keys: str) -> str:
+    await press(pilot, *keys, "question_mark")
+    assert isinstance(made.app.screen, HelpScreen)
+    return screen(made.app)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (60, 15)])
+def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        below = made.app.frame
+        assert below is not None
+        seen = await _help(made, pilot)
+        for key in ("down", *["pagedown"] * 14):
+            await press(pilot, key)
+            seen += screen(made.app)
+            assert len(screen(made.app).splitlines()) <= size[1]
+        assert [b.binding.id for b in bindings_of(below) if b.binding.description not in seen] == []
+        assert [name for name in COMMANDS if f":{name}" not in seen] == []
+        for words in ("x critical", "Shift+drag", "clip.txt", ":rw REASON", "EVERYWHERE"):
+            assert words in seen
+        await press(pilot, *["pageup"] * 14, "up")
+        assert "TABLE" in screen(made.app)
+
+    drive(made, do, size)
+
+
+def test_typing_searches_help_and_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        shown = await _help(made, pilot)
+        assert "Help: Overview" in shown and "read-only" in shown
+        await press(pilot, *"faults")
+        found = screen(made.app)
+        assert "only rows in trouble" in found and "mouse" not in found
+        await press(pilot, "enter")
+        assert isinstance(made.app.screen, TableScreen) and made.app.screen.faults_only
+        await _help(made, pilot)
+        await press(pilot, *"nosuchthing")
+        assert "nothing is called so" in screen(made.app)
+        await press(pilot, "enter", "escape")
+        assert made.app.screen is made.app.frame and "[1 Overview]" in screen(made.app)
+        await _help(made, pilot)
+        await press(pilot, *":job", "enter")
+        assert isinstance(made.app.screen, PaletteScreen)
+
+    drive(made, do)
+
+
+def test_help_says_that_changes_are_armed(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await typed(pilot, "rw INC-2304")
+        assert "armed: INC-2304" in await _help(made, pilot)
+
+    drive(made, do)

@@ -1,0 +1,114 @@
+"""The past of a real store, recorded by the recorder, as the screens get it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from console.picture import Level
+from console.replay import LOG_NOT_RECORDED, Past
+from core.domain.job import JobEvent
+from core.domain.verified import Verified
+from core.launch.launch import Limits
+from core.launch.recorder import Recorder
+from core.state.verified import record
+from tests.tui.filled import NOW, Filled, begin, console, lane
+from tests.tui.recorded import EVERY, live
+
+MINUTE = timedelta(minutes=1)
+
+
+def recorded(folder: Path) -> Filled:
+    """orders_rt runs for ten minutes, then fails; stock_rt falls silent after two."""
+    made = console(folder, filled=False)
+    made.clock.at = NOW
+    begin(made.store, "stock_rt", lane("dn_1", 100))
+    live(made.store, made.clock, "stock_rt", NOW + 2 * MINUTE, lane("dn_1", 100))
+    made.clock.at = NOW
+    begin(made.store, "orders_rt", lane("dn_1", 88_512_330))
+    troubled = lane("dn_2", 88_512_330, retry="retrying 2, next in 4 s", error="refused", side="source")
+    live(made.store, made.clock, "orders_rt", NOW + 10 * MINUTE, lane("dn_1", 88_512_330), troubled)
+    made.store.apply("orders_rt", JobEvent.FAILED, "gave up", "SLOT LOST")
+    made.store.end_run("run-orders_rt", 10, "gave up")
+    made.store.record_event("orders_rt", "failed", "gave up")
+    Recorder(made.store, "orders_rt", Limits()).tick(now=True)
+    made.clock.at = NOW + timedelta(hours=1)
+    return made
+
+
+def past(made: Filled) -> Past:
+    return Past(made.feed.reader.loaded, made.store.folder.path, made.clock)
+
+
+def test_a_past_moment_shows_jobs_as_they_were(tmp_path: Path) -> None:
+    made = recorded(tmp_path)
+    at = NOW + 9 * MINUTE
+    local = past(made).local(at, "orders_rt")
+    assert local.fault == ""
+    jobs = {job.name: job for job in local.jobs}
+    orders = jobs["orders_rt"]
+    assert orders.state is not None
+    assert (orders.state.value, orders.level) == ("RUNNING", Level.WARNING)
+    assert orders.rate == 500.0
+    assert [cell for cell in orders.spark if cell is not None][-1] == 500.0
+    assert orders.paces["dn_1"].lag == 0.0
+    assert orders.paces["dn_2"].rate == 0.0
+    assert orders.lag_seconds is not None
+    assert round(orders.lag_seconds) == 540
+    assert local.events == ()
+    assert local.detail is not None
+    assert local.detail.log == (LOG_NOT_RECORDED,)
+
+
+def test_a_job_whose_frames_end_although_it_lived_is_unknown(tmp_path: Path) -> None:
+    local = past(recorded(tmp_path)).local(NOW + 5 * MINUTE)
+    stock = next(job for job in local.jobs if job.name == "stock_rt")
+    assert (stock.level, stock.alive, stock.rate, stock.behind) == (Level.UNKNOWN, None, None, None)
+    assert "nothing was recorded from 02:33:07 on" in stock.wrong
+
+
+def test_a_job_at_rest_stays_what_it_was_and_its_lag_grows(tmp_path: Path) -> None:
+    made = recorded(tmp_path)
+    local = past(made).local(NOW + 50 * MINUTE)
+    orders = next(job for job in local.jobs if job.name == "orders_rt")
+    assert orders.state is not None
+    assert (orders.state.value, orders.trouble, orders.exit_code) == ("FAILED", "SLOT LOST", 10)
+    assert orders.paces["dn_1"].lag is not None
+    assert orders.paces["dn_1"].lag >= 40 * 60
+    assert [one.event for one in local.events] == ["failed"]
+
+
+def test_errors_and_verifies_of_later_are_not_there_yet(tmp_path: Path) -> None:
+    made = recorded(tmp_path)
+    made.clock.at = NOW + MINUTE
+    made.store.record_error("orders_rt", "source", "X", "refused")
+    made.clock.at = NOW + 6 * MINUTE
+    made.store.record_error("orders_rt", "source", "X", "refused")
+    record(made.store, Verified("orders_rt", NOW + 3 * MINUTE, "equal", 0, 0, 0, 9, 9, 1.0, "me"))
+    before, between, after = (past(made).local(NOW + n * MINUTE) for n in (0, 2, 7))
+    assert [[one.number for one in each.errors] for each in (before, between, after)] == [[], [1], [2]]
+    assert between.errors[0].last == between.errors[0].first
+    assert "at least once by then" in between.errors[0].message
+    verified = [next(one for one in each.jobs if one.name == "orders_rt").verified for each in (between, after)]
+    assert verified[0] is None
+    assert verified[1] is not None
+
+
+def test_steps_go_from_frame_to_frame(tmp_path: Path) -> None:
+    made = recorded(tmp_path)
+    it = past(made)
+    start = it.begin()
+    assert start is not None
+    assert start.at == NOW + 10 * MINUTE
+    back = it.stepped(start.toward(-1, 0.0))
+    assert back.at == start.at - EVERY
+    assert it.stepped(back.toward(1, 9.0)).at == start.at
+    assert it.go(back, "02:33").at == NOW - timedelta(seconds=7) + 2 * MINUTE
+    assert it.stepped(start.play()).playing is False
+
+
+def test_a_store_without_frames_has_no_past(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    assert past(made).begin() is None
+    local = past(made).local(NOW)
+    assert {job.level for job in local.jobs if job.name == "orders_rt"} == {Level.UNKNOWN}

@@ -1,0 +1,106 @@
+"""The slots screens: what they say of a slot besides its figures, and the keys that lead on from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from console.screens.binlog import BinlogRowsScreen
+from console.screens.slot_history import SlotHistoryScreen
+from console.screens.slots import SlotScreen
+from core.domain.audit import Actor, AuditLine, Phase
+from core.state.audit import Audit
+from core.state.resets import MARKS, ResetFiles
+from tests.tui.filled import LARGE, NOW, Filled, console, drive, lines, press, screen
+from tests.tui.pages import PlantedPeeker
+
+
+def shown(made: Filled) -> str:
+    return " ".join(screen(made.app).split())
+
+
+def test_holder_with_state_deadline_and_bar_are_shown(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r")
+        text = screen(made.app)
+        assert "job RUN" in text and "job never" in text and "external" in text and "OF TTL" in text
+        assert "#......." in text and "held by job orders_rt: RUNNING" in text
+        assert all(len(line) == LARGE[0] for line in lines(made.app))
+
+    drive(made, do, LARGE)
+
+
+def test_an_unfinished_reset_comes_first_with_the_command_that_ends_it(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    mark = '{"job": "x", "table": "ods.orders", "slot": "orders_dr"}'
+    ResetFiles(made.store.folder).save(MARKS, "r1", mark)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "slash", *"orders_dr", "enter")
+        assert "slotkeeper slots reset --resume ods.orders orders_dr" in shown(made)
+        assert lines(made.app)[4].startswith("x ods.orders/orders_dr")
+
+    drive(made, do)
+
+
+def test_b_opens_the_binlog_where_this_slot_stands_on_the_dn_under_the_cursor(tmp_path: Path) -> None:
+    made, peeker = console(tmp_path), PlantedPeeker()
+    made.app.services.peeker = peeker
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "b")
+        assert isinstance(made.app.screen, BinlogRowsScreen)
+        assert (made.app.screen.ask.slot, made.app.screen.ask.dn) == ("orders_slot", "")
+        await press(pilot, "escape", "enter", "j", "b")
+        assert isinstance(made.app.screen, BinlogRowsScreen)
+        assert (made.app.screen.ask.slot, made.app.screen.ask.dn) == ("orders_slot", "dn_2")
+        await press(pilot, "escape")
+        assert isinstance(made.app.screen, SlotScreen)
+
+    drive(made, do)
+
+
+def test_h_shows_what_was_done_to_this_slot_from_here(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    actor = Actor("li.wei", "host1", 7)
+    what = "dws1 ods.orders slot orders_slot"
+    Audit(made.store.folder).append(AuditLine(NOW, actor, "slots drop", "a9", Phase.INTENT, what, "INC-9"))
+    folder = made.store.folder.path / "backups"
+    folder.mkdir()
+    (folder / "broken.json").write_text("{}", encoding="utf-8")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "h")
+        assert isinstance(made.app.screen, SlotHistoryScreen)
+        assert "because: INC-9" in shown(made) and "slots drop" in shown(made)
+        await press(pilot, "escape", "enter", "h", "escape")
+        assert isinstance(made.app.screen, SlotScreen)
+        assert "last operation" in shown(made) and "INC-9" in shown(made)
+
+    drive(made, do)
+
+
+def test_the_sql_by_hand_is_below_and_says_that_it_goes_round_the_guards(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "enter", "j", "tab", "G")
+        text = shown(made)
+        assert "goes round every guard" in text and "n.node_name = 'dn_2';" in text
+
+    drive(made, do)
+
+
+def test_the_siblings_of_a_slot_are_the_slots_as_listed(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "3", "r", "enter", "right_square_bracket")
+        assert "Slots > second" in screen(made.app)
+        await press(pilot, "left_square_bracket")
+        assert "Slots > orders_slot" in screen(made.app)
+
+    drive(made, do)
