@@ -191,6 +191,11 @@ class Demo:
         self.figures.spark["start_s"] = round(self._clock.monotonic() - began, 1)
         self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
+    def go_on(self) -> None:
+        """Start a job that a person has stopped, and wait until it lives."""
+        assert self.store is not None
+        control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
+
     def start_writers(self) -> None:
         """Start the writers; every one of their changes is in the ledger."""
         warehouse, _ = self._known()

@@ -26,9 +26,9 @@ from core.slots.watch import Watch
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.session import DwsSession
 from core.sources.dws.watch import DwsWatch
-from core.state.audit import Audit
+from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
-from core.wiring_verbs import audited, intent, own_lanes
+from core.wiring_verbs import audited, own_lanes
 
 ACTION = "slots peek --unmask"
 

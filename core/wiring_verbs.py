@@ -8,7 +8,6 @@ console, because processes are seen above this layer.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,11 +15,10 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from core import wiring
-from core.clock import SystemClock
 from core.config.model import Loaded
 from core.config.places import owners
 from core.config.secrets import resolve
-from core.domain.audit import AuditLine, Phase
+from core.domain.audit import AuditLine
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import safe
 from core.domain.ttl import Left
@@ -49,7 +47,7 @@ from core.slots.preflight import Preflight, Rate, gather, judge
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_verbs import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer, PointSeen, UnreadSeen
-from core.state.audit import Audit, actor
+from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.wiring_audit import CopiedAudit
@@ -260,24 +258,13 @@ def audited(
         with suppress(SlotkeeperError):
             result = after() if after else {}
         with suppress(StateError):
-            audit.append(_outcome(line, f"failed: {safe(error, 300)}", result))
+            audit.append(outcome(line, f"failed: {safe(error, 300)}", result))
         raise
     try:
-        audit.append(_outcome(line, done.outcome, done.result))
+        audit.append(outcome(line, done.outcome, done.result))
     except StateError as error:
         return replace(done, outcome=f"{done.outcome} (the outcome is missing in the audit: {error.message})")
     return done
-
-
-def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
-    """The line that is written before an action."""
-    return AuditLine(
-        SystemClock().utc(), actor(), action, uuid.uuid4().hex[:16], Phase.INTENT, what, reason, result=result or {}
-    )
-
-
-def _outcome(line: AuditLine, outcome: str, result: Mapping[str, str]) -> AuditLine:
-    return replace(line, at=SystemClock().utc(), phase=Phase.OUTCOME, outcome=outcome, result=dict(result))
 
 
 def _positions(job: JobSpec) -> int | None:

@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from console import cli, diagnostics, output
+from console import diagnostics, entrance, output
 from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from core.config import values
@@ -101,7 +101,7 @@ class View(Enum):
 
 def view_here() -> View:
     """What this terminal has room for: the console, six lines, or a line now and then where there is no terminal."""
-    if not cli.on_a_terminal():
+    if not entrance.on_a_terminal():
         return View.LINES
     columns, rows = shutil.get_terminal_size()
     return View.CONSOLE if columns >= SMALLEST[0] and rows >= SMALLEST[1] else View.WATCH
@@ -123,6 +123,9 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
     except KeyboardInterrupt:
         if options.seconds < 7 * 86_400.0:
             raise
+    if run.view().state is JobState.STOPPED:
+        diagnostics.note("the job was stopped by hand; it is started again, so that both tables can be compared")
+        run.go_on()
     run.stop_writers()
     diagnostics.note("writers stopped; waiting until everything is applied (Ctrl-C leaves at once)")
     run.wait_for(run.caught_up, CATCH_UP_SECONDS, "the job to catch up")

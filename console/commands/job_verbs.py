@@ -54,8 +54,8 @@ def cancel(
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
     from core.slots.change import Done
-    from core.state.audit import Audit
-    from core.wiring_verbs import audited, intent
+    from core.state.audit import Audit, intent
+    from core.wiring_verbs import audited
 
     if confirm != job:
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")

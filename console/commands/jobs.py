@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -17,16 +18,20 @@ import typer
 
 from console import chosen, diagnostics, invocation, output
 from console.commands import job_verbs
+from console.commands.job_audit import noted
+from core.clock import SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 from core.domain.identity import Identity
 from core.domain.job import JobState
+from core.domain.verified import in_a_phrase
 from core.errors import ConfigError
 from core.launch import control
 from core.launch.control import Patience
 from core.launch.log import last_lines
 from core.launch.view import JobView, observe, observe_all
 from core.state.sqlite import Store
+from core.state.verified import last
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.", no_args_is_help=True)
 
@@ -47,6 +52,7 @@ Wait = Annotated[
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="end sessions of an earlier start, also of one on another machine")
 ]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
 _WAIT = "30s"
 
 
@@ -72,10 +78,13 @@ def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateD
     with Store.open(_place(ctx, state_dir)[1]) as store:
         view = observe(store, job)
         errors, events = store.errors(job), store.events(job, _SHOWN_EVENTS)
+        verified = last(store)
     if as_json:
-        output.as_json({**_brief(view), "report": view.report, "errors": errors, "events": events})
+        proof = {"verified": verified.get(job)}
+        output.as_json({**_brief(view), **proof, "report": view.report, "errors": errors, "events": events})
         return
     _show_head(ctx, view)
+    output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", _ascii(ctx))
     if view.report is not None and view.report.lanes:
         lanes = [[lane.shard, lane.state, lane.activity, lane.position, lane.retry] for lane in view.report.lanes]
         output.table(["dn", "state", "activity", "position", "retry"], lanes, _ascii(ctx))
@@ -91,22 +100,31 @@ def start(
     job: Name,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     take_over: TakeOver = False,
+    reason: Reason = "",
     as_json: Json = False,
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
     loaded = _configured(ctx, job)
-    with Store.open(loaded.state_dir) as store:
-        view = control.start(store, job, str(loaded.path.resolve()), take_over=take_over, patience=_patience(wait))
+    with Store.open(loaded.state_dir) as store, noted(store, "start", job, reason) as seen:
+        config = str(loaded.path.resolve())
+        seen.view = view = control.start(store, job, config, take_over=take_over, patience=_patience(wait))
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
 @app.command()
-def restart(ctx: typer.Context, job: Name, wait: Wait = _WAIT, as_json: Json = False) -> None:  # type: ignore[assignment]
+def restart(
+    ctx: typer.Context,
+    job: Name,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    reason: Reason = "",
+    as_json: Json = False,
+) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
     loaded = _configured(ctx, job)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, str(loaded.path.resolve()))
-        view = control.restart(store, job, str(loaded.path.resolve()), patience=_patience(wait))
+        with noted(store, "restart", job, reason) as seen:
+            seen.view = view = control.restart(store, job, str(loaded.path.resolve()), patience=_patience(wait))
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -115,11 +133,12 @@ def stop(
     ctx: typer.Context,
     job: Name,
     wait: Wait = _WAIT,  # type: ignore[assignment]
+    reason: Reason = "",
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Stop a job and its processes; started again it goes on where it was, as long as the slot's TTL lasts."""
-    _steer(ctx, job, control.stop, wait, as_json, state_dir, lambda view: view.state is JobState.STOPPED)
+    _steer(ctx, job, control.stop, Asked(wait, reason, as_json, state_dir), lambda view: view.state is JobState.STOPPED)
 
 
 @app.command()
@@ -127,11 +146,12 @@ def pause(
     ctx: typer.Context,
     job: Name,
     wait: Wait = _WAIT,  # type: ignore[assignment]
+    reason: Reason = "",
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Let a job's process live but apply nothing."""
-    _steer(ctx, job, control.pause, wait, as_json, state_dir, lambda view: view.state is JobState.PAUSED)
+    _steer(ctx, job, control.pause, Asked(wait, reason, as_json, state_dir), lambda view: view.state is JobState.PAUSED)
 
 
 @app.command()
@@ -139,11 +159,12 @@ def resume(
     ctx: typer.Context,
     job: Name,
     wait: Wait = _WAIT,  # type: ignore[assignment]
+    reason: Reason = "",
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Let a paused job go on."""
-    _steer(ctx, job, control.resume, wait, as_json, state_dir, lambda view: view.state.has_process)
+    _steer(ctx, job, control.resume, Asked(wait, reason, as_json, state_dir), lambda view: view.state.has_process)
 
 
 @app.command()
@@ -166,18 +187,28 @@ def logs(
         output.line(each, _ascii(ctx))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of a verb that needs no configuration."""
+
+    wait: float
+    reason: str
+    as_json: bool
+    state_dir: Path | None
+
+
 def _steer(
     ctx: typer.Context,
     job: str,
     verb: Callable[[Store, str, Patience | None], JobView],
-    wait: float,
-    as_json: bool,
-    state_dir: Path | None,
+    asked: Asked,
     reached: Callable[[JobView], bool],
 ) -> None:
-    with Store.open(_place(ctx, state_dir)[1]) as store:
-        view = verb(store, job, _patience(wait))
-    _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
+    with Store.open(_place(ctx, asked.state_dir)[1]) as store:
+        observe(store, job)
+        with noted(store, verb.__name__, job, asked.reason) as seen:
+            seen.view = view = verb(store, job, _patience(asked.wait))
+    _tell(ctx, view, asked.as_json, fine=reached(view) or asked.wait == 0)
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:

@@ -48,6 +48,9 @@ class Press(Static, can_focus=True):
 class Typing(Input):
     """A field for one thing that is asked for."""
 
+    KEYS_IN_TURN = ("enter", "tab", "shift+tab")
+    """Keys that the app acts on before it gives the next one to whatever has the focus then."""
+
     class Refused(Message):
         """Something was pasted."""
 
@@ -55,6 +58,14 @@ class Typing(Input):
         super().__init__(value, id=f"act-{want.part.name.lower()}", select_on_focus=False, max_length=500)
         self.want = want
         self.cursor_blink = False
+
+    async def action_submit(self) -> None:
+        """Enter goes on to the next field, from the last one to Apply; it does nothing else.
+
+        At once: what is typed next, or came over a slow line in one piece with it, belongs there.
+        """
+        stops: list[Widget] = [*self.screen.query(Typing), self.screen.query_one("#act-apply", Press)]
+        self.screen.set_focus(stops[stops.index(self) + 1])
 
     def _on_paste(self, event: events.Paste) -> None:
         if not self.want.pasted:
@@ -113,9 +124,3 @@ class Fields(Vertical):
     def enable(self, on: bool) -> None:
         """Show whether Apply would do anything."""
         self.query_one("#act-apply").set_class(not on, "act-off")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter goes on to the next field, from the last one to Apply; it does nothing else."""
-        event.stop()
-        fields: list[Widget] = [*self.query(Typing), self.query_one("#act-apply", Press)]
-        fields[fields.index(event.input) + 1].focus()

@@ -108,12 +108,18 @@ class JobConfirm(ActScreen):
 
     def action_copy(self) -> None:
         """The command of the first job, as typed."""
-        self.copied(self._words(self.names[0], with_placeholders(self.wants, self.query_one(Fields).typed)))
+        typed = with_placeholders(self.wants, self.query_one(Fields).typed)
+        self.copied(self._words(self.names[0], self._why() | typed))
 
     def _begin(self, name: str) -> str | None:
-        parts = dict(self.query_one(Fields).typed)
+        parts = self._why() | self.query_one(Fields).typed
         parts.pop(Part.NUMBER, None)
         return self.set_going(Order(self._words(name, parts), f"{self.verb.value} job {name}", name))
+
+    def _why(self) -> dict[Part, str]:
+        """Why this console is armed is why it is done, unless something else is typed."""
+        armed = self.console.armed
+        return {Part.REASON: armed.reason} if armed is not None and self.verb is not JobVerb.DRAIN else {}
 
     def _words(self, name: str, parts: Mapping[Part, str]) -> tuple[str, ...]:
         return job_words(self.origin, self.verb, name, parts)

@@ -102,6 +102,8 @@ class OverviewScreen(_OfJobs):
         if local is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
+        if self.console.replay is not None:
+            slots = Level.REST, "slots: not recorded; R leaves the replay"
         if local.fault:
             return [*self.fault(), slots]
         return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]

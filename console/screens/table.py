@@ -104,7 +104,10 @@ class TableScreen(Frame):
 
     def listed(self) -> list[Row]:
         """The rows that the filter leaves, in the order that was asked for."""
-        return ordered(kept(self.rows(), self.wanted, self.faults_only), self.order)
+        return self._listed(self.rows())
+
+    def _listed(self, rows: Sequence[Row]) -> list[Row]:
+        return ordered(kept(rows, self.wanted, self.faults_only), self.order)
 
     def panes(self) -> list[Widget]:
         """Table and panel."""
@@ -132,7 +135,8 @@ class TableScreen(Frame):
         """Strip, table, panel."""
         if self.has_strip:
             self.say("strip", self.paragraph(self.strip(), 4), layout=True)
-        every, listed = self.rows(), self.listed()
+        every = self.rows()
+        listed = self._listed(every)
         columns = self.columns_now()
         self.table.show(self._calm(listed), columns, self._marks)
         number = str(len(every)) if len(listed) == len(every) else f"{len(listed)} of {len(every)}"
@@ -188,9 +192,8 @@ class TableScreen(Frame):
 
     def _calm(self, listed: list[Row]) -> list[Row]:
         """Shortly after a key, rows stay where they are, unless the key was pressed to order them."""
-        shown = self.table.keys()
         moved_on, self._moved_on = self._moved_on, False
-        still = calmly(listed, shown) if not moved_on and self._is_calm() else listed
+        still = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
         self._late = still != listed
         return still
 

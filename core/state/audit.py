@@ -10,10 +10,13 @@ import getpass
 import json
 import os
 import socket
-from dataclasses import dataclass
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.domain.audit import Actor, AuditLine
+from core.clock import SystemClock
+from core.domain.audit import Actor, AuditLine, Phase
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
@@ -24,6 +27,18 @@ def actor() -> Actor:
     """Who runs this program; the SSH client's address is the shell's own word for it."""
     origin = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
     return Actor(getpass.getuser(), socket.gethostname(), os.getpid(), os.environ.get("SUDO_USER", ""), origin)
+
+
+def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
+    """The line that is written before an action."""
+    return AuditLine(
+        SystemClock().utc(), actor(), action, uuid.uuid4().hex[:16], Phase.INTENT, what, reason, result=result or {}
+    )
+
+
+def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
+    """The line that is written after it."""
+    return replace(line, at=SystemClock().utc(), phase=Phase.OUTCOME, outcome=said, result=dict(result))
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ def test_cancelling_is_final_typed_reasoned_and_audited(place: Place, capsys: py
     assert place.call(*words, "--confirm", JOB, "--reason", "not needed any more") == 0
     assert "CANCELLED" in capsys.readouterr().out
     assert jobs.look(JOB).state is JobState.CANCELLED
-    outcome, intent = Audit(jobs.store.folder).read().lines
+    outcome, intent, *stop = Audit(jobs.store.folder).read().lines
+    assert [line.action for line in stop] == ["jobs stop", "jobs stop"]
     assert (intent.action, intent.reason, intent.result) == ("jobs cancel", "not needed any more", {"state": "STOPPED"})
     assert outcome.outcome == "CANCELLED"
     assert place.call("jobs", "start", JOB) == 3

@@ -12,6 +12,7 @@ import pytest
 
 from console.__main__ import main
 from core.domain.job import JobState
+from core.state.audit import FILE, Audit
 from core.state.sqlite import Store
 from tests.support.jobs import Jobs
 
@@ -88,3 +89,28 @@ def test_listing_jobs_loads_no_spark_no_screens_and_no_database_driver(jobs: Job
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout.strip(), ended.stderr) == (0, "[]", "")
+
+
+def test_who_steered_a_job_and_why_is_in_the_audit_also_where_it_was_refused(jobs: Jobs) -> None:
+    jobs.start("orders")
+    assert call(jobs, "pause", "orders", "--reason", "INC-7") == 0
+    assert call(jobs, "stop", "orders") == 0
+    assert call(jobs, "pause", "orders") == 3
+    lines = reversed(Audit(jobs.store.folder).read().lines)
+    assert [(one.action, one.phase.value, one.reason, one.outcome.partition(":")[0]) for one in lines] == [
+        ("jobs pause", "intent", "INC-7", ""),
+        ("jobs pause", "outcome", "INC-7", "PAUSED"),
+        ("jobs stop", "intent", "", ""),
+        ("jobs stop", "outcome", "", "STOPPED"),
+        ("jobs pause", "intent", "", ""),
+        ("jobs pause", "outcome", "", "failed"),
+    ]
+
+
+def test_a_job_is_stopped_even_where_the_audit_cannot_be_written(
+    jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.start("orders")
+    (jobs.folder / "state" / FILE).mkdir()
+    assert call(jobs, "stop", "orders") == 0
+    assert "not in the audit" in capsys.readouterr().err

@@ -13,24 +13,12 @@ from console.app import ConsoleApp
 from console.screens.act_actions import ActionsScreen
 from console.screens.act_job import JobConfirm
 from console.screens.act_menu import JobMenu
-from console.screens.acting import open_actions, open_job_menu
-from console.screens.jobs import JobsScreen, OverviewScreen
+from console.screens.acting import open_actions
+from console.screens.jobs import OverviewScreen
 from console.screens.table import TableScreen
 from core.domain.job import JobState
 from tests.tui.filled import console, drive, press, screen
 from tests.tui.planted import arm, plant, typed, until
-
-
-@pytest.fixture(autouse=True)
-def hooked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`a` opens the menu of jobs, on the screens that list them."""
-
-    def act(self: TableScreen, keys: list[str]) -> None:
-        open_job_menu(self.console, keys)
-
-    for kind in (OverviewScreen, JobsScreen):
-        monkeypatch.setattr(kind, "act", act)
-        monkeypatch.setattr(kind, "has_actions", True)
 
 
 def words(order: Order) -> list[str]:
@@ -53,7 +41,7 @@ def test_a_job_is_restarted_with_three_keys_from_its_row(first: list[str], tmp_p
         await press(pilot, *first)
         hold(made.app, "orders_rt")
         await press(pilot, "a", "r", "y")
-        assert [words(one) for one in runs.done] == [["jobs", "restart", "--json", "orders_rt"]]
+        assert [words(one) for one in runs.done] == [["jobs", "restart", "--json", "--reason=INC-2304", "orders_rt"]]
         assert runs.done[0].words[0] == f"--config={tmp_path / 'c.toml'}"
 
     drive(made, do)

@@ -19,7 +19,6 @@ from console.app import ConsoleApp
 from console.screens.act_job import JobConfirm
 from console.screens.act_preview import SlotPreview
 from console.screens.act_progress import SlotProgress
-from console.screens.acting import open_slot_menu
 from console.screens.slots import SlotsScreen
 from core.domain.job import JobState
 from tests.tui.filled import Filled, console, drive, looked, press, screen, slot
@@ -27,17 +26,6 @@ from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan
 
 SLOT = "order_slot"
 REASON = "INC-2304 restored"
-
-
-@pytest.fixture(autouse=True)
-def hooked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`a` opens the menu of slots."""
-
-    def act(self: SlotsScreen, keys: list[str]) -> None:
-        open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
-
-    monkeypatch.setattr(SlotsScreen, "act", act)
-    monkeypatch.setattr(SlotsScreen, "has_actions", True)
 
 
 def made_with(
@@ -118,6 +106,23 @@ def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(tmp_path: P
             "ods.orders",
             SLOT,
         ]
+
+    drive(made, do)
+
+
+def test_what_comes_over_a_slow_line_in_one_piece_goes_where_it_was_typed_for(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(replaying()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "abc")
+        await opened(pilot, made.app, "r", "enter")
+        await until(pilot, made.app, "plan 7f3a9c0d1e2f")
+        for key in ["tab", *"xy", "enter", *SLOT]:
+            name = "underscore" if key == "_" else key
+            made.app.post_message(events.Key(name, key if len(key) == 1 else None))
+        await until(pilot, made.app, f"> {SLOT}")
+        assert (value(made.app, "reason"), value(made.app, "name")) == ("abcxy", SLOT)
+        assert runs.done == []
 
     drive(made, do)
 

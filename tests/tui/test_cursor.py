@@ -28,7 +28,7 @@ class Walk:
     def seen(self) -> str | None:
         """The name that is drawn in the row of the cursor."""
         table = self.shown.table
-        return table.get_row_at(table.cursor_row)[1].plain.strip() if table.show_cursor and table.row_count else None
+        return table.words(table.cursor_row)[1].strip() if table.show_cursor else None
 
     async def update(self) -> None:
         """Rows come, go, and change."""
