@@ -10,14 +10,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from console import slot_context
+from console.lane_models import WIDEST
 from console.picture import JobFacts, Level, Local, TableSeen
 from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
-from core.slots.hold import Clock, Holding, SlotHold
-from core.slots.inspect import SlotOnShard, SlotView
+
+if TYPE_CHECKING:
+    from core.slots.hold import Holding, SlotHold
+    from core.slots.inspect import SlotOnShard, SlotView
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),
@@ -27,10 +31,10 @@ SLOT_COLUMNS = (
     Column("deadline", "CLEARED UTC", 12),
     Column("unread", "UNREAD", 6, right=True),
     Column("floor", "FLOOR", 5, least=NARROW),
-    Column("point", "HOLDS", 7),
+    Column("point", "HOLDS", 7, least=WIDEST),
     Column("dn", "OLDEST DN", 9, least=WIDE),
     Column("holder", "HOLDER", 10, least=NARROW),
-    Column("age", "AGE", 4, right=True, least=WIDE),
+    Column("age", "AGE", 4, right=True, least=WIDEST),
 )
 SHARD_COLUMNS = (
     Column("mark", "", 1),
@@ -219,11 +223,7 @@ def _shard_cells(
         "unread": count(unread),
         "floor": yes(held.oldest if held else None),
         "registered": ago,
-        "by": "ours"
-        if held and held.known_by is Clock.OURS
-        else held.known_by.value
-        if held and held.known_by
-        else UNKNOWN,
+        "by": held.known_by.value if held and held.known_by else UNKNOWN,
         "left": _left_words(held.left if held else None, one.seen.at, now),
         "deadline": deadline(held.left if held else None, now),
     }

@@ -5,6 +5,8 @@ Next door: `core.state.audit` keeps the lines; `console.screens.table` draws.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from console.picture import Level
 from console.rows import Row
 from console.screens.frame import Lines
@@ -19,6 +21,7 @@ class AuditScreen(TableScreen):
     columns = AUDIT_COLUMNS
     panel_height = 7
     usual_order = "newest first"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "export", "copy", "pause", "palette")
 
     def rows(self) -> list[Row]:
         """The lines, the newest first."""
@@ -41,6 +44,10 @@ class AuditScreen(TableScreen):
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
+
+    def opened(self, key: str) -> None:
+        """The line in full has the keys: it can be scrolled."""
+        self.action_pane(1)
 
     def crumb(self) -> str:
         """Where one is."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_MARKS = 3
+"""So many combining marks a character may carry; more pile up over other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 """Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), odd spaces."""
 
@@ -16,10 +19,28 @@ def safe(value: object, limit: int = 500) -> str:
     'a\\\\x1b]52;c;x\\\\x07'
     """
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    if len(text) <= limit and text.isprintable():  # the same categories, asked all at once
+    # the same categories, asked all at once
+    if len(text) <= limit and text.isprintable() and (text.isascii() or not _flooded(text)):
         return text
-    shown = "".join(map(_one, text[: limit + 1]))
+    shown = "".join(_shown(text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
+
+
+def _flooded(text: str) -> bool:
+    return any(mark > _MARKS for _, mark in _counted(text))
+
+
+def _counted(text: str) -> Iterator[tuple[str, int]]:
+    """Each character, and the how-many-th combining mark in a row it is."""
+    row = 0
+    for character in text:
+        row = row + 1 if character > "\u02ff" and unicodedata.category(character) in ("Mn", "Me") else 0
+        yield character, row
+
+
+def _shown(text: str) -> Iterator[str]:
+    for character, mark in _counted(text):
+        yield _escaped(character) if mark > _MARKS else _one(character)
 
 
 def _one(character: str) -> str:
@@ -27,5 +48,9 @@ def _one(character: str) -> str:
         return character
     if character in _VISIBLE:
         return _VISIBLE[character]
+    return _escaped(character)
+
+
+def _escaped(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

@@ -53,7 +53,7 @@ class StoreNarrator:
         told = tuple(_lane_report(lane, state, now) for lane in lanes.values())
         troubled = next((f"{one.shard}: {one.retry}" for one in told if one.retry), "")
         for lane in lanes.values():
-            self._record_error(lane.key.shard, lane.error)
+            self._record_error(lane.key.shard, lane.error, lane.side)
         with self._lock:
             self._report = replace(
                 self._report,
@@ -95,10 +95,11 @@ class StoreNarrator:
         self._store.apply(job, JobEvent.FAILED, str(error), trouble, error.hint)
         self._store.record_event(job, JobEvent.FAILED.value, str(error))
 
-    def _record_error(self, place: str, text: str) -> None:
+    def _record_error(self, place: str, text: str, side: str = "") -> None:
         if text and self._errors.get(place) != text:
+            said = f"{place}: {text}" if place and not text.startswith(f"{place}:") else text
             with suppress(Busy, StateError):
-                self._store.record_error(self._report.job, "", "", text)
+                self._store.record_error(self._report.job, side, "", said)
         self._errors[place] = text
 
     def _tell(self, now: bool = False) -> None:
