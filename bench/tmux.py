@@ -50,7 +50,7 @@ class Tmux:
 
     def coloured(self) -> str:
         """What is shown, with its colours."""
-        return self._run("capture-pane", "-p", "-e")
+        return self._run("capture-pane", "-p", "-e", "-N")
 
     def shows(self, *texts: str, seconds: float = SOON) -> None:
         """Wait until all of that is shown."""

@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "try everything on this machine, without a warehouse", group=False),
     "run": Entry("run", "run one job in the foreground", group=False),
     "jobs": Entry("jobs", "list, start, pause, stop, drain and cancel jobs"),
+    "watch": Entry("watch", "follow one job in six lines below the prompt", group=False),
     "slots": Entry("slots", "look at slots and what they hold back, and change them"),
     "audit": Entry("audit", "who changed what, when and why"),
     "verify": Entry("verify", "compare source and target of a job", group=False),

@@ -35,7 +35,7 @@ EVERY = 1.0
 _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magenta", Level.REST: "dim"}
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def watch(
     ctx: typer.Context,
     job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp, place_of
+from console.app import ConsoleApp
+from console.opening import place_of
 from console.collector import Collector
 from console.looker import Looker
 from console.reader import Reader
@@ -95,10 +96,9 @@ def test_every_screen_leaves_the_slots_alone_and_asks_at_most_one_thing_in_two_s
 
     async def do() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
-            for key in "124567":
+            for key in "1234567":
                 await pilot.press(key)
                 await pilot.pause()
-            assert place.statements() == []  # nobody asked for slots yet
             await pilot.press("3")
             await _until(pilot, lambda: len(app.shown.tables) == 2, "both tables are seen")
             for keys in (("enter",), ("h",), ("escape",), ("escape",), *((key,) for key in "1234567"), ("3",)):

@@ -36,6 +36,7 @@ _PROBE = ("\x1b[6n", "\x1b[K")
 _STYLES = frozenset(("0", "1", "2", "3", "4", "7", "9"))
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _WRAP = "7"
+_UP, _ERASE_LINE = "\x1b[1A", "\x1b[2K"
 _PLACE = re.compile(r"\x1b\[(\d*);?(\d*)H")
 
 
@@ -49,6 +50,8 @@ class Screen:
     modes: dict[str, bool] = field(default_factory=dict)
     coloured: int = 0
     """How many sequences set a colour."""
+    inline: bool = False
+    """Whether the program draws over its own last lines, as `watch` does; a full screen never does."""
 
     def __post_init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -92,6 +95,10 @@ class Screen:
             self._write(token)
         elif token in _PROBE and "1049" not in self.modes:
             return
+        elif self.inline and token == _UP:
+            self._row = max(0, self._row - 1)
+        elif self.inline and token == _ERASE_LINE:
+            self._cells[self._row] = [" "] * self.width
         elif not _ALLOWED.fullmatch(token):
             self.foreign.append(token[:80])
         elif token == "\r":
