@@ -21,7 +21,7 @@ from bench import console_report as report
 from bench.__main__ import say
 from bench.console_beside import Beside, all_beside
 from bench.console_fill import Writer, names
-from bench.console_measure import EMPTY, Keys, Seen
+from bench.console_measure import EMPTY, Floor, Keys, Seen, together
 from bench.console_report import Bar
 from bench.report import machine
 from tests.support.terminal import Used, console
@@ -37,9 +37,7 @@ class Rounds:
 
     paints: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "empty": []})
     seen: list[Seen] = field(default_factory=list)
-    empty_keys: Keys = field(default_factory=Keys)
-    empty_rss: list[int] = field(default_factory=list)
-    empty_idle: list[Used] = field(default_factory=list)
+    floors: list[Floor] = field(default_factory=list)
     many: list[Used] = field(default_factory=list)
     ends: list[dict[str, float]] = field(default_factory=list)
 
@@ -54,10 +52,7 @@ class Rounds:
             say(
                 f"round {number + 1}: first paint {self.paints['ours'][-1]:.2f} s, empty {self.paints['empty'][-1]:.2f}"
             )
-            found, idle, rss = measure.keys_of_empty(keys)
-            self.empty_keys.seconds += found.seconds
-            self.empty_rss.append(rss)
-            self.empty_idle.append(idle)
+            self.floors.append(measure.floor(keys))
             self.seen.append(measure.measure(writer.config, first, seconds, keys))
             say(f"round {number + 1}: idle {self.seen[-1].idle.percent:.1f} %, {self.seen[-1].idle.rate:,.0f} B/s")
             self.ends.append(measure.ends(writer.config, first))
@@ -68,13 +63,10 @@ class Rounds:
 
 def bars(rounds: Rounds) -> list[Bar]:
     """The figures beside their bars."""
-    moves, switches = Keys(), Keys()
-    for one in rounds.seen:
-        moves.seconds += one.moves.seconds
-        moves.counts += one.moves.counts
-        switches.seconds += one.switches.seconds
-        switches.counts += one.switches.counts
-    floor = rounds.empty_keys
+    moves, switches = (together(getattr(one, name) for one in rounds.seen) for name in ("moves", "switches"))
+    empty_moves, empty_switches = (
+        together(getattr(one, name) for one in rounds.floors) for name in ("moves", "switches")
+    )
     return [
         *_start_bars(rounds),
         Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 3.0, "%", _floor(rounds)),
@@ -87,8 +79,8 @@ def bars(rounds: Rounds) -> list[Bar]:
             "%",
             "collecting goes on",
         ),
-        *_key_bars("cursor move", moves, floor),
-        *_key_bars("screen switch", switches, floor),
+        *_key_bars("cursor move", moves, empty_moves),
+        *_key_bars("screen switch", switches, empty_switches),
         Bar("bytes of a cursor move", _middle(moves.counts), 1_200, "B", "median"),
         Bar(
             "bytes of a screen switch", _middle(switches.counts), 10_000, "B", f"median; most {max(switches.counts):,}"
@@ -133,11 +125,11 @@ def _middle(values: list[float] | list[int]) -> float:
 
 
 def _floor(rounds: Rounds) -> str:
-    return f"empty app {_middle([one.percent for one in rounds.empty_idle]):.1f} %"
+    return f"empty app {_middle([one.idle.percent for one in rounds.floors]):.1f} %"
 
 
 def _rss(rounds: Rounds) -> str:
-    return f"most; empty app {max(rounds.empty_rss) / _MB:.0f} MB"
+    return f"most; empty app {max(one.rss for one in rounds.floors) / _MB:.0f} MB"
 
 
 def _raw(rounds: Rounds) -> dict[str, Any]:
@@ -149,7 +141,8 @@ def _raw(rounds: Rounds) -> dict[str, Any]:
         "move_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.moves.seconds],
         "switch_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.switches.seconds],
         "switch_bytes": [one for seen in rounds.seen for one in seen.switches.counts],
-        "empty_key_ms": [round(one * 1000, 2) for one in rounds.empty_keys.seconds],
+        "empty_move_ms": [round(one * 1000, 2) for floor in rounds.floors for one in floor.moves.seconds],
+        "empty_switch_ms": [round(one * 1000, 2) for floor in rounds.floors for one in floor.switches.seconds],
         "ends_s": rounds.ends,
     }
 

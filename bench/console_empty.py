@@ -1,29 +1,74 @@
-"""The floor: a Textual app that shows one word and answers a key, with the settings that the console runs with.
+"""The floors: a Textual app that shows one word and answers a key; with `--table`, one of two screens with a table.
 
-Next door: `bench.console_measure` runs it beside the console.
+Of the first come first paint, idling and memory; of the second what Textual itself takes for moving the cursor of its
+own table (`j`, `k`) and for going to another screen (`1`, `2`). Both with the settings that the console runs with.
+Next door: `bench.console_measure` runs them beside the console.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import ClassVar
+
 from textual.app import App, ComposeResult
+from textual.screen import Screen
 from textual.widgets import Static
 
 WORD = "Overview"
+ROWS, COLUMNS = 12, 8
 
 
 class EmptyApp(App[None]):
-    """One word, and how many keys came."""
-
-    keys = 0
+    """One word."""
 
     def compose(self) -> ComposeResult:
         yield Static(WORD)
 
-    def on_key(self) -> None:
-        """Something small changes on the screen."""
-        self.keys += 1
-        self.query_one(Static).update(f"{WORD} {self.keys}")
+
+class One(Screen[None]):
+    """A word and a table as large as the console's first one."""
+
+    BINDINGS: ClassVar = [("j", "move(1)"), ("k", "move(-1)")]
+    word = WORD
+
+    def compose(self) -> ComposeResult:
+        from textual.widgets import DataTable
+
+        yield Static(self.word)
+        yield DataTable[str](cursor_type="row")
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        from textual.widgets import DataTable
+
+        table = self.query_one(DataTable)
+        for column in range(COLUMNS):
+            table.add_column(f"COLUMN {column}", width=10)
+        for row in range(ROWS):
+            table.add_row(*(f"cell {row} {column}" for column in range(COLUMNS)))
+
+    def action_move(self, by: int) -> None:
+        """The cursor of the table."""
+        from textual.widgets import DataTable
+
+        table = self.query_one(DataTable)
+        table.move_cursor(row=(table.cursor_row + by) % ROWS)
+
+
+class Two(One):
+    """The same under another word."""
+
+    word = "Another"
+
+
+class TableApp(App[None]):
+    """Two screens."""
+
+    BINDINGS: ClassVar = [("1", "switch_mode('one')"), ("2", "switch_mode('two')")]
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {"one": One, "two": Two}
+    DEFAULT_MODE = "one"
 
 
 if __name__ == "__main__":
-    EmptyApp().run(mouse=False)
+    (TableApp if "--table" in sys.argv else EmptyApp)().run(mouse=False)

@@ -19,6 +19,8 @@ from pathlib import Path
 from core.clock import SystemClock
 from core.domain.report import JobReport, LaneReport
 from core.launch import identity
+from core.launch.launch import Limits
+from core.launch.recorder import Recorder
 from core.state.sqlite import Store
 
 ROOT = Path(__file__).parents[1]
@@ -160,9 +162,12 @@ def main() -> int:
     with Store.open(given.folder / "state", clock=SystemClock()) as store:
         jobs = names(given.jobs)
         begin(store, jobs)
+        recorders = [Recorder(store, job, Limits()) for job in jobs]
         turn, due = 0, time.monotonic()
         while True:
             write(store, jobs, given.dns, turn)
+            for recorder in recorders:
+                recorder.tick()
             if turn == 0:
                 print(READY, flush=True)
             turn += 1

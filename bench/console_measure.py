@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_S
 """What `console.terminal` sets for itself, for the empty app."""
 QUIET = 0.12
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
+EMPTY_TABLE = [*EMPTY, "--table"]
 SCREENS = ("2", "3", "4", "5", "6", "7", "1")
 
 
@@ -57,6 +58,15 @@ class Keys:
         """Of the seconds."""
         ranked = sorted(self.seconds)
         return ranked[min(len(ranked) - 1, int(part * len(ranked)))]
+
+
+def together(several: Iterable[Keys]) -> Keys:
+    """All of them as one."""
+    found = Keys()
+    for one in several:
+        found.seconds += one.seconds
+        found.counts += one.counts
+    return found
 
 
 @dataclass
@@ -99,15 +109,30 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
         return Seen(first_data, idle, paused, moves, switches, rss_first, rss_all, terminal.end())
 
 
-def keys_of_empty(keys: int) -> tuple[Keys, Used, int]:
-    """The empty app: its keys, its idling, its memory."""
+@dataclass
+class Floor:
+    """What Textual takes without us: idling and memory with one word, keys with two screens of one table each."""
+
+    idle: Used
+    rss: int
+    moves: Keys
+    switches: Keys
+
+
+def floor(keys: int) -> Floor:
+    """The empty apps."""
     with open_terminal(EMPTY) as terminal:
         terminal.shows(WORD)
-        found = Keys()
-        for _ in range(keys):
-            found.press(terminal, "j")
-        idle = terminal.during(5.0)
-        return found, idle, terminal.memory()
+        terminal.during(1.0)
+        idle, rss = terminal.during(5.0), terminal.memory()
+    moves, switches = Keys(), Keys()
+    with open_terminal(EMPTY_TABLE) as terminal:
+        terminal.shows(WORD, "cell 0 7")
+        for number in range(keys):
+            moves.press(terminal, "jk"[number // 8 % 2])
+        for number in range(keys // 2):
+            switches.press(terminal, "21"[number % 2], QUIET * 2)
+    return Floor(idle, rss, moves, switches)
 
 
 def many_rows(config: Path, seconds: float) -> Used:

@@ -87,8 +87,9 @@ def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any],
         f" {options['seconds']:g} s each).",
         "",
         "The console over a state store with 12 jobs of 24 DNs, every row changing every 2 s, on a pseudo-terminal of"
-        " 100x30. Beside it in the same rounds: a Textual app that shows one word. Times are the least of all rounds"
-        " and their ratios are within the run, because the machine is shared; CPU is that of the process.",
+        " 100x30. Beside it in the same rounds: a Textual app that shows one word, and for keys one of two screens"
+        " with a stock table each. First paint is the least of all starts; ratios are within the run, because the"
+        " machine is shared; CPU is that of the process.",
         "",
         "| figure | measured | bar | | how |",
         "| --- | --- | --- | --- | --- |",

@@ -100,6 +100,7 @@ class ConsoleApp(Ways):
             terminal.end_on_signals(self.exit)
             self.set_interval(terminal.WATCH_SECONDS, terminal.end_without_terminal)
             self.set_interval(EVERY / 2, self.tick)
+            self.load_later(self.LATER)
         if self.services.loaded is None:
             self.push_screen(lazily("welcome", "WelcomeScreen")())
 
@@ -119,9 +120,9 @@ class ConsoleApp(Ways):
         self._renew(replace(self._latest, local=local))
 
     def on_slots_seen(self, message: SlotsSeen) -> None:
-        """A table's slots were looked at."""
-        table = message.table
-        self._renew(replace(self._latest, tables={**self._latest.tables, (table.source, table.table): table}))
+        """Slots of some tables were looked at."""
+        seen = {(one.source, one.table): one for one in message.tables}
+        self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
     def _renew(self, picture: Picture) -> None:
         self._latest = picture
@@ -181,6 +182,7 @@ class ConsoleApp(Ways):
         self.paused = not self.paused
         self._stopped_at = self.now_real() if self.paused else None
         self.shown = self._latest
+        self.services.feed.rest(self.paused)
         self.redrawn()
 
     def action_renew(self) -> None:

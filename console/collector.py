@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from console.picture import Local, TableSeen
 
 EVERY = 2.0
+RESTING = 10.0
+"""So often the store is read while the screen stands still."""
 LINGER = 60.0
 """So long a source's session is kept after slots were last shown."""
 _SLOWEST = 30.0
@@ -33,11 +35,11 @@ class LocalSeen(Message):
 
 
 class SlotsSeen(Message):
-    """The slots of one table were looked at, or could not be."""
+    """The slots of these tables were looked at, or could not be."""
 
-    def __init__(self, table: TableSeen) -> None:
+    def __init__(self, *tables: TableSeen) -> None:
         super().__init__()
-        self.table = table
+        self.tables = tables
 
 
 Post = Callable[[Message], object]
@@ -68,6 +70,9 @@ class Feed(Protocol):
     def set_every(self, seconds: float) -> None:
         """Read so often from now on; a source is never asked more often than at first."""
 
+    def rest(self, resting: bool) -> None:
+        """Nobody sees what is read: read seldom; and at once, where somebody looks again."""
+
     def stop(self) -> None:
         """Collect no more."""
 
@@ -82,6 +87,7 @@ class Collector:
         self._least = every
         self._linger = linger
         self._job = ""
+        self._resting = False
         self._slots = threading.Event()
         self._hurry = threading.Event()
         self._ended = threading.Event()
@@ -112,6 +118,12 @@ class Collector:
         self._every = seconds
         self._hurry.set()
 
+    def rest(self, resting: bool) -> None:
+        """Obeyed from the next reading on; the end of a rest at once."""
+        self._resting = resting
+        if not resting:
+            self._hurry.set()
+
     def stop(self) -> None:
         """The threads end with what they are doing."""
         self._ended.set()
@@ -122,7 +134,7 @@ class Collector:
         while not self._ended.is_set():
             self._hurry.clear()
             post(LocalSeen(self._reader.local(self._job)))
-            self._hurry.wait(self._every)
+            self._hurry.wait(max(self._every, RESTING) if self._resting else self._every)
         self._reader.close()
 
     def _follow_slots(self, source: str, post: Post) -> None:
@@ -135,8 +147,7 @@ class Collector:
                 self._looker.close(source)
                 return
             seen = self._looker.turn(source)
-            for one in seen:
-                post(SlotsSeen(one))
+            post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
             # a source that does not answer is asked less often
             pause = min(_SLOWEST, self._least * 2**failed) if failed else 0.0

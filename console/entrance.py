@@ -1,11 +1,13 @@
 """Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
 
-Nothing of Textual is imported before it is certain that a screen can be drawn. Next door: `console.__main__` comes here
-without a command, past Typer, which costs a third of what the console takes to be seen; `console.cli` has the commands.
+Nothing of Textual is imported before it is certain that a screen can be drawn. `console.__main__` comes here without a
+command, past Typer, which costs a third of what the console takes to be seen.
+Next door: `console.cli` has the commands, `console.opening` the app, `console.lean` collects garbage again.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -27,6 +29,7 @@ def on_a_terminal() -> bool:
 
 def open_console(shared: Invocation) -> int:
     """The console, until it is left; its exit code."""
+    gc.disable()  # there is no garbage while modules are loaded, and looking for it takes a tenth of the start
     importlib.import_module(BEFORE_SCREEN)
     ascii_only = shared.ascii_only or glyphs.ascii_wanted(shared.env)
     if ascii_only:

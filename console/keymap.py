@@ -8,7 +8,6 @@ has what is typed; `console.screens.help` shows both.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -106,6 +105,8 @@ def _acts(node: DOMNode, binding: Binding) -> bool:
 
 def screens() -> list[type]:
     """Every class of a screen of the console."""
+    import pkgutil
+
     import console.screens as package
     from console.screens.frame import Frame
 

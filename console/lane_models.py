@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from statistics import median
+from functools import partial
+from typing import TYPE_CHECKING
 
 from console.picture import JobDetail, JobFacts, LanePace, Level
 from console.rates import Busy, bars, hurts
-from console.rows import UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds
+from console.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
-from core.domain.report import LaneReport
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase
+
+if TYPE_CHECKING:
+    from core.domain.report import LaneReport
 
 WIDEST = 112
 LANE_COLUMNS = (
@@ -43,7 +46,13 @@ def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
     found = [(lane, job.paces.get(lane.shard, LanePace())) for lane in lanes]
     found.sort(key=lambda each: (*_badness(*each), each[0].shard))
     return [
-        Row(lane.shard, lane_level(lane), _cells(lane, pace, ascii_only), _order(lane, pace)) for lane, pace in found
+        Row(
+            lane.shard,
+            lane_level(lane),
+            Later(partial(_cells, lane, pace, ascii_only)),
+            Later(partial(_order, lane, pace)),
+        )
+        for lane, pace in found
     ]
 
 
@@ -57,7 +66,8 @@ def worst_lane(job: JobFacts) -> str | None:
 
 
 def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
-    return rank(lane_level(lane)), -(pace.lag or 0.0), -(lane_behind(lane) or 0)
+    behind = lane_behind(lane)
+    return rank(_level(lane, behind)), -(pace.lag or 0.0), -(behind or 0)
 
 
 def lane_behind(lane: LaneReport) -> int | None:
@@ -67,11 +77,15 @@ def lane_behind(lane: LaneReport) -> int | None:
 
 def lane_level(lane: LaneReport) -> Level:
     """How a DN stands."""
+    return _level(lane, lane_behind(lane))
+
+
+def _level(lane: LaneReport, behind: int | None) -> Level:
     if lane.error and not lane.retry:
         return Level.CRITICAL
     if lane.retry:
         return Level.WARNING
-    return Level.UNKNOWN if lane_behind(lane) is None else Level.FINE
+    return Level.UNKNOWN if behind is None else Level.FINE
 
 
 def speed(rate: float | None) -> str:
@@ -131,6 +145,8 @@ def since(job: JobFacts, now: datetime) -> str:
 
 def figures(job: JobFacts, ascii_only: bool = False) -> str:
     """How far and how fast: lag, rate, what was applied, the copy."""
+    from statistics import median
+
     report = job.report
     if report is None:
         return "nothing was reported yet"

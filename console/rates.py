@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from core.domain.report import JobReport
+if TYPE_CHECKING:
+    from core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
 """A sparkline: ten minutes."""

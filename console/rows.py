@@ -7,9 +7,10 @@ Unknown is `?`, never 0; ages and durations carry units. Next door: `console.vie
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 from console.picture import Level
 from core.domain.ttl import in_words
@@ -17,6 +18,7 @@ from core.domain.ttl import in_words
 UNKNOWN = "?"
 NARROW, WIDE = 80, 100
 STALE_SECONDS = 6.0
+T = TypeVar("T")
 LEAST_ROOM = 10
 """What a flexible column has at least."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
@@ -34,6 +36,34 @@ class Column:
     least: int = 0
 
 
+class Later(Mapping[str, T]):
+    """A mapping that is made when somebody first looks into it: rows that are not seen cost next to nothing.
+
+    >>> Later(lambda: {"a": 1})["a"]
+    1
+    """
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], dict[str, T]]) -> None:
+        self._make = make
+        self._made: dict[str, T] | None = None
+
+    def __getitem__(self, key: str) -> T:
+        return self._all()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, T]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: a text per column key; `level` is its severity, also shown as a glyph in the column `mark`.
@@ -43,7 +73,7 @@ class Row:
 
     key: str
     level: Level
-    cells: dict[str, str]
+    cells: Mapping[str, str]
     order: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
@@ -85,9 +115,11 @@ def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
     >>> [[row.key for row in kept(rows, *how)] for how in (("ord", False), ("!ord", False), ("", True), ("[", False))]
     [['a'], ['b'], ['b'], []]
     """
+    left = [row for row in rows if row.level in FAULTS or not faults_only]
+    if not wanted:
+        return left
     matches = _matcher(wanted.removeprefix("!"))
     inverted = wanted.startswith("!") and len(wanted) > 1
-    left = [row for row in rows if row.level in FAULTS or not faults_only]
     return [row for row in left if matches(row.text) is not inverted]
 
 

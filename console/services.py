@@ -5,7 +5,6 @@ Modules that are costly to load are loaded when they are first used. Next door: 
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 from collections.abc import Callable
@@ -40,6 +39,8 @@ def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Pag
 
 def whoami() -> str:
     """Who sits here, on which host, in short."""
+    import getpass
+
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # an account without a name

@@ -14,7 +14,6 @@ from functools import partial
 from typing import ClassVar
 
 from textual import events
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.timer import Timer
@@ -22,6 +21,7 @@ from textual.timer import Timer
 from console import arming
 from console.arming import Arming
 from console.keymap import bindings_of
+from console.lean import LeanApp
 from console.picture import Level
 from console.screens.frame import Frame
 from console.services import Services
@@ -35,7 +35,7 @@ MESSAGE_SECONDS = 8.0
 Said = tuple[Level, str]
 
 
-class Shell(App[int]):
+class Shell(LeanApp):
     """The app without its picture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,7 +73,7 @@ class Shell(App[int]):
         self._without_colour = NoColour()
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = MONO.name if mono else DARK.name
+        self.wear_first(MONO if mono else DARK)
 
     # What screens are told, and draw
 
@@ -147,8 +147,11 @@ class Shell(App[int]):
 
     async def _acted(self, key: str) -> bool:
         """Keys of a table act one after the other: what is typed fast behind a `:` must not act on the table."""
-        on_table = isinstance(self.focused, LiveTable | Panel) and self.screen.is_mounted
-        return on_table and (await self._check_bindings(key, priority=True) or await self._check_bindings(key))
+        focused = self.focused
+        in_turn = isinstance(focused, LiveTable | Panel) or key in getattr(focused, "KEYS_IN_TURN", ())
+        if not in_turn or not self.screen.is_mounted:
+            return False
+        return await self._check_bindings(key, priority=True) or await self._check_bindings(key)
 
     # Arming
 

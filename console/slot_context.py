@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from console.picture import JobFacts, Level, Local, Unfinished
 from console.rows import UNKNOWN, Column, Row, age, clock
-from core.domain.audit import AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.slots.inspect import SlotView
-from core.sources.dws import by_hand
+
+if TYPE_CHECKING:
+    from core.domain.audit import AuditLine
+    from core.slots.inspect import SlotView
 
 _SHORT = {
     JobState.PENDING: "NEW",
@@ -96,6 +98,8 @@ def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine
 
 def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
     """What was done to it last, as far as it was done from here."""
+    from core.domain.audit import Phase  # the first frame is seen without it
+
     found = done_to(lines, table, slot)
     if not found:
         return "last operation: none from this machine"
@@ -109,6 +113,8 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
 
 def by_hand_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
     """The raw SQL to look at a slot, and to register again what is registered on one DN."""
+    from core.sources.dws import by_hand
+
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
     lines = [GUARDLESS, f"  {by_hand.look(table)}"]
     if one is not None:
@@ -131,6 +137,8 @@ HISTORY_COLUMNS = (
 
 def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: str, slot: str) -> list[Row]:
     """What was done to a slot from this machine, the newest first, and the backups that lie here."""
+    from core.domain.audit import Phase
+
     keyed: list[tuple[str, Row]] = []
     for one in done_to(lines, table, slot):
         failed = one.phase is Phase.OUTCOME and one.outcome.startswith("failed")

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from console.lane_models import WIDEST, speed, worst_lane
 from console.picture import JobFacts, Level
 from console.rates import BEHIND_SECONDS, bars
 from console.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
-from core.domain.audit import AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.text import safe
+
+if TYPE_CHECKING:
+    from core.domain.audit import AuditLine
 
 JOB_COLUMNS = (
     Column("mark", "", 1),
@@ -67,6 +70,8 @@ def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
     """The audit, the newest first as it is read."""
+    from core.domain.audit import Phase  # the first screen has no audit
+
     found = []
     for line in lines:
         failed = line.phase is Phase.OUTCOME and line.outcome.startswith("failed")
@@ -131,7 +136,7 @@ def _paces(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     synced = in_sync(job)
     return {
         "lag": seconds(job.lag_seconds) if lags else "-",
-        "worst": worst_dn(job),
+        "worst": _worst_dn(job, worst),
         "its": seconds(its) if lags else "-",
         "rate": speed(job.rate) if here else "-",
         "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
@@ -153,10 +158,13 @@ def in_sync(job: JobFacts) -> float | None:
 
 def worst_dn(job: JobFacts) -> str:
     """The DN of a job that is in trouble or lags most; `?` where one cannot be told, `-` where there is none yet."""
+    return _worst_dn(job, worst_lane(job))
+
+
+def _worst_dn(job: JobFacts, worst: str | None) -> str:
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
-    found = worst_lane(job)
-    return UNKNOWN if found is None else safe(found, 40)
+    return UNKNOWN if worst is None else safe(worst, 40)
 
 
 def _calm(job: JobFacts) -> str:

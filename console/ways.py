@@ -53,6 +53,9 @@ class Ways(Shell):
         "audit": lazily("audit", "AuditScreen"),
     }
     DEFAULT_MODE = "overview"
+    LATER: ClassVar[list[str]] = [
+        f"console.screens.{name}" for name in ("slots", "errors", "alerts", "audit", "binlog", "help", "palette")
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
     ]

@@ -97,6 +97,7 @@ class Frame(Screen[None]):
 
     def on_mount(self) -> None:
         """The first picture."""
+        self._css_update_count = self.app._css_update_count  # its widgets wear the theme of now: see `console.lean`
         self.redraw()
 
     def on_screen_resume(self) -> None:

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.output import json_text
 from console.picture import Level
 from console.rows import Column, Row, columns_for, kept
 from console.screens.closing import close
@@ -269,6 +268,8 @@ class TableScreen(Frame):
 
     def action_copy_json(self) -> None:
         """The marked rows, or this one, as JSON."""
+        from console.output import json_text
+
         keys = self._meant()
         found = [
             {"severity": row.level.name.lower()} | {key: text for key, text in row.cells.items() if key != "mark"}

@@ -1,24 +1,49 @@
-"""One or more lines of text that are drawn only when they differ.
+"""One or more lines of text that are drawn only where they differ.
 
 Next door: `console.widgets.panel` adds scrolling; `console.screens.frame` has most of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from rich.cells import cell_len
 from rich.text import Text
-from textual.widgets import Static
+from textual import events
+from textual.strip import Strip
+
+from console.widgets.drawn import Drawn
 
 
-class Line(Static):
-    """Text that is drawn only when it differs."""
+class Line(Drawn):
+    """Text that is drawn only where it differs; a line that is too long is wrapped, or cut where it must not be."""
+
+    DEFAULT_CSS = "Line { height: auto; }"
 
     def __init__(self, id: str) -> None:
-        super().__init__(id=id, markup=False)
+        super().__init__(id)
         self._now: Text | None = None
 
     def say(self, text: Text, layout: bool = False) -> None:
-        """Show it."""
+        """Show it; `layout` where this is as high as its text."""
         now = self._now
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text
-            self.update(text, layout=layout)
+            self._made(layout)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap anew."""
+        self._made(False)
+
+    def _made(self, layout: bool) -> None:
+        height = len(self._strips)
+        self.put(list(self._lines_of(self._now)) if self._now is not None else [])
+        if layout and len(self._strips) != height:
+            self.refresh(layout=True)
+
+    def _lines_of(self, text: Text) -> Iterator[Strip]:
+        console, width = self.app.console, self.size.width or self.app.size.width
+        for line in text.split("\n", allow_blank=True):
+            too_long = not text.no_wrap and cell_len(line.plain) > width
+            for part in line.wrap(console, width) if too_long else [line]:
+                yield Strip(part.render(console))

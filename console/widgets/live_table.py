@@ -1,10 +1,10 @@
 """A table that changes under the eye without moving the cursor to another thing.
 
-Rows have keys. Only cells that differ are drawn again; the cursor stays on its key through updates, sorts and
-filters. Where its row is gone the cursor is hidden and nothing can be opened until a person moves it. Cells are Text:
-markup is never parsed. Private parts of DataTable are used, which is why textual is pinned.
+Rows have keys; the cursor stays on its key through updates, sorts and filters. Where its row is gone the cursor is
+hidden and nothing can be opened until a person moves it. Only rows that are seen are made into text, and only cells
+that differ are drawn again: two thousand rows cost what twenty do. Markup is never parsed.
 
-Next door: `console.view_models` makes the rows; `console.screens` put them here.
+Next door: `console.view_models` makes the rows; `console.screens` put them here; `console.widgets.drawn` draws.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
-from textual._two_way_dict import TwoWayDict
 from textual.binding import Binding, BindingType
-from textual.coordinate import Coordinate
 from textual.message import Message
-from textual.widgets import DataTable
-from textual.widgets.data_table import ColumnKey, RowKey
+from textual.strip import Strip
 
 from console.picture import Level
 from console.rows import Column, Row, plain
 from console.theme import style_of
+from console.widgets.drawn import Drawn
 
 MARKED = "*"
 ROLES = {
@@ -34,11 +33,16 @@ ROLES = {
     Level.BUSY: "busy",
     Level.REST: "rest",
 }
+_COLOURED = ("mark", "state", "left", "deadline", "wrong", "trouble")
+_WHEEL = 3
+_Made = tuple[Row, bool, bool, Strip]
 
 
-class LiveTable(DataTable[Text], inherit_bindings=False):
+class LiveTable(Drawn, can_focus=True):
     """Rows by key; give it all rows and columns each time with `show`."""
 
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"live-table--header", "live-table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "cursor_down", "down", id="down", key_display="j"),
         Binding("k,up", "cursor_up", "up", id="up", key_display="k"),
@@ -60,189 +64,205 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         """The cursor is on another key, or on none."""
 
     def __init__(self, ascii_only: bool = False, id: str | None = None) -> None:
-        super().__init__(
-            cursor_type="row", cursor_foreground_priority="renderable", cell_padding=0, zebra_stripes=False, id=id
-        )
+        super().__init__(id)
         self._ascii_only = ascii_only
-        self._shown: dict[str, Row] = {}
+        self._rows: list[Row] = []
+        self._places: dict[str, int] = {}
         self._fields: tuple[Column, ...] = ()
+        self._header = Strip([])
         self._marked: frozenset[str] = frozenset()
-        self._worn = ""
         self._held: str | None = None
-        self._following = False
+        self._top = 0
+        self._made: dict[int, _Made] = {}
+        self.cursor_row = 0
 
     @property
     def cursor_key(self) -> str | None:
         """The key that the cursor is on; None where its row is not shown."""
-        return self._held if self._held in self._shown else None
+        return self._held if self._held in self._places else None
+
+    @property
+    def show_cursor(self) -> bool:
+        """Whether there is a cursor."""
+        return self.cursor_key is not None
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are, seen or not."""
+        return len(self._rows)
 
     def keys(self) -> list[str]:
         """The keys from top to bottom."""
-        return [str(row.key.value) for row in self.ordered_rows]
+        return list(self._places)
+
+    def words(self, place: int) -> list[str]:
+        """The cells of the row at that place as they are drawn."""
+        return [self._text(self._rows[place].cells.get(column.key, ""), column) for column in self._fields]
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column], marked: Collection[str] = ()) -> None:
         """Make the table these rows in this order; those that are marked have a star behind their glyph."""
         before = self.cursor_key
-        self._following = True
-        try:
-            if tuple(columns) != self._fields or self.app.theme != self._worn:
-                self._set_columns(columns)
-            wanted = {row.key: row for row in rows}
-            self._drop([key for key in self._shown if key not in wanted])
-            turned = self._marked.symmetric_difference(marked)
-            self._marked = frozenset(marked)
-            for key in turned & self._shown.keys():
-                self._put_cells(self._shown[key], self._fields)
-            for row in wanted.values():
-                self._put(row)
-            self._order(list(wanted))
-            self._follow(list(wanted))
-        finally:
-            self._following = False
+        if tuple(columns) != self._fields:
+            self._fields = tuple(columns)
+            self._forget()
+        self._marked = frozenset(marked)
+        by_key = {row.key: row for row in rows}
+        self._rows = list(by_key.values())
+        self._places = {key: place for place, key in enumerate(by_key)}
+        if self._held is None and self._rows:
+            self._held = self._rows[0].key
+        self._follow()
+        self._draw()
         if self.cursor_key != before:
             self.post_message(self.Moved())
 
     def hold(self, key: str) -> None:
         """Put the cursor on a row that is shown: asked for by a person."""
-        if key in self._shown:
-            self._held = key
-            self._follow(self.keys())
-            self.post_message(self.Moved())
+        if key in self._places:
+            self._go(self._places[key])
 
     def hold_first(self) -> None:
         """Put the cursor on the first row where its own is not shown: asked for by a person."""
-        if self.cursor_key is None and self._shown:
-            self.hold(self.keys()[0])
+        if self.cursor_key is None:
+            self._go(0)
+
+    # Keys and mouse
 
     def action_open(self) -> None:
         """Open what the cursor is on, if it is on anything."""
         if self.cursor_key is not None:
             self.post_message(self.Opened(self.cursor_key))
 
-    def watch_cursor_coordinate(self, old_coordinate: Coordinate, new_coordinate: Coordinate) -> None:
-        """A person moved the cursor: it holds the row's key from now on."""
-        super().watch_cursor_coordinate(old_coordinate, new_coordinate)
-        if not self._following:
-            self._take()
-
     def action_cursor_down(self) -> None:
         """Down; from nowhere to where the cursor would be."""
-        if not self._appear():
-            super().action_cursor_down()
+        self._go(self.cursor_row + self.show_cursor)
 
     def action_cursor_up(self) -> None:
         """Up; from nowhere to where the cursor would be."""
-        if not self._appear():
-            super().action_cursor_up()
+        self._go(self.cursor_row - self.show_cursor)
 
     def action_scroll_top(self) -> None:
         """The first row."""
-        self._appear()
-        super().action_scroll_top()
+        self._go(0)
 
     def action_scroll_bottom(self) -> None:
         """The last row."""
-        self._appear()
-        super().action_scroll_bottom()
+        self._go(len(self._rows))
 
-    async def _on_click(self, event: events.Click) -> None:
-        self._appear()
-        await super()._on_click(event)
+    def action_page_down(self) -> None:
+        """As many rows down as are seen."""
+        self._go(self.cursor_row + self._room)
+
+    def action_page_up(self) -> None:
+        """As many rows up as are seen."""
+        self._go(self.cursor_row - self._room)
+
+    def on_click(self, event: events.Click) -> None:
+        """The row under the mouse."""
+        if event.y > 0 and self._top + event.y <= len(self._rows):
+            self._go(self._top + event.y - 1)
+
+    def on_mouse_scroll_down(self) -> None:
+        """Look further down; the cursor stays."""
+        self._look(self._top + _WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Look further up; the cursor stays."""
+        self._look(self._top - _WHEEL)
+
+    def on_resize(self) -> None:
+        """Other rows are seen."""
+        self._forget()
+        self._reveal()
+        self._draw()
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self._forget()
+        if self.is_mounted:
+            self.call_next(self._draw)
 
     # Underneath
 
-    def _appear(self) -> bool:
-        if self.cursor_key is not None or not self._shown:
-            return False
-        self.show_cursor = True
-        self._take()
-        return True
+    @property
+    def _room(self) -> int:
+        return max(1, self.size.height - 1)
 
-    def _take(self) -> None:
-        keys = self._row_locations
-        row = self.cursor_row
-        if 0 <= row < len(keys):
-            found = keys.get_key(row)
-            self._held = str(found.value) if found is not None else None
+    def _go(self, place: int) -> None:
+        """The cursor to that place, as near as there is a row."""
+        if self._rows:
+            self.cursor_row = max(0, min(place, len(self._rows) - 1))
+            self._held = self._rows[self.cursor_row].key
+            self._reveal()
+            self._draw()
             self.post_message(self.Moved())
 
-    def _set_columns(self, columns: Sequence[Column]) -> None:
-        self.clear(columns=True)
-        self._shown = {}
-        self._fields = tuple(columns)
-        self._worn = self.app.theme
-        for column in columns:
-            self.add_column(self._text(column.label, column, Level.FINE), width=column.width + 1, key=column.key)
+    def _follow(self) -> None:
+        place = self._places.get(self._held or "")
+        if place is not None and place != self.cursor_row:
+            self.cursor_row = place
+            self._reveal()
+        else:
+            self.cursor_row = max(0, min(self.cursor_row, len(self._rows) - 1))
+            self._top = max(0, min(self._top, len(self._rows) - self._room))
 
-    def _drop(self, gone: list[str]) -> None:
-        if len(gone) * 2 > len(self._shown):
-            self.clear()
-            self._shown = {}
-            return
-        for key in gone:
-            self.remove_row(key)
-            del self._shown[key]
+    def _reveal(self) -> None:
+        """Scroll as little as needed to see the cursor."""
+        top = min(max(self._top, self.cursor_row - self._room + 1), self.cursor_row)
+        self._top = max(0, min(top, len(self._rows) - self._room))
 
-    def _put(self, row: Row) -> None:
-        old = self._shown.get(row.key)
-        self._shown[row.key] = row
-        if old is None:
-            self.add_row(*(self._cell(row, column) for column in self._fields), key=row.key)
-            return
-        if old != row:
-            same = old.level is row.level
-            self._put_cells(row, [c for c in self._fields if not same or old.cells.get(c.key) != row.cells.get(c.key)])
+    def _look(self, top: int) -> None:
+        self._top = max(0, min(top, len(self._rows) - self._room))
+        self._draw()
 
-    def _put_cells(self, row: Row, columns: Sequence[Column]) -> None:
-        place = self._row_locations.get(RowKey(row.key))
-        for column in columns:
-            number = self._fields.index(column)
-            self._data[RowKey(row.key)][ColumnKey(column.key)] = self._cell(row, column)
-            self._update_count += 1
-            if place is not None:
-                self._refresh_region(self._get_cell_region(Coordinate(place, number)))
+    def _forget(self) -> None:
+        self._made = {}
+        self._header = Strip([])
 
-    def _order(self, keys: list[str]) -> None:
-        before = {key.value: self._row_locations.get(key) for key in self._row_locations}
-        moved = [number for number, key in enumerate(keys) if before.get(key) != number]
-        if not moved:
-            return
-        by_value = {key.value: key for key in self.rows}
-        self._row_locations = TwoWayDict({by_value[key]: number for number, key in enumerate(keys)})
-        self._update_count += 1
-        for number in moved:
-            self.refresh_row(number)
+    def _draw(self) -> None:
+        if not self._header and self._fields:
+            style = self.get_component_rich_style("live-table--header")
+            self._header = Strip([Segment("".join(self._text(one.label, one) for one in self._fields), style)])
+        seen = range(self._top, min(self._top + self._room, len(self._rows)))
+        made = {place: self._line(place) for place in seen}
+        self._made = made
+        self.put([self._header, *(one[3] for one in made.values())])
 
-    def _follow(self, keys: list[str]) -> None:
-        if self._held is None and keys:
-            self._held = keys[0]
-        was, self._following = self._following, True
-        try:
-            if self._held in self._shown:
-                row = keys.index(self._held)
-                if row != self.cursor_row:
-                    self.move_cursor(row=row)
-            self.show_cursor = self._held in self._shown
-        finally:
-            self._following = was
+    def _line(self, place: int) -> _Made:
+        row = self._rows[place]
+        under, marked = place == self.cursor_row and self.show_cursor, row.key in self._marked
+        old = self._made.get(place)
+        if old is not None and old[0] is row and old[1:3] == (under, marked):
+            return old
+        return row, under, marked, self._strip(row, under, marked)
 
-    def _cell(self, row: Row, column: Column) -> Text:
-        level = row.level if column.key in ("mark", "state", "left", "deadline", "wrong", "trouble") else Level.FINE
-        text = self._text(row.cells.get(column.key, ""), column, level)
-        if column.key == "mark" and row.key in self._marked:
-            text = text[:-1].append(MARKED, style=style_of(self.app.theme, "marked"))
-        return text
+    def _strip(self, row: Row, under: bool, marked: bool) -> Strip:
+        parts: list[tuple[str, str]] = []
+        for column in self._fields:
+            text = self._text(row.cells.get(column.key, ""), column)
+            role = ROLES.get(row.level, "") if column.key in _COLOURED else ""
+            if column.key == "mark" and marked:
+                parts += [(text[:-1], role), (MARKED, "marked")]
+            elif parts and parts[-1][1] == role:
+                parts[-1] = parts[-1][0] + text, parts[-1][1]
+            else:
+                parts.append((text, role))
+        room = self.size.width - sum(cell_len(text) for text, _ in parts)
+        return Strip([Segment(text, self._style(role, under)) for text, role in (*parts, (" " * max(0, room), ""))])
 
-    def _text(self, value: str, column: Column, level: Level) -> Text:
-        """The value in exactly the column's width; what is too long ends in two dots."""
-        text = plain(value, self._ascii_only)
-        room = column.width
-        if cell_len(text) > room:
-            text = set_cell_size(text, max(0, room - 2)) + ".."[:room]
-        elif column.right:
-            text = " " * (room - cell_len(text)) + text
-        return Text(set_cell_size(text, room) + " ", style=self._style(level), no_wrap=True, end="")
+    def _style(self, role: str, under: bool) -> Style:
+        style = Style.parse(style_of(self.app.theme, role)) if role else Style.null()
+        if not under:
+            return style
+        cursor = self.get_component_rich_style("live-table--cursor")
+        return cursor + style + Style.from_color(bgcolor=cursor.bgcolor)
 
-    def _style(self, level: Level) -> str:
-        role = ROLES.get(level)
-        return style_of(self.app.theme, role) if role else ""
+    def _text(self, value: str, column: Column) -> str:
+        """The value in exactly the column's width, and a blank; what is too long ends in two dots."""
+        text, room = plain(value, self._ascii_only), column.width
+        taken = len(text) if text.isascii() else cell_len(text)
+        if taken > room:
+            return set_cell_size(set_cell_size(text, max(0, room - 2)) + ".."[:room], room) + " "
+        blanks = " " * (room - taken)
+        return (blanks + text if column.right else text + blanks) + " "

@@ -5,7 +5,6 @@ Next door: `core.domain.start` decides from a look and a progress row; `core.sou
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -92,6 +91,8 @@ class TableIdentity:
     @property
     def text(self) -> str:
         """The incarnation as stored in the progress row."""
+        import hashlib  # loads OpenSSL, which a console that only starts does not need
+
         spelled = "\x1f".join(f"{c.name}\x1e{c.type}" for c in self.columns) + "\x1d" + "\x1f".join(self.key)
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 

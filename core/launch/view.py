@@ -64,7 +64,7 @@ def observe(store: Store, job: str) -> JobView:
 
 def observe_all(store: Store) -> list[JobView]:
     """Look at every job."""
-    return [observe(store, row.name) for row in store.jobs()]
+    return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 
 def view_of(row: JobRow, run: RunRow | None) -> JobView:

@@ -16,6 +16,9 @@ from core.domain.job import JobState, Wish
 from core.domain.report import JobReport, LaneReport
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)
+_FIELDS: dict[type, set[str]] = {
+    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, Identity)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,5 +156,5 @@ def _identity(text: str | None) -> Identity | None:
 
 
 def _known(kind: type[_Row], found: dict[str, Any]) -> _Row:
-    names = {field.name for field in fields(kind)}
-    return kind(**{name: value for name, value in found.items() if name in names})
+    names = _FIELDS[kind]
+    return kind(**(found if found.keys() <= names else {name: found[name] for name in found.keys() & names}))

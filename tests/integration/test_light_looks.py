@@ -16,9 +16,9 @@ import pytest
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
-from console.opening import place_of
 from console.collector import Collector
 from console.looker import Looker
+from console.opening import place_of
 from console.reader import Reader
 from console.services import Services
 from core import wiring_peek

@@ -63,6 +63,7 @@ class StillFeed:
     slots: bool = False
     looks: int = 0
     every: float = 2.0
+    resting: bool = False
     seen: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
 
     def start(self, post: Post) -> None:
@@ -83,6 +84,9 @@ class StillFeed:
 
     def set_every(self, seconds: float) -> None:
         self.every = seconds
+
+    def rest(self, resting: bool) -> None:
+        self.resting = resting
 
     def stop(self) -> None:
         self.reader.close()

@@ -364,7 +364,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         await press(pilot, "tab", "s")
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "y")
-        assert runs.done[0].words[1:] == ("jobs", "stop", "--json", "orders_rt")
+        assert runs.done[0].words[1:] == ("jobs", "stop", "--json", "--reason=INC-2304", "orders_rt")
         runs.end(list(runs.actions)[-1], 0, {"job": "orders_rt", "state": "STOPPED"})
         runs.answers = planned(replaying())
         await until(pilot, made.app, "observed STOPPED")

@@ -70,7 +70,7 @@ def test_a_source_is_asked_at_most_once_per_interval_and_only_while_slots_are_wa
     finally:
         collector.stop()
     assert min(b - a for a, b in itertools.pairwise(watch.asked)) >= EVERY * 0.9
-    assert any(isinstance(one, SlotsSeen) and one.table.slots is not None for one in got)
+    assert any(isinstance(one, SlotsSeen) and one.tables[0].slots is not None for one in got)
 
 
 def test_the_session_is_given_back_once_slots_have_not_been_shown_for_a_while(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp
     collector.want("", True)
     collector.start(got.append)
     try:
-        faults = lambda: [one.table.fault for one in got if isinstance(one, SlotsSeen)]  # noqa: E731
+        faults = lambda: [one.tables[0].fault for one in got if isinstance(one, SlotsSeen)]  # noqa: E731
         until(lambda: len(watch.asked) >= 4, 10, "it is asked again")
         watch.down.clear()
         until(lambda: "" in faults(), 10, "it answers again")

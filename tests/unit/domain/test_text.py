@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from core.domain.text import safe
@@ -22,3 +24,11 @@ def test_marks_piled_up_on_one_character_are_shown_from_the_fourth_on() -> None:
 
 def test_a_flood_cannot_get_past_the_limit() -> None:
     assert len(safe("a" + "\u0301" * 100_000, 80)) <= 80
+
+
+def test_what_is_printable_stays_and_nothing_else_does() -> None:
+    every = [chr(code) for code in (*range(0x3000), *range(0xD700, 0x11000), *range(0xE0000, 0xE0200), 0x10FFFF)]
+    kept = {one for one in every if safe(one) == one}
+    assert kept == {one for one in every if one.isprintable()}
+    assert not any(unicodedata.category(one)[0] == "C" or one in "\u00a0\u2028\u2029\u202f" for one in kept)
+    assert all(safe(one).isascii() for one in set(every) - kept)
