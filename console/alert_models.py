@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from console.picture import JobFacts, Level, Picture, TableSeen
-from console.remedies import Loss, Option, named, ranked, remedy_for
+from console.remedies import Loss, Option, Remedy, named, ranked, remedy_for
 from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
+from core.domain.report import LaneReport
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
 
@@ -153,11 +154,25 @@ def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
     for job in picture.local.jobs if picture.local else ():
         if job.state is None or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
-        known = remedy_for(job.trouble, job.wrong)
+        known, lane = _known(job), _lane(job)
+        value = safe(lane.shard, 20) if lane is not None else job.state.value
+        means = f"{safe(job.wrong, 300)}: {known.title}" if lane is not None else safe(job.wrong or known.title, 300)
         yield Alert(
-            _job_rule(job), safe(job.name, 80), job.level, job.state.value, "-", _job_since(job),
-            safe(job.wrong or known.title, 300), _job_ignored(job), _job_options(job), ("job", job.name),
+            _job_rule(job), safe(job.name, 80), job.level, value, "-", _job_since(job), means,
+            _job_ignored(job), _job_options(job), ("job", job.name),
         )  # fmt: skip
+
+
+def _lane(job: JobFacts) -> LaneReport | None:
+    """The first lane that is tried again, of a job that lives."""
+    lanes = job.report.lanes if job.report and job.current and job.alive else ()
+    return next((one for one in lanes if one.retry), None)
+
+
+def _known(job: JobFacts) -> Remedy:
+    """What is known of its trouble: by the error of the lane that is tried again, else by what is told of the job."""
+    lane = _lane(job)
+    return remedy_for(job.trouble, lane.error if lane is not None and lane.error else job.wrong)
 
 
 def _job_rule(job: JobFacts) -> str:
@@ -186,7 +201,7 @@ def _job_ignored(job: JobFacts) -> str:
 
 
 def _job_options(job: JobFacts) -> tuple[Option, ...]:
-    known = remedy_for(job.trouble, job.wrong)
+    known = _known(job)
     options = [
         Option(named(each.do, safe(job.name, 80), safe(job.tables[0], 80), safe(job.slot, 80)), each.loses)
         for each in known.options

@@ -56,6 +56,8 @@ def parts(one: Identity, width: int) -> list[Part]:
     stamp = f"{one.now:%Y-%m-%d %H:%M:%S} UTC " if wide else f"{one.now:%H:%M:%S}Z "
     stamp = f"  REPLAY {stamp}" if one.replay else f"  paused {stamp}" if one.paused else f"  {stamp}"
     age = f" data {one.seen}" + (" old" if wide and not one.stale else "") + (" STALE" if one.stale else "")
+    if width - len(armed[1]) - len(age) - len(stamp) < _LEAST_BADGE + 3:
+        stamp = stamp[1:]
     taken = len(armed[1]) + len(age) + len(stamp)
     badge = _cut("+".join(one.environments) or "no environment", min(_BADGE, width - taken - 3))
     room = width - taken - len(badge) - 2

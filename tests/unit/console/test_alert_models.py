@@ -12,7 +12,8 @@ from console.picture import JobFacts, Level, Local, Picture, TableSeen, Unfinish
 from console.rows import columns_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
-from tests.tui.filled import NOW, looked, slot
+from core.domain.report import JobReport
+from tests.tui.filled import NOW, lane, looked, slot
 
 
 def picture(*jobs: JobFacts, tables: tuple[TableSeen, ...] = (), **more: object) -> Picture:
@@ -55,6 +56,15 @@ def test_a_job_in_trouble_fires_under_the_name_of_its_condition(made: JobFacts, 
     one = only(alerts(picture(made), NOW))
     assert (one.rule, one.level, one.goes_to) == (rule, made.level, ("job", "orders_rt"))
     assert one.options and one.ignored
+
+
+def test_a_lane_that_is_tried_again_is_named_with_what_is_known_of_its_error() -> None:
+    lanes = (lane("dn_1", 5), lane("dn_3", 5, retry="retrying 2, next in 4 s", error="could not connect to server"))
+    made = job(JobState.RUNNING, Level.WARNING, "dn_3: retrying 2", current=True)
+    one = only(alerts(picture(replace(made, report=JobReport("orders_rt", "r", "RUNNING", lanes=lanes))), NOW))
+    assert (one.rule, one.value) == ("job_retrying", "dn_3")
+    assert one.means == "dn_3: retrying 2: the server does not answer"
+    assert one.options[0].do == "bring the server or the DN back"
 
 
 def test_a_job_that_was_never_started_fires_nothing() -> None:
