@@ -2,7 +2,7 @@
 
 Not a DWS: `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in `standin/`,
 numbered in the order of installing. Next door: `core.embedded.switches` (what is not documented),
-`core.embedded.postgres` (servers).
+`core.embedded.scaling` (DNs that come and go), `core.embedded.postgres` (servers).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Warehouse:
             if not cursor.rowcount:
                 cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(database)))
         warehouse = cls(server, database)
-        with warehouse._control() as cursor:
+        with warehouse.control() as cursor:
             cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
             if cursor.rowcount:
                 raise ConfigError(f"{warehouse.place} holds a stand-in already", hint="use Warehouse.attach")
@@ -71,7 +71,7 @@ class Warehouse:
     def attach(cls, server: Server, database: str = "warehouse") -> Warehouse:
         """The stand-in that is in `database`. Raises ConfigError when there is none."""
         warehouse = cls(server, database)
-        with warehouse._control() as cursor:
+        with warehouse.control() as cursor:
             cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
             if not cursor.rowcount:
                 raise ConfigError(f"{warehouse.place} holds no stand-in", hint="use Warehouse.install")
@@ -124,7 +124,7 @@ class Warehouse:
         """
         key = pg.sql.SQL(", ").join(map(pg.sql.Identifier, primary_key))
         name, columns = pg.sql.SQL(sql_name), pg.sql.SQL(ddl_columns)
-        with self._control() as cursor:
+        with self.control() as cursor:
             schema, dot, _ = sql_name.rpartition(".")
             if dot:
                 cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -138,12 +138,12 @@ class Warehouse:
         self, sql_name: str, distribute_by: Sequence[str] | None = None, ttl_s: int = 86_400, timestamp: bool = False
     ) -> None:
         """Record the changes of a table that exists; what DWS does with ALTER TABLE ... SET (enable_binlog = on)."""
-        with self._control() as cursor:
+        with self.control() as cursor:
             _enable(cursor, sql_name, distribute_by, ttl_s, timestamp)
 
     def configure(self, switches: Switches) -> None:
         """Write `switches` into the bodies of all calls, for the next call of every session."""
-        with self._control() as cursor:
+        with self.control() as cursor:
             _configure(cursor, switches)
 
     def switches(self) -> Switches:
@@ -176,7 +176,7 @@ class Warehouse:
 
     def expire(self, table: str, slot: str) -> None:
         """Let the TTL of a slot of `table` run out now: the next call of any kind clears its points."""
-        with self._control() as cursor:
+        with self.control() as cursor:
             cursor.execute(
                 "UPDATE dws.slot s SET sync_timestamp = clock_timestamp() - (t.ttl_s + 1) * interval '1 second' "
                 "FROM dws.tab t WHERE t.rel = %s::regclass AND s.rel = t.rel AND s.slot_name = %s",
@@ -185,11 +185,11 @@ class Warehouse:
 
     def seed_order_fault(self, naive: bool) -> None:
         """SEEDED FAULT for tests of the tests: sync points in the order of writing, which loses rows."""
-        with self._control() as cursor:
+        with self.control() as cursor:
             cursor.execute("SELECT dws.order_points(%s)", (naive,))
 
     def _set_control(self, kind: str, name: str | None, times: int = 0) -> None:
-        with self._control() as cursor:
+        with self.control() as cursor:
             cursor.execute("DELETE FROM dws.control WHERE kind = %s", (kind,))
             if name is not None:
                 cursor.execute(
@@ -206,7 +206,7 @@ class Warehouse:
             return cursor.fetchall()
 
     @contextmanager
-    def _control(self) -> Iterator[pg.Cursor]:
+    def control(self) -> Iterator[pg.Cursor]:
         """One superuser transaction; only one at a time changes the stand-in."""
         connection = self.connect(autocommit=False)
         try:
@@ -265,7 +265,10 @@ def _node_rows(dns: int) -> list[tuple[int, str, int]]:
     rows = []
     for number in range(dns):
         name = f"dn_{number + 1}"
-        digest = hashlib.sha256(name.encode()).digest()
-        own = int.from_bytes(digest[:4], "big", signed=True)
-        rows.append((number, name, _DOCUMENTED_IDS[number] if number < len(_DOCUMENTED_IDS) else own))
+        rows.append((number, name, _DOCUMENTED_IDS[number] if number < len(_DOCUMENTED_IDS) else node_id(name)))
     return rows
+
+
+def node_id(name: str) -> int:
+    """A signed 32-bit number out of a DN's name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)

@@ -18,6 +18,7 @@ DECLARE
     hash text := '0';
     part text;
     item record;
+    ords smallint[] := (SELECT array_agg(ord ORDER BY ord) FROM dws.node);
 BEGIN
     FOR item IN SELECT d.name, c.type FROM dws.tab t, unnest(t.distribute_by) WITH ORDINALITY d(name, pos)
                 JOIN dws.columns_of($1) c ON c.name = d.name WHERE t.rel = $1 ORDER BY d.pos LOOP
@@ -27,7 +28,9 @@ BEGIN
             WHEN item.type ~ '^(text|character)' THEN format('hashtextextended(%s::text, %s)', part, hash)
             ELSE format('hash_record_extended(ROW(%s), %s)', part, hash) END;
     END LOOP;
-    RETURN format('((%s & 9223372036854775807) %% %s)::smallint', hash, (SELECT count(*) FROM dws.node));
+    part := format('(%s & 9223372036854775807) %% %s', hash, cardinality(ords));
+    RETURN CASE WHEN ords[cardinality(ords)] = cardinality(ords) - 1 THEN format('(%s)::smallint', part)
+        ELSE format('(%L::smallint[])[%s + 1]', ords, part) END;  -- a DN was removed
 END $$;
 
 CREATE FUNCTION dws.build_store(rel oid) RETURNS void LANGUAGE plpgsql AS $$
@@ -154,7 +157,9 @@ BEGIN
     IF dws.is_on('xc_node_id') THEN
         EXECUTE format('CREATE FUNCTION pg_catalog.xc_node_id(%s) RETURNS integer LANGUAGE sql STABLE AS '
             '$q$ SELECT (ARRAY[%s])[%s + 1] $q$', $1::regclass,
-            (SELECT string_agg(node_id::text, ', ' ORDER BY ord) FROM dws.node), dws.dn_expression($1, '$1'));
+            (SELECT string_agg(coalesce(node_id::text, 'NULL'), ', ' ORDER BY n)
+             FROM generate_series(0, (SELECT max(ord) FROM dws.node)) n LEFT JOIN dws.node ON ord = n),
+            dws.dn_expression($1, '$1'));
     END IF;
 END $$;
 

@@ -1,0 +1,66 @@
+"""Scaling of the stand-in: a DN is added, removed or renamed while clients go on, and rows move to other DNs.
+
+Not a DWS: what is documented is the wait (`binlog_consume_timeout`) and that it fails; the rest is said by the caller.
+Next door: `warehouse.py` holds the stand-in, `standin/7_scaling.sql` does what is done here.
+"""
+
+from __future__ import annotations
+
+from core.drivers import pg
+from core.embedded.warehouse import Warehouse, node_id
+from core.errors import ConfigError, Refused
+
+CONSUME_TIMEOUT = 3_600.0
+"""Seconds; DWS: `binlog_consume_timeout`, how long scaling waits until everything is consumed."""
+_NOT_CONSUMED = "55000"
+
+
+def add_dn(
+    warehouse: Warehouse, name: str, *, wait: bool = True, points: bool = True, timeout: float = CONSUME_TIMEOUT
+) -> int:
+    """One DN more, with the rows redistributed over all; returns the sync point at which they moved.
+
+    `points`: the new DN has the points of every registered slot, at that sync point; else it has none. `wait` False is
+    not what a DWS documents: rows move past changes that nobody has read. Raises Refused where the wait was in vain.
+    """
+    with warehouse.control() as cursor:
+        _exist(cursor, name, False)
+        _wait(cursor, wait, timeout)
+        cursor.execute("SELECT dws.add_node(%s, %s, %s)", (name, node_id(name), points))
+        return int(cursor.fetchall()[0][0])
+
+
+def remove_dn(warehouse: Warehouse, name: str, *, wait: bool = True, timeout: float = CONSUME_TIMEOUT) -> None:
+    """One DN less, with its rows redistributed over the others; otherwise as `add_dn`."""
+    with warehouse.control() as cursor:
+        _exist(cursor, name, True)
+        _wait(cursor, wait, timeout)
+        cursor.execute("SELECT dws.remove_node(%s)", (name,))
+
+
+def rename_dn(warehouse: Warehouse, name: str, new: str, *, keeps_id: bool = True) -> None:
+    """Another name for a DN, under its old id or under another one; no row moves and nobody is waited for."""
+    with warehouse.control() as cursor:
+        _exist(cursor, name, True)
+        _exist(cursor, new, False)
+        cursor.execute("SELECT dws.rename_node(%s, %s, %s)", (name, new, None if keeps_id else node_id(new)))
+
+
+def _exist(cursor: pg.Cursor, name: str, wanted: bool) -> None:
+    cursor.execute("SELECT FROM dws.node WHERE node_name = %s", (name,))
+    if bool(cursor.rowcount) != wanted:
+        raise ConfigError(f"{'no' if wanted else 'a'} data node is called {name}{'' if wanted else ' already'}")
+
+
+def _wait(cursor: pg.Cursor, wait: bool, timeout: float) -> None:
+    """Writers wait from here on; what was not consumed in time ends the scaling, as documented."""
+    cursor.execute("SELECT dws.lock_tables()")
+    if not wait:
+        return
+    try:
+        cursor.execute("SELECT dws.await_consumed(%s)", (timeout,))
+    except pg.DriverError as error:
+        code, text = pg.failure(error)
+        if code != _NOT_CONSUMED:
+            raise
+        raise Refused(text.strip().splitlines()[0], "let every slot read on, or drop it", code, "source") from error
