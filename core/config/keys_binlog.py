@@ -11,6 +11,7 @@ from core.config.keys import Key, Section, later, section
 
 _MODEL = "tests/unit/config"
 _RETRY = "tests/unit/test_retry.py"
+_NODES = "tests/fault/test_topology.py"
 _ROWS = values.whole(1, 10_000_000)
 _WAIT = values.duration(1, values.DAY)
 _LIMIT = values.duration(1, values.WEEK)
@@ -91,10 +92,34 @@ BINLOG: Section = section(
         "binlogSyncPointSize",
         _MODEL,
     ),
-    later("binlogParallelNum", 3, "", "threads that read the binlog"),
+    Key(
+        "binlog_parallel_num",
+        "lanes of one stint that are read at once, where there are fewer seats than DNs",
+        values.whole(1, 64),
+        3,
+        "",
+        "binlogParallelNum",
+        "tests/unit/engine/test_parallel.py",
+    ),
+    Key(
+        "need_redistribution",
+        "adopt a changed set of DNs where that is safe; false for kernels that do not redistribute with a binlog",
+        values.boolean,
+        True,
+        "",
+        "needRedistribution",
+        _NODES,
+    ),
+    Key(
+        "check_node_change_interval",
+        "interval of looking for changed DNs; only with need_redistribution",
+        values.duration(100, values.DAY),
+        10_000,
+        "ms",
+        "checkNodeChangeInterval",
+        _NODES,
+    ),
     later("connectionPoolSize", 5, "", "connections in the pool"),
-    later("needRedistribution", True, "", "stay compatible with redistribution when the cluster grows"),
-    later("checkNodeChangeInterval", 10_000, "ms", "interval of looking for changed nodes"),
     later("binlogIgnoreUpdateBefore", False, "", "drop B rows and old images at the server (DWS 9.1.0.200 and later)"),
     later("binlogStartTime", None, "", "time from which to read (DWS 9.1.0.200 and later)"),
     later("binlogQueueSize", 0, "rows", "limit of the reader's queue; 0: none"),

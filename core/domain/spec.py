@@ -27,6 +27,9 @@ class BinlogOptions:
     binlog_read_timeout: int = 600_000
     full_sync_binlog_read_timeout: int = 1_800_000
     connection_socket_timeout: int = 0
+    binlog_parallel_num: int = 3
+    need_redistribution: bool = True
+    check_node_change_interval: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)

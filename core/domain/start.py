@@ -1,17 +1,17 @@
 """The start comparison: from a progress row and a look at its DN to one decision (design 4.5). Pure.
 
 Each trouble names what is safe; none resumes at the newest point by itself.
-Next door: `core.engine.start` carries the decision out; `core.domain.watch` judges looks while a job runs.
+Next door: `topology.py` compares the set of DNs; `core.engine.start` carries the decision out; `core.domain.watch`
+judges looks while a job runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Look, Shard
+from core.domain.slot import Look
 from core.errors import TroubleName
 
 SAFE = {
@@ -21,7 +21,7 @@ SAFE = {
     TroubleName.SOURCE_OLDER: "safe: find out whether the source was restored from a backup; then a new snapshot",
     TroubleName.SINK_OLDER: "safe: find out whether the sink was restored from a backup; then a new snapshot",
     TroubleName.SCHEMA_CHANGED: "safe: bring the target's columns in line, then take a new snapshot",
-    TroubleName.TOPOLOGY_CHANGED: "safe: take a new snapshot with the new DN set",
+    TroubleName.TOPOLOGY_CHANGED: "safe: take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
 }
 """What a person may do without losing more, per name of trouble."""
 
@@ -108,17 +108,6 @@ def _what_changed(then: str, now: str) -> str:
     if old[1:2] != new[1:2]:
         return "the table was dropped and made again (its oid changed)"
     return "the table's columns changed"
-
-
-def compare_sets(rows: Iterable[ProgressRow], shards: Iterable[Shard]) -> StartDecision | None:
-    """TOPOLOGY CHANGED where the DNs are not the ones that the progress rows name; None where they are."""
-    ours = {(row.key.shard, row.node_id) for row in rows}
-    theirs = {(shard.name, shard.node_id) for shard in shards}
-    if ours == theirs:
-        return None
-    gone = ", ".join(sorted(name for name, _ in ours - theirs)) or "none"
-    come = ", ".join(sorted(name for name, _ in theirs - ours)) or "none"
-    return _refuse(TroubleName.TOPOLOGY_CHANGED, f"the DN set changed: gone {gone}; new {come}")
 
 
 def _refuse(trouble: TroubleName, sentence: str) -> StartDecision:

@@ -71,6 +71,9 @@ class Attendant:
         self._failure: SlotkeeperError | None = None
         self._reading = False
         self._read_at = 0.0
+        self._checking = False
+        self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
+        self.other_nodes = ""
 
     def _post(self, handle: Callable[..., None], *arguments: object) -> None:
         self._events.put(lambda: handle(*arguments))
@@ -163,11 +166,40 @@ class Attendant:
     def _looked(self, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
         ours = {lane.shard for lane in self.lanes.values()}
         if shards != ours:
-            names = ", ".join(sorted(shard.name for shard in shards ^ ours))
-            self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, f"the DN set changed: {names}")
+            self._nodes_changed(shards ^ ours)
             return
         self._looks.together_ended()
         self._consider_all(pairs)
+
+    def _check_nodes(self, now: float) -> None:
+        """Every `check_node_change_interval`: new DNs and new names, also where no look would show them."""
+        options = self.plan.job.binlog
+        if not options.need_redistribution or self._checking or now < self._check_at:
+            return
+        self._checking, self._check_at = True, now + options.check_node_change_interval / 1000
+
+        def check() -> None:
+            try:
+                there = self._sessions.source("nodes").nodes()
+            except Exception:
+                there = []  # whoever looks there reports the trouble
+            self._post(self._nodes_seen, there)
+
+        self._submit(check)
+
+    def _nodes_seen(self, there: list[Shard]) -> None:
+        self._checking = False
+        new = set(there) - {lane.shard for lane in self.lanes.values()}
+        if new:
+            self._nodes_changed(new)
+
+    def _nodes_changed(self, names: set[Shard]) -> None:
+        """A start decides about another set of DNs, once nothing is on its way; while paused nothing is at stake."""
+        sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
+        if self.plan.job.binlog.need_redistribution:
+            self.other_nodes = sentence
+        else:
+            self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
     def _looked_alone(self, lane: Lane, seen: watch.Seen) -> None:
         self._looks.alone_ended(lane.key.shard)

@@ -12,16 +12,17 @@ from core import retry
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
-from core.domain.start import compare, compare_sets
+from core.domain.start import compare
 from core.domain.watch import Expected
 from core.engine.attend import LoopPlan
 from core.engine.lanes import Lane
 from core.engine.loop import End, Loop
+from core.engine.nodes import refuse
 from core.engine.ports import Surroundings
 from core.engine.quiet import Interrupted
 from core.engine.register import exactly
 from core.engine.snapshot import Snapshot, plan
-from core.engine.start import Begun, begin, refuse
+from core.engine.start import Begun, begin
 from core.errors import Busy, SlotkeeperError, Unreachable
 from core.retry import Failure, RetryRules
 
@@ -51,7 +52,7 @@ def run(all_: Surroundings) -> JobEnd:
 
 
 def _once(all_: Surroundings) -> JobEnd | None:
-    """Start, copy where that is due, stream; None where the job is to be started again (after a pause)."""
+    """Start, copy where that is due, stream; None where the job is to be started again (a pause, another DN set)."""
     all_.narrator.event(JobEvent.BEGAN)
     streaming = _begun(all_)
     if streaming is None:
@@ -137,8 +138,9 @@ class Streaming:
         looks = {look.shard.name: look for look in all_.sessions.admin("start").look(None)}
         for row in begun.rows:
             look = looks.get(row.key.shard)
-            refuse(compare(row, look) if look else compare_sets(begun.rows, [one.shard for one in looks.values()]))
-            assert look is not None
+            if look is None:
+                raise Busy(f"{row.key.shard} does not answer any more; the DN set may have changed", where="source")
+            refuse(compare(row, look))
             lanes[row.key.shard] = _as_found(lanes[row.key.shard], look.points.both)
         self._lanes = lanes
         return self

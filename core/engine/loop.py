@@ -21,10 +21,11 @@ from core.domain.position import Position
 from core.engine import watch
 from core.engine.attend import Attendant, LoopPlan
 from core.engine.lanes import Activity, Lane, Stint, deal, due
+from core.engine.nodes import changed
 from core.engine.plan import LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.runner import TaskRunner
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, Unclassified
+from core.errors import SlotkeeperError, Superseded, Unclassified
 
 OVERRUN = 2.0
 """A stint this long past its deadline is overrun, or later where stints have been ending later."""
@@ -40,6 +41,7 @@ class End(Enum):
 
     STOPPED = "stopped"
     RESUMED = "resumed"
+    OTHER_NODES = "other nodes"
     CAUGHT_UP = "caught up"
 
 
@@ -69,6 +71,10 @@ class Loop(Attendant):
         """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
         try:
             return self._run()
+        except SlotkeeperError as error:
+            if not self._other_nodes_behind(error):
+                raise
+            return End.OTHER_NODES
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -83,10 +89,22 @@ class Loop(Attendant):
                 self.paused = True
             if wish is Wish.RUN and self.paused:
                 return End.RESUMED
+            if self.other_nodes and not self.paused:
+                self._drain()
+                return End.OTHER_NODES
             if self.plan.until_caught_up and self._all_quiet():
                 self._drain()
                 return End.CAUGHT_UP
             self._turn()
+
+    def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
+        """Whether the DNs changed beside a failure at the source: a DN that is gone makes any call of it fail."""
+        if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
+            return False
+        try:
+            return bool(changed(self._sessions.source("nodes"), (lane.shard for lane in self.lanes.values())))
+        except SlotkeeperError:
+            return False
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
@@ -95,6 +113,7 @@ class Loop(Attendant):
             self._overruns(now)
             self._deal(now)
         self._look_around(now)
+        self._check_nodes(now)
         self._read_rows(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)

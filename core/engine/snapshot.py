@@ -14,13 +14,14 @@ from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState
 from core.domain.slot import Look, Shard
 from core.domain.start import compare
+from core.engine.nodes import changed, refuse
 from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
 from core.engine.ports import Surroundings
 from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
-from core.engine.start import Begun, refuse
-from core.errors import ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
+from core.engine.start import Begun
+from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
 from core.ports import Chunk
 from core.retry import Failure, History, RetryRules
 
@@ -48,7 +49,7 @@ class Snapshot:
         self._running: dict[Future[Any], tuple[Chunk, ...]] = {}
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
-        self._kept_at = all_.clock.monotonic()
+        self._kept_at = self._checked_at = all_.clock.monotonic()
 
     def run(self) -> LaneState:
         """Copy what is left; returns the state that the lanes are in now."""
@@ -60,6 +61,7 @@ class Snapshot:
                 self._refuse_wish()
                 self._deal()
                 self._collect()
+                self._check_nodes()
                 self._keep_alive()
                 self._all.narrator.copy(store.chunk_counts(), self._begun.epoch)
         finally:
@@ -165,8 +167,21 @@ class Snapshot:
             except SlotkeeperError as error:
                 self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
 
+    def _check_nodes(self) -> None:
+        """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
+        now, options = self._all.clock.monotonic(), self._all.job.binlog
+        if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
+            self._refuse_changed_nodes()
+            self._checked_at = now
+
+    def _refuse_changed_nodes(self) -> None:
+        names = changed(self._all.sessions.source("start"), (Shard(r.key.shard, r.node_id) for r in self._begun.rows))
+        if names:
+            raise Busy(f"the DN set changed during the copy: {names}", where="source")
+
     def _judged(self) -> list[Look]:
         """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
+        self._refuse_changed_nodes()
         looks = self._all.sessions.admin("start").look(None)
         rows = {row.key.shard: row for row in self._all.sessions.store().rows()}
         for look in looks:

@@ -1,7 +1,7 @@
 """The start of a job: lease, epoch, the three-way comparison, and the creation of a slot (design 4.1, 4.4, 4.5).
 
-Nothing here decides by itself what a state means: `core.domain.start` does. Next door: `snapshot.py` copies,
-`loop.py` streams, `job.py` puts the phases in order.
+Nothing here decides by itself what a state means: `core.domain.start` does. Next door: `nodes.py` adopts a changed set
+of DNs, `snapshot.py` copies, `loop.py` streams, `job.py` puts the phases in order.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
-from core.domain.start import StartAction, StartDecision, compare, compare_sets
+from core.domain.start import StartAction, StartDecision, compare
 from core.domain.watch import no_point
+from core.engine import nodes
+from core.engine.nodes import refuse
 from core.engine.ports import Store, Surroundings, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
-from core.errors import Busy, Refused, TopologyTrouble, Trouble, TroubleName
+from core.errors import Busy, Refused, TroubleName
 from core.ports import SlotAdmin
 
 LEASE_WAIT = 30.0
@@ -55,6 +57,7 @@ def begin(all_: Surroundings) -> Begun:
     _refuse_changed_channel(rows, channel_hash(all_, identity))
     # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
     decided = _compared(all_, rows, epoch, first, identity.text) if all_.job.binlog.binlog else None
+    rows = store.rows()  # a changed set of DNs may have been adopted
     if not first:
         target.ready(identity)
     if decided is None:
@@ -136,16 +139,13 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 
 def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bool, incarnation: str) -> StartAction:
-    """The one action for all lanes; raises the trouble that a person has to resolve."""
+    """The one action for all lanes; raises the trouble that a person has to resolve, adopts what needs none."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_LOOKS):
         looks = all_.sessions.admin("start").look(None)
         if not looks and not creating:
             raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
-        by_shard = {row.key.shard: row for row in rows}
-        decisions = [compare(by_shard.get(look.shard.name), look, first) for look in looks]
-        if not creating and not any(one.trouble is TroubleName.PROGRESS_LOST for one in decisions):
-            _refuse_gone(all_, looks, rows, incarnation)
+        decisions = _decisions(all_, rows, looks, first, creating)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
@@ -153,28 +153,45 @@ def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bo
             continue
         if refused and first:
             all_.sessions.store().forget_creating(epoch)
-        if refused:
-            refuse(next((one for one in refused if one.trouble is TroubleName.PROGRESS_LOST), refused[0]))
+        _refuse_first(refused, (TroubleName.PROGRESS_LOST,))
+        change = None
+        if not creating:
+            _refuse_unanswered(all_, looks, rows, incarnation)
+            _refuse_first(refused, (TroubleName.SLOT_LOST,))
+            change = nodes.compared(all_, rows, looks)
+        _refuse_first(refused, tuple(TroubleName))
+        if change is not None:
+            nodes.adopt(all_, all_.sessions.store(), rows, looks, change, epoch)
+        elif not creating and all_.sessions.store().known_dns() is None:
+            all_.sessions.store().adopt({}, [], epoch, len(rows))
         return decisions[0].action if decisions else StartAction.CREATE
     raise AssertionError("every round returns, raises or goes on")
 
 
-def _refuse_gone(all_: Surroundings, looks: list[Look], rows: list[ProgressRow], incarnation: str) -> None:
-    """SLOT LOST where a DN of ours is there but holds no point of the slot; TOPOLOGY CHANGED where the DNs differ."""
-    seen = {look.shard for look in looks}
-    gone = {Shard(row.key.shard, row.node_id) for row in rows} - seen
-    lost = gone & set(all_.sessions.source("start").nodes()) if gone else None
+def _decisions(
+    all_: Surroundings, rows: list[ProgressRow], looks: list[Look], first: bool, creating: bool
+) -> list[StartDecision]:
+    """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
+    by_node = {row.node_id: row for row in rows}
+    whole = not first and (creating or all_.sessions.store().known_dns() == len(rows))
+    return [
+        compare(by_node.get(look.shard.node_id), look, first)
+        for look in looks
+        if look.shard.node_id in by_node or not whole
+    ]
+
+
+def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) -> None:
+    refuse(next((one for one in refused if one.trouble in names), None))
+
+
+def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[ProgressRow], incarnation: str) -> None:
+    """SLOT LOST where a DN of ours is there but holds no point of the slot."""
+    seen = {look.shard.node_id for look in looks}
+    silent = {row.node_id for row in rows} - seen
+    lost = {shard for shard in all_.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
     if lost:
         raise no_point(lost, rows[0].incarnation, incarnation)
-    refuse(compare_sets(rows, seen))
-
-
-def refuse(decision: StartDecision | None) -> None:
-    """Raise the trouble that a decision names; nothing where there is none."""
-    if decision is None or decision.trouble is None:
-        return
-    kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble
-    raise kind(decision.sentence, decision.safe, name=decision.trouble)
 
 
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
@@ -193,9 +210,9 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     store.replace_creating(rows, epoch)
     for look in looks:
         _register_first(store, admin, all_, look, epoch)
-    found = {look.shard: look for look in admin.look(None)}
+    found = {look.shard: look.points.both for look in admin.look(None)}
     for look in looks:
-        if found[look.shard].points.both != (look.latest, look.latest):
+        if found.get(look.shard) != (look.latest, look.latest):
             raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
     all_.probe("after_first_registration")
     wait_for_open_transactions(all_, all_.sessions.source("start"))

@@ -140,7 +140,11 @@ class _Turn:
 
     def _look(self) -> Look:
         looks = self.source.look(self.task.shard)
-        return next(look for look in looks if look.shard == self.task.shard)
+        found = next((look for look in looks if look.shard == self.task.shard), None)
+        if found is None:
+            name = self.task.shard.name
+            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table under its name")
+        return found
 
     def _fail(self, error: BaseException) -> None:
         self.failed = True

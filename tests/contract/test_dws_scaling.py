@@ -101,7 +101,7 @@ def test_a_new_name_keeps_id_points_and_records(source: Warehouse, surface: Surf
 def test_scaling_waits_until_everything_is_consumed_and_writers_wait_with_it(
     source: Warehouse, surface: Surface
 ) -> None:
-    with pytest.raises(Refused, match="was not consumed within 0.1 s"):
+    with pytest.raises(Refused, match="was not consumed within"):
         add_dn(source, "dn_5", timeout=0.1)
     assert len(source.nodes()) == 4
     scaling = threading.Thread(target=add_dn, args=(source, "dn_5"))

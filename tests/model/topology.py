@@ -2,8 +2,8 @@
 
 What is here: two DNs and their lanes, a DN that is added, removed or renamed at any moment, rows that move with it, a
 server that waits until every slot has consumed everything or does not, a job that is stopped and started, notices the
-change late, and then decides. What is left out: what the stream model has (looks, lost answers, zombies, a sink that falls
-back): a change of the set ends the run, and a start decides about it under an epoch of its own.
+change late, and then decides. What is left out: what the stream model has (looks, lost answers, zombies, a sink that
+falls back): a change of the set ends the run, and a start decides about it under an epoch of its own.
 
 The key's events are numbered by their points. "Applied" is the order in which the sink took them.
 """
@@ -34,7 +34,7 @@ ALARM = "TOPOLOGY CHANGED is named although nothing was left unread"
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """One explored space: which change, where the key moves, and what the server does; `points` are its transactions."""
+    """One explored space: which change, where the key moves, what the server does, and its number of transactions."""
 
     name: str
     change: Change

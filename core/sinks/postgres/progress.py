@@ -42,6 +42,8 @@ class PostgresProgress:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
             if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "create", {})
+            if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "add_dns", {})
 
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
@@ -90,16 +92,34 @@ class PostgresProgress:
         rows = list(rows)
         with self.session.transaction() as cursor:
             self._refuse_taken(cursor, rows[0].target)
-            for row in rows:
-                self.session.run(cursor, "insert", {**parameters_of(row), **self._who()})
+            self._insert(cursor, rows, len(rows))
 
     def replace_creating(self, rows: Iterable[ProgressRow], epoch: int) -> None:
         """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
+        rows = list(rows)
         with self.session.transaction() as cursor:
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
                 raise Superseded("the rows of this start are gone or another start has taken over")
-            for row in rows:
-                self.session.run(cursor, "insert", {**parameters_of(row), **self._who()})
+            self._insert(cursor, rows, len(rows))
+
+    def known_dns(self) -> int | None:
+        """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "known_dns", self._all).fetchall()
+        return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
+
+    def adopt(self, renamed: Mapping[str, str], come: Iterable[ProgressRow], epoch: int, dns: int) -> None:
+        """Give rows the new names of their DNs and insert those of new DNs, in one transaction under the epoch."""
+        with self.session.transaction() as cursor:
+            come = list(come)
+            if self.session.run(cursor, "set_dns", {**self._all, "epoch": epoch, "dns": dns}).rowcount != dns - len(
+                come
+            ):
+                raise Superseded(f"epoch {epoch} is no longer the newest")
+            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have changed their names
+            for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
+                self.session.run(cursor, "rename", {**self._all, "epoch": epoch, "shard": old, "new": new})
+            self._insert(cursor, come, dns)
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""
@@ -188,6 +208,10 @@ class PostgresProgress:
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()
+
+    def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:
+        for row in rows:
+            self.session.run(cursor, "insert", {**parameters_of(row), **self._who(), "dns": dns})
 
     def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Registered) -> None:
         values = {"live": registered.live, "durable": registered.durable, "xmin": registered.xmin}

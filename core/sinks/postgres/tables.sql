@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     os_user text NOT NULL,
     pid integer NOT NULL,
     updated_at timestamptz NOT NULL,
+    dns integer,
     PRIMARY KEY (source, source_table, slot, shard),
     UNIQUE (target, shard)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
@@ -48,6 +49,31 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename IN ('slotkeeper_progress', 'slotkeeper_chunks')
 HAVING count(*) = 2
 
+-- name: has_dns
+-- Whether the table was made before rows told how many DNs they are of.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'dns' AND NOT a.attisdropped
+
+-- name: add_dns
+-- For such a table; until a start writes them, its rows do not tell.
+ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN IF NOT EXISTS dns integer
+
+-- name: known_dns
+-- How many lanes the slot has by each of its rows: a row that is lost shows here.
+SELECT DISTINCT dns FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: set_dns
+-- The fence of an adoption, too: no row is hit where another start has taken over.
+UPDATE {schema}.slotkeeper_progress SET dns = %(dns)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+
+-- name: rename
+-- A DN under another name keeps its row.
+UPDATE {schema}.slotkeeper_progress SET shard = %(new)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s
+
 -- name: rows
 -- All lanes of one source table's slot.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
@@ -68,10 +94,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
-     job, run, host, os_user, pid, updated_at)
+     job, run, host, os_user, pid, updated_at, dns)
 VALUES (%(source)s, %(source_table)s, %(slot)s, %(shard)s, %(node_id)s, %(target)s, %(position)s, %(epoch)s,
         %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(incarnation)s, %(registered_live)s,
-        %(registered_durable)s, %(registered_xmin)s, now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now())
+        %(registered_durable)s, %(registered_xmin)s, now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now(), %(dns)s)
 
 -- name: delete_creating
 -- Only rows of a start that has not got further than creating.

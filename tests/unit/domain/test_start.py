@@ -13,7 +13,7 @@ import pytest
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, SlotPoints
-from core.domain.start import SAFE, StartAction, StartDecision, compare, compare_sets
+from core.domain.start import SAFE, StartAction, StartDecision, compare
 from core.errors import TroubleName
 
 SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
@@ -119,16 +119,3 @@ def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
     assert set(SAFE) == set(TroubleName)
     assert compare(row(LaneState.RUNNING), look("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
     assert compare(row(LaneState.RUNNING), look("as registered")).safe == ""
-
-
-def test_another_set_of_dns_is_named_and_the_same_set_passes() -> None:
-    ours = [row(LaneState.RUNNING)]
-    assert compare_sets(ours, [SHARD]) is None
-    more = compare_sets(ours, [SHARD, Shard("dn_2", 5)])
-    other = compare_sets(ours, [Shard("dn_9", 5)])
-    again = compare_sets(ours, [Shard("dn_1", 5)])
-    assert more and other and again
-    assert {one.trouble for one in (more, other, again)} == {TroubleName.TOPOLOGY_CHANGED}
-    assert more.sentence == "the DN set changed: gone none; new dn_2"
-    assert other.sentence == "the DN set changed: gone dn_1; new dn_9"
-    assert again.sentence == "the DN set changed: gone dn_1; new dn_1", "a DN under an old name is another DN"

@@ -1,0 +1,81 @@
+"""A start that meets another set of DNs than its progress rows name: what may be adopted, and what is named. Pure.
+
+Adopted are DNs under a new name, known by their id, and new DNs that hold a point of the slot, because recording began
+there at that point and everything older lies on the DNs that are known (design 4.5; tests/model/topology.py).
+Next door: `start.py` compares lane by lane, `core.engine.nodes` asks the servers and writes the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.domain.progress import LaneState, ProgressRow
+from core.domain.slot import Look, Shard
+from core.domain.start import StartAction, StartDecision
+from core.errors import TroubleName
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """What a start may adopt; `sentence` says what changed."""
+
+    renamed: tuple[tuple[ProgressRow, Shard], ...]
+    come: tuple[Look, ...]
+    sentence: str
+
+    @property
+    def point(self) -> int:
+        """Up to here nothing may be unread on the old DNs: where the last new one begins; 0 without new ones."""
+        return max((look.points.live or 0 for look in self.come), default=0)
+
+
+def node_change(
+    rows: Iterable[ProgressRow], looks: Iterable[Look], nodes: Iterable[Shard], adopts: bool
+) -> NodeChange | StartDecision | None:
+    """None where the DNs are those of the rows; else what may be adopted, or TOPOLOGY CHANGED.
+
+    `nodes` are the cluster's DNs; a DN counts as there where it is one of them or answers a look. `adopts` is the
+    parameter need_redistribution.
+    """
+    rows = list(rows)
+    ours = {row.node_id: row for row in rows}
+    seen = {look.shard.node_id: look for look in looks}
+    there = {shard.node_id: shard for shard in (*nodes, *(look.shard for look in seen.values()))}
+    gone = [row for node, row in ours.items() if node not in there]
+    come = [shard for node, shard in sorted(there.items()) if node not in ours]
+    renamed = [(row, there[node]) for node, row in ours.items() if node in there and there[node].name != row.key.shard]
+    if not (gone or come or renamed):
+        return None
+    sentence = _sentence(gone, come, renamed)
+    if not adopts:
+        return _refused(sentence, "need_redistribution = false adopts none")
+    if gone:
+        return _refused(sentence, "what was left unread on a DN that is gone cannot be told")
+    if come and any(row.state is LaneState.COPYING for row in rows):
+        return _refused(sentence, "this was during the copy, which is discarded")
+    for shard in come:
+        look = seen.get(shard.node_id)
+        if look is None or look.points.missing or look.points.live != look.points.durable:
+            held = "none" if look is None else f"{look.points.live}/{look.points.durable}"
+            return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {held}")
+    return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
+
+
+def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
+    """TOPOLOGY CHANGED where rows moved past changes that were not applied yet."""
+    names = ", ".join(sorted(shard.name for shard in shards))
+    return _refused(change.sentence, f"changes before sync point {change.point} are left unread on {names}")
+
+
+def _sentence(gone: list[ProgressRow], come: list[Shard], renamed: list[tuple[ProgressRow, Shard]]) -> str:
+    parts = {
+        "gone": sorted(row.key.shard for row in gone),
+        "new": sorted(shard.name for shard in come),
+        "renamed": sorted(f"{row.key.shard} to {shard.name}" for row, shard in renamed),
+    }
+    return "the DN set changed: " + "; ".join(f"{word} {', '.join(names)}" for word, names in parts.items() if names)
+
+
+def _refused(sentence: str, why: str) -> StartDecision:
+    return StartDecision(StartAction.REFUSE, TroubleName.TOPOLOGY_CHANGED, f"{sentence}; {why}")
