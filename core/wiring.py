@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from core.clock import SystemClock
@@ -140,8 +140,11 @@ def close_idle(job: JobSpec) -> None:
 
 def run_stint(spec: StintSpec) -> StintOutcome:
     """A stint, on a worker."""
-    with _pair(spec.job, spec.epoch, "direct") as pair:
-        return stint.run(spec, pair.source, pair.sink, SystemClock(), probe)
+    with ExitStack() as stack:
+        wanted = min(spec.parallel, len(spec.lanes))
+        pair, *others = [stack.enter_context(_pair(spec.job, spec.epoch, "direct")) for _ in range(wanted)]
+        beside = [(one.source, one.sink) for one in others]
+        return stint.run(spec, pair.source, pair.sink, SystemClock(), probe, beside)
 
 
 def run_copy(spec: CopySpec) -> CopyOutcome:

@@ -99,7 +99,7 @@ BINLOG: Section = section(
         3,
         "",
         "binlogParallelNum",
-        "tests/unit/engine/test_parallel.py",
+        "tests/fault/test_fairness.py",
     ),
     Key(
         "need_redistribution",

@@ -16,6 +16,7 @@ class LaneReport:
     "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
     `looked_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
     that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
+    `waited` is the longest time that the lane was due before a step of it began.
     """
 
     shard: str
@@ -35,6 +36,7 @@ class LaneReport:
     read_s: float | None = None
     write_s: float | None = None
     register_s: float | None = None
+    waited: float = 0.0
 
     @property
     def point(self) -> int | None:

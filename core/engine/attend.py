@@ -167,7 +167,6 @@ class Attendant:
         ours = {lane.shard for lane in self.lanes.values()}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
-            return
         self._looks.together_ended()
         self._consider_all(pairs)
 
@@ -194,7 +193,7 @@ class Attendant:
             self._nodes_changed(new)
 
     def _nodes_changed(self, names: set[Shard]) -> None:
-        """A start decides about another set of DNs, once nothing is on its way; while paused nothing is at stake."""
+        """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
         if self.plan.job.binlog.need_redistribution:
             self.other_nodes = sentence

@@ -49,7 +49,8 @@ class Lane:
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `changes_before` are those before its stint; `alone` after a failure or an overrun; `stint` the
     number of the stint that it is in; `hot` where rows still came when its last stint reached its deadline;
-    `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of its work.
+    `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of its work;
+    `waited` is the longest time from due to the first step of a stint.
     """
 
     key: LaneKey
@@ -76,6 +77,7 @@ class Lane:
     committed_at: float | None = None
     looked_at: float | None = None
     spent: Spent = NOTHING_SPENT
+    waited: float = 0.0
 
     @property
     def retry(self) -> str:
@@ -85,7 +87,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Stint:
-    """A stint under way: which lanes, and when it ought to end."""
+    """A stint under way: which lanes, when it ought to end, and when it was dealt."""
 
     number: int
     lanes: tuple[str, ...]
@@ -93,6 +95,7 @@ class Stint:
     alone: bool
     overrun: bool = False
     cancelled: bool = False
+    dealt: float = 0.0
 
     @property
     def group(self) -> str:
@@ -126,6 +129,6 @@ def deal(
         piles[place % len(piles)].append(lane)
     dealt.extend((pile, False) for pile in piles)
     return [
-        Stint(first + n, tuple(lane.key.shard for lane in pile), now + seconds, alone)
+        Stint(first + n, tuple(lane.key.shard for lane in pile), now + seconds, alone, dealt=now)
         for n, (pile, alone) in enumerate(dealt)
     ]

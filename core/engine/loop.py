@@ -168,16 +168,16 @@ class Loop(Attendant):
             late = now - stint.deadline
             if not stint.overrun and late >= self._slack:
                 self._stints[number] = replace(stint, overrun=True)
-                self._deal_anew(stint, now)
+                self._deal_anew(stint)
             elif stint.overrun and not stint.cancelled and late >= self._slack + CANCEL_AFTER:
                 self._stints[number] = replace(stint, cancelled=True)
                 self._runner.cancel(stint.group)
 
-    def _deal_anew(self, stint: Stint, now: float) -> None:
+    def _deal_anew(self, stint: Stint) -> None:
         """Each lane of an overrun stint alone; one that was alone waits for its end: a second seat would hang too."""
         for shard in stint.lanes if len(stint.lanes) > 1 else ():
             if self.lanes[shard].stint == stint.number:
-                self.lanes[shard] = replace(due(self.lanes[shard], now), alone=True, stint=0)
+                self.lanes[shard] = replace(self.lanes[shard], activity=Activity.DUE, alone=True, stint=0)
 
     def _learn(self, stint: Stint) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
@@ -203,13 +203,17 @@ class Loop(Attendant):
                 lane = replace(lane, changes_before=lane.changes)
                 self.lanes[shard] = lane
                 tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
-            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now)
+            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, self._parallel())
             future = self._runner.submit(STINT, spec, stint.group)
             future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
 
     def _stint_seconds(self) -> float:
         """Shorter where there are more lanes than seats, so that a lane without one waits less."""
         return self.plan.stint_seconds / (1 if len(self.lanes) <= self._runner.seats else 3)
+
+    def _parallel(self) -> int:
+        """DWS: `binlog_parallel_num` counts only where there are fewer seats than DNs."""
+        return 1 if len(self.lanes) <= self._runner.seats else self.plan.job.binlog.binlog_parallel_num
 
     def _stint_ended(self, number: int, future: Future[Any]) -> None:
         stint = self._stints.pop(number)
@@ -227,8 +231,14 @@ class Loop(Attendant):
                 self._lane_failed(self.lanes[shard], error)
             return
         by_shard = {one.shard.name: one for one in outcome.lanes}
+        on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
         for shard in mine:
-            if shard in by_shard:
+            if shard in by_shard and by_shard[shard].waited is None:
+                # its turn did not come: still due, and ahead of those that have become due since
+                self.lanes[shard] = replace(self.lanes[shard], activity=Activity.DUE, stint=0)
+            elif shard in by_shard:
+                before = stint.dealt - self.lanes[shard].since + on_its_way + (by_shard[shard].waited or 0.0)
+                self.lanes[shard] = replace(self.lanes[shard], waited=max(self.lanes[shard].waited, before))
                 hot = bool(by_shard[shard].rows) and not outcome.lull
                 self._lane_ended(replace(self.lanes[shard], hot=hot), by_shard[shard])
             else:

@@ -52,12 +52,13 @@ class LaneTask:
 
 @dataclass(frozen=True, slots=True)
 class StintSpec:
-    """Lanes that one task takes in turn for at most `seconds`."""
+    """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once."""
 
     job: JobSpec
     epoch: int
     lanes: tuple[LaneTask, ...]
     seconds: float
+    parallel: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class LaneOutcome:
     """What a stint did on one lane.
 
     `position` is the text of the last position known to be committed, None where none was read; `top_point` the
-    highest point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look.
+    highest point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look. `waited` are
+    the seconds from the stint's beginning to the lane's first turn, None where it had none.
     """
 
     shard: Shard
@@ -78,18 +80,20 @@ class LaneOutcome:
     read_seconds: float = 0.0
     write_seconds: float = 0.0
     error: ErrorValues | None = None
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StintOutcome:
     """Outcomes per lane; `lull` where it ended because nothing came any more, not at its deadline.
 
-    `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown).
+    `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown); `seconds` on the worker.
     """
 
     lanes: tuple[LaneOutcome, ...]
     peak_kib: int = 0
     lull: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

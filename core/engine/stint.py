@@ -1,5 +1,6 @@
 """A stint: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
 
+Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own.
 Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
 `core.wiring` opens the sessions.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import resource
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.clock import Clock
@@ -32,44 +34,89 @@ def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
     return LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, task.shard.name)
 
 
-def run(spec: StintSpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> StintOutcome:
-    """Take the stint's lanes in turn; returns an outcome per lane."""
-    deadline = clock.monotonic() + spec.seconds
-    lull = _Lull(clock)
-    turns = [_Turn(spec, task, source, sink, clock, probe) for task in spec.lanes]
-    live = list(turns)
-    while live:
-        for turn in list(live):
-            turn.take()
-            if turn.failed:
-                live.remove(turn)
-        if clock.monotonic() >= deadline:
-            break
-        if lull.over(all(turn.quiet for turn in live)):
-            return StintOutcome(tuple(turn.outcome for turn in turns), peak_kib(), lull=True)
-    return StintOutcome(tuple(turn.outcome for turn in turns), peak_kib())
+Pair = tuple[Source, StepSink]
+
+
+def run(
+    spec: StintSpec,
+    source: Source,
+    sink: StepSink,
+    clock: Clock,
+    probe: Probe = nothing,
+    others: Sequence[Pair] = (),
+) -> StintOutcome:
+    """Take the stint's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
+
+    A lane whose turn did not come before the deadline says so by `waited` None: it is still due.
+    """
+    began = clock.monotonic()
+    pairs = [(source, sink), *others][: max(1, len(spec.lanes))]
+    turns = [_Turn(spec, task, *pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
+    lull = _Lull(clock, len(pairs))
+    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, lull, clock) for n in range(len(pairs))]
+    threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
+    for thread in threads:
+        thread.start()
+    shares[0].run()
+    for thread in threads:
+        thread.join()
+    outcomes = tuple(turn.outcome for turn in turns)
+    return StintOutcome(outcomes, peak_kib(), all(one.lull for one in shares), clock.monotonic() - began)
+
+
+class _Share:
+    """The lanes that one pair of sessions takes in turn; `lull` where it ended because all shares were quiet."""
+
+    def __init__(
+        self, number: int, turns: list[_Turn], began: float, deadline: float, lull: _Lull, clock: Clock
+    ) -> None:
+        self.lull = False
+        self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
+        self._quiet, self._clock = lull, clock
+
+    def run(self) -> None:
+        """Rounds until the deadline or a lull; the first lane has a turn whatever the time is."""
+        live = list(self._turns)
+        while live:
+            for turn in list(live):
+                now = self._clock.monotonic()
+                if now >= self._deadline and turn is not self._turns[0]:
+                    return
+                turn.take(now - self._began)
+                if turn.failed:
+                    live.remove(turn)
+            if self._clock.monotonic() >= self._deadline:
+                return
+            if self._quiet.over(self._number, all(turn.quiet for turn in live)):
+                self.lull = bool(live)
+                return
+        self._quiet.over(self._number, True)
 
 
 class _Lull:
     """Stays with quiet lanes for a moment: looking again costs milliseconds, another Spark task tens of them."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, shares: int) -> None:
         self._clock = clock
+        self._quiet = [False] * shares
+        self._pauses = [SHORTEST_PAUSE] * shares
         self._since: float | None = None
-        self._pause = SHORTEST_PAUSE
         self._never = threading.Event()
+        self._lock = threading.Lock()
 
-    def over(self, quiet: bool) -> bool:
-        """Whether all lanes have been quiet for long enough; waits a little where they have not."""
-        if not quiet:
-            self._since, self._pause = None, SHORTEST_PAUSE
-            return False
+    def over(self, share: int, quiet: bool) -> bool:
+        """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are."""
         now = self._clock.monotonic()
-        self._since = self._since if self._since is not None else now
-        if now - self._since >= LINGER:
-            return True
-        self._never.wait(self._pause)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        with self._lock:
+            self._quiet[share] = quiet
+            self._since = (self._since if self._since is not None else now) if all(self._quiet) else None
+            if self._since is not None and now - self._since >= LINGER:
+                return True
+        if not quiet:
+            self._pauses[share] = SHORTEST_PAUSE
+            return False
+        self._never.wait(self._pauses[share])
+        self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE)
         return False
 
 
@@ -98,8 +145,10 @@ class _Turn:
         self._stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
         self._after: Position | None = None
 
-    def take(self) -> None:
-        """One step; a failure ends the lane's part of the stint."""
+    def take(self, waited: float = 0.0) -> None:
+        """One step, `waited` seconds after the stint began; a failure ends the lane's part of the stint."""
+        if self.outcome.waited is None:
+            self.outcome = replace(self.outcome, waited=waited)
         try:
             self._take()
         except SlotkeeperError as error:

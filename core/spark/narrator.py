@@ -135,4 +135,5 @@ def _lane_report(lane: Lane, state: LaneState, now: float) -> LaneReport:
         read_s=lane.spent.read,
         write_s=lane.spent.write,
         register_s=lane.spent.register,
+        waited=round(lane.waited, 3),
     )

@@ -119,7 +119,8 @@ class Mirror:
         self.keepalive = 5.0
         self.take_over = False
         self.until_caught_up = False
-        self.runner = LocalRunner(4)
+        self.seats = 4
+        self.runner = LocalRunner(self.seats)
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -128,7 +129,7 @@ class Mirror:
         wiring.probe = probe
         self.wish, self.error, self.end = Wish.RUN, None, None
         self.heard = Heard()
-        self.runner = LocalRunner(4)
+        self.runner = LocalRunner(self.seats)
         self._thread = threading.Thread(target=self._run, args=(driver_probe,), daemon=True, name=self.job.name)
         self._thread.start()
         return self

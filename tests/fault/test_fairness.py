@@ -1,0 +1,97 @@
+"""640 lanes, as of 64 DNs with 10 tables each, on 2 seats: no due lane waits long, whatever the others do.
+
+The loop, its dealing, the stints and their threads are the product's; only the servers are not (`tests.support.crowd`).
+The last test is a real job. A job has one table so far; to the loop a lane is a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+
+from core.engine import loop
+from core.engine.lanes import Lane, Stint, deal
+from tests.support.crowd import LOOK_LIMIT, Crowd, Waits
+from tests.support.mirror import MakeMirror
+from tests.support.standin import MakeWarehouse
+from tests.support.waiting import until
+
+DNS, TABLES = 64, 10
+DEADLINE = 1.0
+"""Seconds of a stint where there are more lanes than seats: a third of the plan's."""
+STEP = 0.012
+"""Seconds that reading takes a step; a whole step takes 7 to 12 ms on real servers."""
+TURNS = 3
+NAMES = [f"t{table}/dn_{dn}" for table in range(TABLES) for dn in range(DNS)]
+
+
+def longest(crowd: Crowd, limit: float = 3 * DEADLINE) -> float:
+    waits = Waits(crowd, TURNS, limit, crowd.hanging)
+    try:
+        crowd.loop(3 * DEADLINE, waits).run()
+    finally:
+        crowd.close()
+    least = min(count for name, count in crowd.done.items() if name not in crowd.hanging)
+    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: longest wait {waits.longest:.2f} s, least turns {least}")
+    return waits.longest
+
+
+def test_no_lane_of_640_on_2_seats_waits_longer_than_3_stint_deadlines() -> None:
+    assert longest(Crowd(NAMES, STEP)) <= 3 * DEADLINE
+
+
+def test_a_table_whose_steps_are_slow_starves_no_other() -> None:
+    slow = frozenset(name for name in NAMES if name.startswith("t3/"))
+    assert longest(Crowd(NAMES, STEP / 2, slow=slow)) <= 3 * DEADLINE
+
+
+def test_a_dn_that_hangs_costs_the_others_its_looks_limit_and_no_more() -> None:
+    hanging = frozenset(name for name in NAMES if name.endswith("/dn_7"))
+    limit = 3 * (DEADLINE + LOOK_LIMIT)
+    assert longest(Crowd(NAMES, STEP, hanging=hanging), limit) <= limit
+
+
+def test_a_dealer_that_is_not_fair_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeded fault: who became due last is dealt first."""
+
+    def newest_first(
+        lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float
+    ) -> list[Stint]:
+        return deal((replace(lane, since=-lane.since) for lane in lanes), running, seats, first, now, seconds)
+
+    monkeypatch.setattr(loop, "deal", newest_first)
+    assert longest(Crowd(NAMES, STEP)) > 3 * DEADLINE
+
+
+def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
+    """The effect of binlog_parallel_num; it has none where every lane has a seat."""
+    few = NAMES[:160]
+    assert longest(Crowd(few, STEP, parallel=1)) > 1.5 * longest(Crowd(few, STEP, parallel=4))
+    crowd = Crowd(few[:2], STEP, parallel=4)
+    longest(crowd)
+    assert crowd.sessions == {1}
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
+    parallel: int, make_warehouse: MakeWarehouse, make_mirror: MakeMirror
+) -> None:
+    warehouse = make_warehouse(dns=12)
+    warehouse.create_table("ods.t", "id bigint, v integer", ("id",))
+    mirror = make_mirror(warehouse, "ods.t", "mart.t")
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog_parallel_num=parallel))
+    mirror.seats = 2
+    mirror.source("INSERT INTO ods.t SELECT n, 0 FROM generate_series(1, 2000) n")
+    mirror.start().wait_running()
+    writer = Thread(target=lambda: [mirror.source("UPDATE ods.t SET v = v + 1") for _ in range(8)])
+    writer.start()
+    writer.join()
+    mirror.wait_equal()
+    until(lambda: any(lane.waited for lane in mirror.heard.now.values()), 10, "a wait to be told")
+    waited = max(lane.waited for lane in mirror.heard.now.values())
+    mirror.stop()
+    print(f"12 DNs on 2 seats, {parallel} lanes at once: longest wait {waited:.2f} s")
+    assert waited <= 3 * DEADLINE

@@ -1,0 +1,222 @@
+"""A crowd of lanes for the real loop and the real stints, over a source and a sink that only count.
+
+What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing. Next door:
+`tests.support.mirror` has a job over real servers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, cast
+
+from core.clock import SystemClock
+from core.domain.endpoint import Endpoint
+from core.domain.job import Wish
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
+from core.engine import stint
+from core.engine.attend import LoopPlan
+from core.engine.job import lane_of
+from core.engine.lanes import Activity, Lane
+from core.engine.loop import Loop
+from core.engine.plan import StintSpec
+from core.engine.step import nothing
+from core.errors import Unreachable
+from core.ports import Rows, SlotAdmin, Source, StepSink, Top
+
+LOOK_LIMIT = 2.0
+"""What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
+
+
+@dataclass
+class Crowd:
+    """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
+
+    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given. Implements the sessions of
+    a loop and its task runner.
+    """
+
+    names: list[str]
+    step: float
+    seats: int = 2
+    slow: frozenset[str] = frozenset()
+    hanging: frozenset[str] = frozenset()
+    parallel: int = 3
+    done: dict[str, int] = field(default_factory=dict)
+    tasks_started: int = 0
+    sessions: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.shards = {name: Shard(name, number) for number, name in enumerate(self.names, 1)}
+        self.rows_ = {name: self._row(name) for name in self.names}
+        self.done = dict.fromkeys(self.names, 0)
+        self.over = threading.Event()
+        self._pool = ThreadPoolExecutor(self.seats, "seat")
+        self._lock = threading.Lock()
+
+    @property
+    def job(self) -> JobSpec:
+        """A job whose lanes these are."""
+        end = Endpoint("none", "localhost", 1, "none", "none")
+        options = BinlogOptions(binlog=True, binlog_parallel_num=self.parallel, check_node_change_interval=3_600_000)
+        return JobSpec("crowd", end, end, "s", (ChannelSpec("ods.t", "mart.t"),), binlog=options)
+
+    def loop(self, stint_seconds: float, tick: Any) -> Loop:
+        """The product's loop over this crowd; it stops once `over` is set."""
+        lanes = {name: lane_of(row, 1, 0.0) for name, row in self.rows_.items()}
+        plan = LoopPlan(self.job, 1, 3_600.0, stint_seconds=stint_seconds)
+        wish = lambda: Wish.STOP if self.over.is_set() else Wish.RUN  # noqa: E731
+        return Loop(plan, lanes, self, self, SystemClock(), wish, tick, nothing)
+
+    def _row(self, name: str) -> ProgressRow:
+        key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)
+        return ProgressRow(
+            key, self.shards[name].node_id, "", Position(1), 1, 0, LaneState.RUNNING, 1, 1, "", "i", registered
+        )
+
+    # -- the task runner
+
+    def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
+        self.tasks_started += 1
+        self.sessions.add(spec.parallel)
+        pairs = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
+        return self._pool.submit(stint.run, spec, *pairs[0], SystemClock(), nothing, pairs[1:])
+
+    def cancel(self, group: str) -> None: ...
+
+    def close(self) -> None:
+        self.over.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # -- the driver's sessions
+
+    def source(self, name: str) -> Source:
+        return cast(Source, One(self))
+
+    def admin(self, name: str) -> SlotAdmin:
+        return cast(SlotAdmin, One(self))
+
+    def rows(self, name: str) -> Rows:
+        return cast(Rows, One(self))
+
+    # -- both servers
+
+    def look(self, shard: Shard) -> Look:
+        if shard.name in self.hanging:
+            self.over.wait(LOOK_LIMIT)
+            raise Unreachable(f"{shard.name} does not answer", code="57014", where="source")
+        row = self.rows_[shard.name]
+        assert row.registered is not None and row.position is not None
+        points = SlotPoints(row.registered.live, row.registered.durable)
+        return Look(shard, points, row.position.point + 1, 1, "i")
+
+    def commit(self, name: str, new: Position) -> None:
+        with self._lock:
+            self.rows_[name] = replace(self.rows_[name], position=new)
+            self.done[name] += 1
+
+    def registered(self, name: str, values: Registered) -> None:
+        with self._lock:
+            self.rows_[name] = replace(self.rows_[name], registered=values)
+
+
+@dataclass
+class Lock:
+    row: ProgressRow
+    record: Any
+
+
+class One:
+    """One session to either end; a sink's counts the rows that it stages."""
+
+    cleared_for = 1
+    generation = 1
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+
+    def look(self, shard: Shard | None) -> list[Look]:
+        wanted = [shard] if shard else list(self._crowd.shards.values())
+        return [self._crowd.look(one) for one in wanted]
+
+    def nodes(self) -> list[Shard]:
+        return list(self._crowd.shards.values())
+
+    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+        return True
+
+    def xmin_at(self, shard: Shard, point: int) -> int:
+        return 1
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+        self._crowd.over.wait(self._crowd.step * (10 if shard.name in self._crowd.slow else 1))
+        out.write(b"one\n")
+        return 1
+
+    def pinned(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
+        old = self._crowd.rows_[shard.name].registered
+        assert old is not None
+        new = replace(old, durable=point) if checkpoint else replace(old, live=point)
+        self._crowd.registered(shard.name, new)
+        return 1
+
+    def end_rivals(self) -> bool:
+        return True
+
+    def read_row(self, key: LaneKey) -> ProgressRow:
+        return self._crowd.rows_[key.shard]
+
+    def rows(self) -> list[ProgressRow]:
+        return list(self._crowd.rows_.values())
+
+    @contextmanager
+    def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
+        yield Lock(self.read_row(key), lambda values: None)
+
+    def stage(self, reader: BinaryIO) -> int:
+        return len(reader.read().splitlines())
+
+    def top(self, up_to: int) -> Top:
+        return Top(up_to, 0)
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        self._crowd.commit(key.shard, new)
+        return True
+
+    def abandon(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Waits:
+    """What a loop's tick gathers: the longest wait of any lane but `but`, those that still wait among them.
+
+    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds.
+    """
+
+    crowd: Crowd
+    turns: int
+    limit: float
+    but: frozenset[str] = frozenset()
+    longest: float = 0.0
+
+    def __call__(self, loop: Loop) -> None:
+        now = SystemClock().monotonic()
+        sound = [lane for name, lane in loop.lanes.items() if name not in self.but]
+        self.longest = max([self.longest, *(_waiting(lane, now) for lane in sound)])
+        if self.longest > self.limit or all(self.crowd.done[lane.key.shard] >= self.turns for lane in sound):
+            self.crowd.over.set()
+
+
+def _waiting(lane: Lane, now: float) -> float:
+    return max(lane.waited, now - lane.since if lane.activity is Activity.DUE else 0.0)
