@@ -233,16 +233,13 @@ class Loop(Attendant):
         by_shard = {one.shard.name: one for one in outcome.lanes}
         on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
         for shard in mine:
-            if shard in by_shard and by_shard[shard].waited is None:
-                # its turn did not come: still due, and ahead of those that have become due since
-                self.lanes[shard] = replace(self.lanes[shard], activity=Activity.DUE, stint=0)
-            elif shard in by_shard:
-                before = stint.dealt - self.lanes[shard].since + on_its_way + (by_shard[shard].waited or 0.0)
-                self.lanes[shard] = replace(self.lanes[shard], waited=max(self.lanes[shard].waited, before))
-                hot = bool(by_shard[shard].rows) and not outcome.lull
-                self._lane_ended(replace(self.lanes[shard], hot=hot), by_shard[shard])
-            else:
-                self.lanes[shard] = due(replace(self.lanes[shard], stint=0), self._clock.monotonic())
+            lane, found = self.lanes[shard], by_shard.get(shard)
+            if found is None or found.waited is None:  # its turn did not come: due as long as it has been
+                self.lanes[shard] = replace(lane, activity=Activity.DUE, stint=0)
+                continue
+            waited = stint.dealt - lane.since + on_its_way + found.waited
+            hot = bool(found.rows) and not outcome.lull
+            self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found)
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
         now = self._clock.monotonic()

@@ -14,7 +14,7 @@ from threading import Thread
 
 import pytest
 
-from core.domain.job import JobEvent
+from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState
 from core.domain.reset_entry import DONE
 from core.embedded.scaling import add_dn, remove_dn, rename_dn
@@ -143,7 +143,7 @@ class Situation:
         if self.moment == "stopped":
             mirror.start()
         else:
-            mirror.wish = mirror.wish.RUN
+            mirror.wish = Wish.RUN
 
     def _change(self) -> None:
         in_vain = self.kind.waits and self.unread == "unread" and self.moment != "running"
@@ -378,4 +378,22 @@ def test_while_one_dn_is_down_the_others_go_on(warehouse: Warehouse, make_mirror
     warehouse.dn_down(None)
     mirror.wait_equal()
     assert JobEvent.STOPPED not in mirror.heard.events
+    mirror.stop()
+
+
+def test_a_paused_job_keeps_its_slot_alive_beside_another_set_of_dns(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = prepared(warehouse, make_mirror)
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    consumed(mirror)
+    mirror.pause()
+    add_dn(warehouse, "dn_5")
+    before = mirror.heard.registrations
+    until(lambda: mirror.heard.registrations > before + 8, 30, "every old DN to be registered twice again")
+    mirror.wish = Wish.RUN
+    touch(mirror)
+    mirror.wait_equal()
+    assert {row.key.shard for row in mirror.rows()} == {f"dn_{n}" for n in range(1, 6)}
     mirror.stop()

@@ -1,0 +1,120 @@
+"""Another set of DNs than the rows name: what is adopted, what is named, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.start import SAFE, StartDecision
+from core.domain.topology import NodeChange, left_unread, node_change
+from core.errors import TroubleName
+
+ONE, TWO, NEW = Shard("dn_1", -1), Shard("dn_2", 2), Shard("dn_3", 3)
+OURS = (ONE, TWO)
+
+
+def rows(state: LaneState = LaneState.RUNNING, shards: Sequence[Shard] = OURS) -> list[ProgressRow]:
+    return [
+        ProgressRow(
+            LaneKey("dws1", "ods.t", "s", shard.name),
+            shard.node_id,
+            "mart.t",
+            Position(100),
+            1,
+            0,
+            state,
+            1,
+            1,
+            "c",
+            "i",
+            Registered(90, 90, 5),
+        )
+        for shard in shards
+    ]
+
+
+def look(shard: Shard, live: int | None = 120, durable: int | None = 120) -> Look:
+    return Look(shard, SlotPoints(live, durable), 200, 7, "i")
+
+
+def decided(
+    there: Sequence[Shard],
+    looks: Sequence[Look] | None = None,
+    state: LaneState = LaneState.RUNNING,
+    adopts: bool = True,
+) -> NodeChange | StartDecision | None:
+    return node_change(rows(state), looks if looks is not None else [look(one) for one in there], there, adopts)
+
+
+def named(found: NodeChange | StartDecision | None) -> str:
+    assert isinstance(found, StartDecision)
+    assert found.trouble is TroubleName.TOPOLOGY_CHANGED and found.safe == SAFE[TroubleName.TOPOLOGY_CHANGED]
+    return found.sentence
+
+
+@pytest.mark.parametrize("state", LaneState)
+@pytest.mark.parametrize("adopts", [True, False])
+def test_the_same_set_is_no_change(state: LaneState, adopts: bool) -> None:
+    assert decided(OURS, state=state, adopts=adopts) is None
+    assert decided(tuple(reversed(OURS)), state=state, adopts=adopts) is None
+
+
+def test_a_dn_counts_as_there_by_either_answer() -> None:
+    assert node_change(rows(), [look(ONE), look(TWO)], [], True) is None
+    assert node_change(rows(), [], OURS, True) is None
+
+
+def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothing_may_be_unread() -> None:
+    other = Shard("dn_4", 4)
+    looks = [look(ONE), look(TWO), look(NEW, 120, 120), look(other, 150, 150)]
+    found = decided((*OURS, NEW, other), looks)
+    assert isinstance(found, NodeChange)
+    assert (found.come, found.renamed, found.point) == (tuple(looks[2:]), (), 150)
+    assert found.sentence == "the DN set changed: new dn_3, dn_4"
+    assert named(left_unread(found, [TWO, ONE])) == (
+        "the DN set changed: new dn_3, dn_4; changes before sync point 150 are left unread on dn_1, dn_2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("points", "held"),
+    [(None, "none"), ((0, 0), "0/0"), ((120, None), "120/None"), ((0, 120), "0/120"), ((120, 119), "120/119")],
+)
+def test_a_new_dn_without_one_known_point_is_named(points: tuple[int | None, int | None] | None, held: str) -> None:
+    looks = [look(ONE), look(TWO), *([look(NEW, *points)] if points else [])]
+    assert named(decided((*OURS, NEW), looks)).endswith(
+        f"since when dn_3 records is not known, its points of the slot: {held}"
+    )
+
+
+def test_a_dn_that_is_gone_is_named_whatever_else_changed() -> None:
+    assert named(decided((ONE,))) == (
+        "the DN set changed: gone dn_2; what was left unread on a DN that is gone cannot be told"
+    )
+    assert named(decided((ONE, NEW))).startswith("the DN set changed: gone dn_2; new dn_3; what was left unread")
+    assert named(decided((ONE, replace(TWO, node_id=9)))).startswith("the DN set changed: gone dn_2; new dn_2;")
+
+
+@pytest.mark.parametrize("state", [LaneState.COPYING, LaneState.CATCHING_UP, LaneState.RUNNING])
+def test_a_new_name_under_an_old_id_is_adopted_in_every_state(state: LaneState) -> None:
+    found = decided((replace(ONE, name="dn_2"), replace(TWO, name="dn_1")), state=state)
+    assert isinstance(found, NodeChange)
+    assert [(row.key.shard, shard.name) for row, shard in found.renamed] == [("dn_1", "dn_2"), ("dn_2", "dn_1")]
+    assert found.point == 0
+    assert found.sentence == "the DN set changed: renamed dn_1 to dn_2, dn_2 to dn_1"
+
+
+def test_a_new_dn_discards_a_copy() -> None:
+    assert named(decided((*OURS, NEW), state=LaneState.COPYING)) == (
+        "the DN set changed: new dn_3; this was during the copy, which is discarded"
+    )
+
+
+@pytest.mark.parametrize("there", [(*OURS, NEW), (ONE,), (ONE, replace(TWO, name="x"))])
+def test_without_need_redistribution_nothing_is_adopted(there: Sequence[Shard]) -> None:
+    assert named(decided(there, adopts=False)).endswith("need_redistribution = false adopts none")
