@@ -1,0 +1,128 @@
+"""A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out as the oracle's.
+
+No source and no job: what is tested is what a step's events make of the target. Next door: `tests.support.histories`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from core.config.secrets import resolve
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.ports import Runner
+from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.sink import PostgresSink
+from core.sinks.postgres.statements import TargetTable
+from tests.support.histories import COLUMNS, copy_text
+from tests.support.oracle import Accepts, Event, Image, Key
+
+NAMES = {"h": "Key H", "k": "k", "a": 'A "a"', "b": "select", "tags": "tags", "j": "j"}
+"""The target's names of the mirrored columns: quoted, mixed-case and reserved ones among them."""
+OTHERS: Mapping[str, str] = {"own": "7", "Own too": "kept"}
+"""Columns that only the target has, with their defaults."""
+TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "integer[]", "j": "json"}
+_LANE = LaneKey("dws1", "ods.t", "slot", "dn_1")
+
+
+class Effects:
+    """One target table with or without columns of its own, in a database that the caller made."""
+
+    def __init__(self, server: Server, database: str, name: str, others: bool) -> None:
+        endpoint = replace(server.endpoint(database), name="mart")
+        self.session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/effects/1")
+        self.others = OTHERS if others else {}
+        self.table = TargetTable(name, tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"]))
+        self._watch = server.connect(database)
+        columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
+        columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]
+        schema, _, table = name.partition(".")
+        self._name = f"{_quoted(schema)}.{_quoted(table)}"
+        key = f"PRIMARY KEY ({_quoted(NAMES['k'])}, {_quoted(NAMES['h'])})"
+        with self._watch.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
+            cursor.execute(f"CREATE TABLE {self._name} ({', '.join([*columns, key])})")
+        self._progress(name)
+
+    def _progress(self, target: str) -> None:
+        progress = PostgresProgress(self.session, _LANE, Runner("effects", "run", "host", "user", 1))
+        progress.create_tables()
+        begun = ProgressRow(
+            _LANE, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
+        )
+        progress.insert([begun])
+        self.epoch = progress.raise_epoch()
+        self.position = Position(0)
+
+    def fill(self, rows: Iterable[Image]) -> None:
+        """The target's rows anew; its own columns get a value that is not their default."""
+        names = [*COLUMNS, *self.others]
+        spelled = ", ".join(_quoted(NAMES.get(one, one)) for one in names)
+        lines = copy_lines([{**row, **dict.fromkeys(self.others, "before")} for row in rows], names)
+        with self._watch.cursor() as cursor:
+            cursor.execute(f"TRUNCATE {self._name}")
+            cursor.copy_expert(f"COPY {self._name} ({spelled}) FROM STDIN", io.BytesIO(lines))
+
+    def sink(self, options: SinkOptions) -> PostgresSink:
+        """A worker's side under these options."""
+        return PostgresSink(self.session, self.table, options)
+
+    def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
+        """One step: stage, fence, apply, commit."""
+        rows = sink.stage(io.BytesIO(copy_text(events, accepts)))
+        assert rows == len(events)
+        new = Position(self.position.point + 1)
+        assert sink.commit(_LANE, self.epoch, self.position, new, rows)
+        self.position = new
+
+    def rows(self) -> dict[Key, dict[str, Any]]:
+        """What the target holds, values as the oracle has them."""
+        names = [*COLUMNS, *self.others]
+        with self._watch.cursor() as cursor:
+            cursor.execute(
+                "SELECT "
+                + ", ".join(f"{_quoted(NAMES.get(one, one))}{_cast(one)}" for one in names)
+                + f" FROM {self._name}"
+            )
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return {(row["h"], row["k"]): row for row in found}
+
+    def close(self) -> None:
+        self.session.close()
+        self._watch.close()
+
+
+def copy_lines(rows: Iterable[Mapping[str, Any]], names: list[str]) -> bytes:
+    """Rows as COPY text."""
+    changed = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
+    text = "".join(
+        "\t".join("\\N" if row[one] is None else str(row[one]).translate(changed) for one in names) + "\n"
+        for row in rows
+    )
+    return text.encode()
+
+
+def _cast(name: str) -> str:
+    return "" if name in ("h", "k", "a") else "::text"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def described(events: Iterable[Event]) -> str:
+    """Events on one line each, for a failure."""
+    return "\n".join(
+        f"  {one.point}/{one.sequence} {one.kind} {one.key}" + (f" {dict(one.image)}" if one.image else "")
+        for one in events
+    )
+
+
+__all__ = ["NAMES", "OTHERS", "Effects", "described", "pg"]
