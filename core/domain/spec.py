@@ -32,6 +32,12 @@ class BinlogOptions:
     check_node_change_interval: int = 10_000
 
 
+UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
+UPDATE_MODES = ("update", "copy_update", "update_auto")
+"""The documented write modes: those that insert or update, and those that update what is there."""
+CONFLICT_STRATEGIES = ("update", "replace", "ignore")
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """The sink's documented parameters, with the connector's defaults."""
@@ -39,8 +45,17 @@ class SinkOptions:
     auto_flush_batch_size: int = 5_000
     auto_flush_max_interval: int = 5_000
     max_flush_retry_times: int = 3
+    write_mode: str = "auto"
+    conflict_strategy: str = "update"
+    copy_write_batch_size: int = 5_000
     ignore_update_before: bool = True
     ignore_delete: bool = False
+    ignore_null_when_update: bool = False
+
+    @property
+    def updates_only(self) -> bool:
+        """Whether rows are never inserted (connector: the modes named update)."""
+        return self.write_mode in UPDATE_MODES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from core.domain.spec import SinkOptions
+from core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES, SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
 from tests.support.effects import Effects, described
@@ -24,9 +24,10 @@ from tests.support.oracle import Accepts, Event, Image, Oracle, Rules
 from tests.support.standin import drop_database
 
 DATABASE = "sink_effects"
-HISTORIES = 100
+HISTORIES = 40
 """How many go through one run of steps together."""
-EXAMPLES = 3
+EXAMPLES, MANY = 4, 60
+"""Runs for each cell: 11,520 histories in all, and in the chaos runs 172,800."""
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,13 @@ def database(pg_server: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(pg_server: Server, database: str) -> Iterator[Effects]:
-    """A target that has the mirrored columns and no other."""
-    effects = Effects(pg_server, database, 'mart.Whole "t"', others=False)
-    yield effects
-    effects.close()
+def targets(pg_server: Server, database: str) -> Iterator[tuple[Effects, Effects]]:
+    """A target that has the mirrored columns and no other, and one that has columns of its own."""
+    whole = Effects(pg_server, database, 'mart.Whole "t"', others=False)
+    partial = Effects(pg_server, database, "mart.Partial t.2", others=True)
+    yield whole, partial
+    whole.close()
+    partial.close()
 
 
 def even(image: Image) -> bool:
@@ -75,33 +78,70 @@ def expected(effects: Effects, options: SinkOptions, accepts: Accepts | None, on
     """The history's rows by the oracle."""
     before = dict.fromkeys(effects.others, "before")
     rules = Rules(
-        ignore_update_before=options.ignore_update_before,
-        ignore_delete=options.ignore_delete,
-        accepts=accepts,
-        others=effects.others,
+        options.write_mode,
+        options.conflict_strategy,
+        options.ignore_update_before,
+        options.ignore_delete,
+        options.ignore_null_when_update,
+        accepts,
+        effects.others,
     )
     oracle = Oracle(rules, {key: {**row, **before} for key, row in one.target.items()})
     oracle.apply(one.events)
     return dict(oracle.rows)
 
 
-@pytest.mark.parametrize("accepts", [None], ids=["all rows"])
-def test_the_default_mode_makes_what_the_oracle_makes(whole: Effects, seed: int, accepts: Accepts | None) -> None:
+CELLS = [
+    (mode, strategy)
+    for mode in (*UPSERT_MODES, *UPDATE_MODES)
+    for strategy in CONFLICT_STRATEGIES
+    if not (mode in UPDATE_MODES and strategy == "ignore")  # refused: it would write nothing
+]
+
+
+def check(effects: Effects, seed: int, mode: str, strategy: str, accepts: Accepts | None, runs: int) -> None:
+    """So many runs of one cell, under switches as they come."""
     events = 0
 
     @seeded(seed)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=runs,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate,),  # a failure names its one history already
     )
-    @given(st.integers(0, 2**32), st.booleans(), st.booleans())
-    def examples(number: int, ignore_delete: bool, ignore_update_before: bool) -> None:
+    @given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+    def examples(number: int, deletes: bool, before: bool, nulls: bool, large: bool) -> None:
         nonlocal events
-        options = SinkOptions(ignore_delete=ignore_delete, ignore_update_before=ignore_update_before)
-        events += run(whole, options, accepts, number)
+        options = SinkOptions(
+            write_mode=mode,
+            conflict_strategy=strategy,
+            copy_write_batch_size=1 if large else 1_000_000,
+            ignore_delete=deletes,
+            ignore_update_before=before or mode in UPDATE_MODES,  # refused: it would delete every changed row
+            ignore_null_when_update=nulls and strategy == "update",
+        )
+        events += run(effects, options, accepts, number)
 
     examples()
     print(f"seed {seed}: {events} events")
+
+
+@pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
+@pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
+@pytest.mark.parametrize(("mode", "strategy"), CELLS)
+def test_every_mode_makes_what_the_oracle_makes(
+    targets: tuple[Effects, Effects], seed: int, mode: str, strategy: str, partial: bool, accepts: Accepts | None
+) -> None:
+    check(targets[partial], seed, mode, strategy, accepts, EXAMPLES)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
+@pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
+@pytest.mark.parametrize(("mode", "strategy"), CELLS)
+def test_every_mode_makes_what_the_oracle_makes_for_long(
+    targets: tuple[Effects, Effects], seed: int, mode: str, strategy: str, partial: bool, accepts: Accepts | None
+) -> None:
+    check(targets[partial], seed, mode, strategy, accepts, MANY)

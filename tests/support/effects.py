@@ -14,7 +14,6 @@ from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.spec import SinkOptions
-from core.drivers import pg
 from core.embedded.postgres import Server
 from core.ports import Runner
 from core.sinks.postgres.progress import PostgresProgress
@@ -29,7 +28,6 @@ NAMES = {"h": "Key H", "k": "k", "a": 'A "a"', "b": "select", "tags": "tags", "j
 OTHERS: Mapping[str, str] = {"own": "7", "Own too": "kept"}
 """Columns that only the target has, with their defaults."""
 TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "integer[]", "j": "json"}
-_LANE = LaneKey("dws1", "ods.t", "slot", "dn_1")
 
 
 class Effects:
@@ -39,7 +37,9 @@ class Effects:
         endpoint = replace(server.endpoint(database), name="mart")
         self.session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/effects/1")
         self.others = OTHERS if others else {}
-        self.table = TargetTable(name, tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"]))
+        self.table = TargetTable(
+            name, tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"]), tuple(self.others)
+        )
         self._watch = server.connect(database)
         columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]
@@ -49,13 +49,14 @@ class Effects:
         with self._watch.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
             cursor.execute(f"CREATE TABLE {self._name} ({', '.join([*columns, key])})")
+        self._lane = LaneKey("dws1", name, "slot", "dn_1")
         self._progress(name)
 
     def _progress(self, target: str) -> None:
-        progress = PostgresProgress(self.session, _LANE, Runner("effects", "run", "host", "user", 1))
+        progress = PostgresProgress(self.session, self._lane, Runner("effects", "run", "host", "user", 1))
         progress.create_tables()
         begun = ProgressRow(
-            _LANE, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
+            self._lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
         )
         progress.insert([begun])
         self.epoch = progress.raise_epoch()
@@ -67,11 +68,13 @@ class Effects:
         spelled = ", ".join(_quoted(NAMES.get(one, one)) for one in names)
         lines = copy_lines([{**row, **dict.fromkeys(self.others, "before")} for row in rows], names)
         with self._watch.cursor() as cursor:
-            cursor.execute(f"TRUNCATE {self._name}")
+            cursor.execute("SET synchronous_commit = off")
+            cursor.execute(f"DELETE FROM {self._name}")
             cursor.copy_expert(f"COPY {self._name} ({spelled}) FROM STDIN", io.BytesIO(lines))
 
     def sink(self, options: SinkOptions) -> PostgresSink:
-        """A worker's side under these options."""
+        """A worker's side under these options, in a session of its own."""
+        self.session.close()
         return PostgresSink(self.session, self.table, options)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
@@ -79,18 +82,15 @@ class Effects:
         rows = sink.stage(io.BytesIO(copy_text(events, accepts)))
         assert rows == len(events)
         new = Position(self.position.point + 1)
-        assert sink.commit(_LANE, self.epoch, self.position, new, rows)
+        assert sink.commit(self._lane, self.epoch, self.position, new, rows)
         self.position = new
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """What the target holds, values as the oracle has them."""
         names = [*COLUMNS, *self.others]
+        spelled = ", ".join(_quoted(NAMES.get(one, one)) + _cast(one) for one in names)
         with self._watch.cursor() as cursor:
-            cursor.execute(
-                "SELECT "
-                + ", ".join(f"{_quoted(NAMES.get(one, one))}{_cast(one)}" for one in names)
-                + f" FROM {self._name}"
-            )
+            cursor.execute(f"SELECT {spelled} FROM {self._name}")
             found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         return {(row["h"], row["k"]): row for row in found}
 
@@ -102,11 +102,10 @@ class Effects:
 def copy_lines(rows: Iterable[Mapping[str, Any]], names: list[str]) -> bytes:
     """Rows as COPY text."""
     changed = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
-    text = "".join(
-        "\t".join("\\N" if row[one] is None else str(row[one]).translate(changed) for one in names) + "\n"
-        for row in rows
+    lines = (
+        "\t".join("\\N" if row[one] is None else str(row[one]).translate(changed) for one in names) for row in rows
     )
-    return text.encode()
+    return "".join(line + "\n" for line in lines).encode()
 
 
 def _cast(name: str) -> str:
@@ -123,6 +122,3 @@ def described(events: Iterable[Event]) -> str:
         f"  {one.point}/{one.sequence} {one.kind} {one.key}" + (f" {dict(one.image)}" if one.image else "")
         for one in events
     )
-
-
-__all__ = ["NAMES", "OTHERS", "Effects", "described", "pg"]

@@ -78,11 +78,16 @@ def _change(draw: random.Random, rows: dict[Key, Image], places: list[Key], poin
 
 
 def copy_text(events: Iterable[Event], accepts: Accepts | None) -> bytes:
-    """Events as a source writes them: old images as their key alone, and what the filter refuses as kind x."""
+    """Events as a source writes them, what the filter refuses as kind x.
+
+    Old images hold their key alone or, every other one, values that must not get anywhere.
+    """
     lines = []
     for event in events:
         refused = event.image is not None and accepts is not None and not accepts(event.image)
         row = event.image if event.image is not None and not refused else {"h": event.key[0], "k": event.key[1]}
+        if row is not event.image and event.sequence % 2:
+            row = {**row, "a": -1, "b": "old", "tags": "{-1}", "j": "-1"}
         values: list[Value] = [event.point, event.sequence, "x" if refused else event.kind]
         lines.append("\t".join(map(_field, (*values, *(row.get(name) for name in COLUMNS)))) + "\n")
     return "".join(lines).encode()

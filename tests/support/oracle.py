@@ -103,7 +103,7 @@ class Oracle:
         return {name: None if replaced else default for name, default in self.rules.others.items()}
 
     def _conflict(self, row: dict[str, Value], image: Image) -> None:
-        """Connector, conflictStrategy: ignore keeps the old row, update sets the supplied columns, replace the whole row.
+        """Connector, conflictStrategy: ignore keeps the old row, update sets supplied columns, replace the whole row.
 
         Connector, ignoreNullWhenUpdate: with update, NULL values are skipped.
         """

@@ -1,6 +1,7 @@
-"""A worker's side of the sink: one step is one transaction, fenced by the progress row (write mode copy_upsert).
+"""A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
-Next door: `statements.py` composes, `progress.py` holds the rows for the driver, `target.py` makes and checks targets.
+Next door: `modes.py` chooses a step's statements, `progress.py` holds the rows for the driver, `target.py` makes and
+checks targets.
 The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
 fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
 """
@@ -16,8 +17,10 @@ from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.ports import Top
+from core.sinks.postgres import effects, modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres.faults import translated
+from core.sinks.postgres.modes import Plan
 from core.sinks.postgres.rows import key_of, row_of
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.statements import TargetTable
@@ -39,6 +42,8 @@ class PostgresSink:
         self.options = options
         self._copying = copying
         self._prepared_in = 0
+        self._kept = 0
+        """How often this connection's kept statements were used."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
@@ -67,7 +72,7 @@ class PostgresSink:
                 self.session.rollback()
                 return False
             if rows:
-                cursor.execute(compose.apply(self.target, self.options.ignore_delete))
+                self._apply(cursor, modes.plan(self.target, self.options, rows))
             cursor.connection.commit()
         return True
 
@@ -85,7 +90,7 @@ class PostgresSink:
             cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
             rows = int(cursor.rowcount)
             if merging:
-                cursor.execute(compose.merge_chunk(self.target))
+                cursor.execute(modes.chunk(self.target, self.options))
             self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
         return rows
 
@@ -112,7 +117,25 @@ class PostgresSink:
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
                 cursor.execute(compose.create_staging(self.target))
-            self._prepared_in = self.session.generation
+                if modes.needs_net(self.target, self.options):
+                    cursor.execute(effects.create_net(self.target))
+            self._prepared_in, self._kept = self.session.generation, 0
+
+    def _apply(self, cursor: pg.Cursor, plan: Plan) -> None:
+        """Run a step's statements; kept ones by their names, planned anew now and then."""
+        if not plan.kept:
+            for statement in plan.statements:
+                cursor.execute(statement)
+            return
+        names = [pg.sql.Identifier(f"{self.target.staging}_{n}") for n in range(len(plan.statements))]
+        if self._kept % modes.RARELY == 0:
+            for name, statement in zip(names, plan.statements, strict=True):
+                if self._kept:
+                    cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
+                cursor.execute(pg.sql.SQL("PREPARE {} AS {}").format(name, statement))
+        self._kept += 1
+        for name in names:
+            cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
 
     @contextmanager
     def _open(self) -> Iterator[pg.Cursor]:

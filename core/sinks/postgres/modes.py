@@ -1,0 +1,79 @@
+"""Which statements a step is applied with: from write mode, options and the number of rows staged.
+
+`upsert` and `update` keep one plan for many small steps (they are prepared in the session, as the vendor's client
+prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and `update_auto` choose by
+`copy_write_batch_size`. Rows travel by COPY in every mode: they have to be in the session before the second look.
+
+Next door: `effects.py` composes; `sink.py` runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.sinks.postgres import effects
+from core.sinks.postgres.statements import TargetTable
+
+SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+
+RARELY = 100
+"""Uses of a kept plan before it is made anew: a table may have grown since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A step's statements in order; `kept` where they are prepared once and their plan is used again.
+
+    `mode` is the write mode that was chosen, never an automatic one.
+    """
+
+    mode: str
+    statements: tuple[pg.sql.Composable, ...]
+    kept: bool
+
+
+def chosen(options: SinkOptions, rows: int) -> str:
+    """The write mode for a step of so many staged rows.
+
+    >>> chosen(SinkOptions(copy_write_batch_size=10), 9), chosen(SinkOptions(copy_write_batch_size=10), 10)
+    ('upsert', 'copy_upsert')
+    """
+    small, large = {"auto": ("upsert", "copy_upsert"), "update_auto": ("update", "copy_update")}.get(
+        options.write_mode, (options.write_mode, options.write_mode)
+    )
+    return small if rows < options.copy_write_batch_size else large
+
+
+def needs_net(table: TargetTable, options: SinkOptions) -> bool:
+    """Whether steps go through the table of net effects."""
+    if options.write_mode == "copy_merge":
+        return True
+    return not options.updates_only and not effects.last_is_enough(table, options)
+
+
+def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
+    """How a step of so many staged rows is applied."""
+    mode = chosen(options, rows)
+    kept = mode in ("upsert", "update")
+    if options.updates_only:
+        return Plan(mode, (effects.straight_update(table, options),), kept)
+    if not needs_net(table, options):
+        return Plan(mode, (effects.straight(table, options),), kept)
+    origin = SQL("{} s").format(Identifier(table.net))
+    if mode == "copy_merge":
+        write = effects.merge(table, options, origin)
+    else:
+        write = effects.upsert(table, options, origin, SQL(" WHERE s.writes"))
+    return Plan(mode, (effects.fill_net(table, options), effects.delete(table, origin), write), kept)
+
+
+def chunk(table: TargetTable, options: SinkOptions) -> pg.sql.Composable:
+    """The statement that brings a staged chunk of the copy into a target with rows: by the options, as inserts."""
+    origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
+    if options.updates_only:
+        return effects.update(table, options, origin)
+    if options.write_mode == "copy_merge":
+        return effects.merge(table, options, origin)
+    return effects.upsert(table, options, origin, SQL(""))
