@@ -115,7 +115,7 @@ def anatomy(job: OurJob) -> Anatomy:
     found, spec = Anatomy(), job.spec
     source = wiring.open_source(spec, "bench")
     session = wiring.open_sink_session(spec, "bench")
-    target = target_of(spec.channel.target, source.identify())
+    target = target_of(spec.channel, source.identify())
     sink = PostgresSink(session, target, spec.sink_options)
     try:
         text, up_to = _read(job, source, found)

@@ -34,6 +34,7 @@ from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink
 from core.sinks.postgres.statements import TargetTable
+from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import DwsSource
@@ -54,12 +55,14 @@ def session_name(job: str, part: str) -> str:
 
 def open_source(job: JobSpec, part: str) -> DwsSource:
     """A source session of a job."""
-    return DwsSource(_dws(job, part), job.channel.source_table, job.slot, job.binlog)
+    selection = Selection.of(job.channel)
+    return DwsSource(_dws(job, part), job.channel.source_table, job.slot, job.binlog, selection)
 
 
 def open_admin(job: JobSpec, part: str) -> DwsSlotAdmin:
     """A source session of a job that may register."""
-    return DwsSlotAdmin(_dws(job, part), job.channel.source_table, job.slot, job.binlog)
+    selection = Selection.of(job.channel)
+    return DwsSlotAdmin(_dws(job, part), job.channel.source_table, job.slot, job.binlog, selection)
 
 
 def _dws(job: JobSpec, part: str) -> DwsSession:
@@ -113,7 +116,7 @@ def _pair(job: JobSpec, epoch: int, copying: str) -> Iterator[_Pair]:
         one.close()
     pair = pair or _open_pair(job, epoch, copying)
     try:
-        pair.sink.abandon()
+        pair.sink.rest()
         yield pair
     except BaseException:
         pair.close()
@@ -124,9 +127,9 @@ def _pair(job: JobSpec, epoch: int, copying: str) -> Iterator[_Pair]:
 
 def _open_pair(job: JobSpec, epoch: int, copying: str) -> _Pair:
     source = open_source(job, str(epoch))
-    identity = source.identify()
-    target = targets.target_of(job.channel.target, identity)
-    return _Pair(source, PostgresSink(open_sink_session(job, str(epoch)), target, job.sink_options, copying))
+    session = open_sink_session(job, str(epoch))
+    target = targets.target_of(job.channel, source.identify())
+    return _Pair(source, PostgresSink(session, targets.with_others(session, target), job.sink_options, copying))
 
 
 def close_idle(job: JobSpec) -> None:
@@ -167,10 +170,11 @@ class WiredTarget:
     def ready(self, identity: TableIdentity) -> None:
         """Make it on request and refuse by name what cannot hold the source."""
         channel = self._job.channel
-        self._target = targets.target_of(channel.target, identity)
+        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
         if channel.create_target:
-            targets.create(self._session, channel.target, identity)
-        targets.check(self._session, self._target, identity)
+            targets.create(self._session, channel.target, image)
+        targets.check(self._session, target, image, self._job.sink_options)
+        self._target = targets.with_others(self._session, target)
 
     def copying(self, begun: bool) -> str:
         """How chunks go in; what was begun goes on in the way in which it was begun."""
@@ -204,7 +208,7 @@ class WiredTarget:
 
         def finish(cursor: pg.Cursor) -> None:
             if copying == "shadow":
-                targets.exchange_shadow(cursor, self._known())
+                targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
 
         assert isinstance(store, PostgresProgress)
         store.end_copy(epoch, state, noted, finish)

@@ -205,7 +205,7 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
         # the start asks for CREATE SCHEMA IF NOT EXISTS, which needs the right even where the schema is there
         yield Finding(place, Level.FAIL, "is to be made at the first start, which needs CREATE on the database")
     else:
-        schema = job.channel.target.rpartition(".")[0] or "public"
+        schema = job.channel.target.partition(".")[0]
         rights = viewer.schema(schema)
         if rights is None or (rights.first and rights.second):
             yield Finding(place, Level.OK, "does not exist yet and can be made at the first start")
@@ -262,7 +262,7 @@ def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
 
 
 def _schemas(names: list[str]) -> list[str]:
-    return sorted({quoted(name.rpartition(".")[0] or "public") for name in names})
+    return sorted({quoted(name.partition(".")[0]) for name in names})
 
 
 def _dotted(name: str) -> str:

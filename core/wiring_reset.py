@@ -57,11 +57,8 @@ class WiredResets(PostgresResets):
 
     def can_copy(self, identity: TableIdentity) -> bool:
         """Whether the target is empty or absent."""
-        target = targets.target_of(self._job.channel.target, identity)
-        with self.session.transaction() as cursor:
-            cursor.execute("SELECT to_regclass(%s)", (target.name,))
-            there = cursor.fetchone()
-        return not (there and there[0]) or targets.is_empty(self.session, target)
+        target = targets.target_of(self._job.channel, identity)
+        return not targets.exists(self.session, target.name) or targets.is_empty(self.session, target)
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:

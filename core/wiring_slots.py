@@ -76,7 +76,10 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
 
 def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[TableReader, TableReader]:
     try:
-        return open_pair(source, job.channel.source_table, sink, job.channel.target)
+        channel = job.channel
+        return open_pair(
+            source, channel.source_table, sink, channel.target, dict(channel.columns) or None, channel.where
+        )
     except pg.DriverError as error:
         if getattr(getattr(error, "cursor", None), "connection", source) is sink:
             raise sink_faults.classify(error, job.sink.place) from error

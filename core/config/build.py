@@ -142,7 +142,7 @@ def _job(
         progress_schema=sink.progress_schema,
         environment=source.environment,
         binlog=binlog,
-        sink_options=_options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions),
+        sink_options=_sink_options(reading, path, raw, given["on_existing"], channel),
         retry=_retry(reading, path, raw),
         spark=_spark(reading, path, raw),
     )
@@ -194,7 +194,9 @@ def _channel(reading: Reading, path: Path, raw: Table) -> ChannelSpec:
         what = f"[{dotted(path)}] has {len(channels)} channels; more than one is not supported yet"
         raise reading.error((*here, 1), what, "make one job of each")
     given: Mapping[str, Any] = read_section(reading, (*here, 0), channels[0], keys.CHANNEL)
-    return ChannelSpec(given["from"], given["into"], given["create_target"])
+    return ChannelSpec(
+        given["from"], given["into"], given["create_target"], given["columns"] or (), given["where"] or ""
+    )
 
 
 def _options(
@@ -211,6 +213,47 @@ def _binlog(reading: Reading, path: Path, raw: Table) -> BinlogOptions:
         what = f"{dotted(path)}.binlog.binlog_max_sleep_time is below binlog_sleep_time"
         raise reading.error(_set_one(raw, path, "binlog", "binlog_max_sleep_time", "binlog_sleep_time"), what)
     return options
+
+
+def _sink_options(reading: Reading, path: Path, raw: Table, on_existing: str, channel: ChannelSpec) -> SinkOptions:
+    options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
+    here: Path = (*path, "sink_options")
+    set_here = as_table(reading, here, raw.get("sink_options", {}))
+    mode = f'write_mode = "{options.write_mode}"'
+    if {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(set_here):
+        what = f"{dotted(here)} sets connection_max_use_time_seconds and _threshold, two keys for one thing"
+        raise reading.error((*here, "connection_max_use_time_threshold"), what, "keep one of them")
+    if "copy_write_batch_size" in set_here and options.write_mode not in ("auto", "update_auto"):
+        what = f"{dotted(here)}.copy_write_batch_size has no effect with {mode}"
+        raise reading.error((*here, "copy_write_batch_size"), what, "only auto and update_auto choose by it")
+    if options.ignore_null_when_update and options.conflict_strategy != "update":
+        what = f'{dotted(here)}.ignore_null_when_update needs conflict_strategy = "update"'
+        raise reading.error((*here, "ignore_null_when_update"), what, "the other strategies set no column alone")
+    if options.updates_only:
+        _refuse_update_only(reading, here, mode, options, on_existing, channel)
+    return options
+
+
+def _refuse_update_only(
+    reading: Reading, here: Path, mode: str, options: SinkOptions, on_existing: str, channel: ChannelSpec
+) -> None:
+    """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
+    for wrong, what, hint in (
+        (
+            options.conflict_strategy == "ignore",
+            'and conflict_strategy = "ignore" write nothing',
+            "use update or replace",
+        ),
+        (
+            not options.ignore_update_before,
+            "and ignore_update_before = false delete each changed row and write none",
+            "remove ignore_update_before",
+        ),
+        (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
+        (channel.create_target, "updates rows that the target has, a new one has none", "remove create_target"),
+    ):
+        if wrong:
+            raise reading.error((*here, "write_mode"), f"{dotted(here)}: {mode} {what}", hint)
 
 
 def _retry(reading: Reading, path: Path, raw: Table) -> RetryOptions:

@@ -87,7 +87,7 @@ def read_section(
     return {
         key.name: _read_key(reading, (*path, key.name), key, given)
         for key in section.values()
-        if key.name in given or not key.later
+        if key.name in given or not key.refused
     }
 
 
@@ -98,6 +98,8 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
         return value
     if key.later:
         raise reading.error(path, f"{dotted(path)} is known but not supported yet", "remove the key")
+    if key.because:
+        raise reading.error(path, f"{dotted(path)} has no meaning here: {key.because}", "remove the key")
     if key.read is None:
         return given[key.name]
     origin = reading.origin(path)

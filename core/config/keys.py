@@ -32,7 +32,7 @@ class Key:
     """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
 
     `documented` is the vendor's name and `tested` where its effect is tested; `later` refuses the key as not built
-    yet, `private` keeps its value out of every message.
+    yet, `because` as one that can mean nothing here, with the reason; `private` keeps its value out of every message.
     """
 
     name: str
@@ -44,6 +44,12 @@ class Key:
     tested: str = ""
     later: bool = False
     private: bool = False
+    because: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the key may not be set at all."""
+        return self.later or bool(self.because)
 
 
 Section = Mapping[str, Key]
@@ -59,6 +65,12 @@ def later(documented: str, default: object, unit: str, meaning: str) -> Key:
     return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, later=True)
 
 
+def no_meaning(documented: str, default: object, unit: str, because: str) -> Key:
+    """A parameter of the vendor that can mean nothing here: refused by name, with the reason."""
+    name = snake(documented)
+    return Key(name, f"no meaning here: {because}", default=default, unit=unit, documented=documented, because=because)
+
+
 def snake(name: str) -> str:
     """The snake_case spelling of a camelCase name.
 
@@ -69,6 +81,8 @@ def snake(name: str) -> str:
 
 
 _MODEL = "tests/unit/config"
+
+_CHANNEL = "tests/integration/test_channels.py::"
 
 _SERVER = (
     Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED, tested=_MODEL),
@@ -140,11 +154,39 @@ JOB = section(
 )
 
 CHANNEL = section(
-    Key("from", "source table, schema.table", values.table, REQUIRED, tested=_MODEL),
-    Key("into", "target table, schema.table", values.table, REQUIRED, tested=_MODEL),
-    Key("create_target", "make the target table if it is absent", values.boolean, False, tested=_MODEL),
-    Key("columns", "explicit column mapping", later=True),
-    Key("where", "row filter", later=True),
+    Key(
+        "from",
+        "source table, schema.table",
+        values.table,
+        REQUIRED,
+        tested=_CHANNEL + "test_columns_are_mapped_and_others_left_alone",
+    ),
+    Key(
+        "into",
+        "target table, schema.table; names are taken as they are written, the first dot parts them",
+        values.target,
+        REQUIRED,
+        tested=_CHANNEL + "test_into_takes_names_as_they_are_written",
+    ),
+    Key(
+        "create_target",
+        "make the target table if it is absent",
+        values.boolean,
+        False,
+        tested=_CHANNEL + "test_create_target_makes_the_mapped_columns",
+    ),
+    Key(
+        "columns",
+        "source column = target column; only these are mirrored, the key's among them; not set: all, by name",
+        values.mapping,
+        tested=_CHANNEL + "test_columns_are_mapped_and_others_left_alone",
+    ),
+    Key(
+        "where",
+        "row filter: a condition over the source's columns, asked of each row as it is after a change",
+        values.row_filter,
+        tested=_CHANNEL + "test_where_is_asked_of_the_row_as_it_is",
+    ),
     Key("keys_never_change", "promise that no primary key is ever updated", default=False, later=True),
 )
 

@@ -1,14 +1,17 @@
-"""The keys of `[jobs.X.sink]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
+"""The keys of `[jobs.X.sink_options]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
 
-Defaults and units are the connector's. Next door: `keys` for all other tables.
+Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
+meaning). Next door: `keys` for all other tables; `build` refuses what only two keys together make wrong.
 """
 
 from __future__ import annotations
 
 from core.config import values
-from core.config.keys import Key, Section, later, section
+from core.config.keys import Key, Section, no_meaning, section
+from core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES
 
-_MODEL = "tests/unit/config"
+_EFFECT = "tests/integration/test_sink_options.py::"
+_FLUSH = "tests/unit/engine/test_flush.py::"
 
 SINK_OPTIONS: Section = section(
     Key(
@@ -18,7 +21,7 @@ SINK_OPTIONS: Section = section(
         5_000,
         "rows",
         "autoFlushBatchSize",
-        _MODEL,
+        _FLUSH + "test_auto_flush_batch_size_ends_a_step",
     ),
     Key(
         "auto_flush_max_interval",
@@ -27,7 +30,7 @@ SINK_OPTIONS: Section = section(
         5_000,
         "ms",
         "autoFlushMaxInterval",
-        _MODEL,
+        _FLUSH + "test_auto_flush_max_interval_ends_a_step",
     ),
     Key(
         "max_flush_retry_times",
@@ -36,36 +39,102 @@ SINK_OPTIONS: Section = section(
         3,
         "",
         "maxFlushRetryTimes",
-        "tests/unit/test_retry.py",
+        "tests/unit/test_retry.py::test_max_flush_retry_times_bounds_the_quick_series",
+    ),
+    Key(
+        "write_mode",
+        "auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update what is"
+        " there; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE",
+        values.choice(*UPSERT_MODES, *UPDATE_MODES),
+        "auto",
+        "",
+        "writeMode",
+        _EFFECT + "test_write_mode",
+    ),
+    Key(
+        "conflict_strategy",
+        "on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row",
+        values.choice(*CONFLICT_STRATEGIES),
+        "update",
+        "",
+        "conflictStrategy",
+        _EFFECT + "test_conflict_strategy",
+    ),
+    Key(
+        "copy_write_batch_size",
+        "rows from which a step counts as large: below, auto is upsert and update_auto is update; from it on, auto is"
+        " copy_upsert and update_auto is copy_update",
+        values.whole(1, 10_000_000),
+        5_000,
+        "rows",
+        "copyWriteBatchSize",
+        _EFFECT + "test_copy_write_batch_size",
     ),
     Key(
         "ignore_update_before",
-        "drop a B whose U has the same key; a B with another key is always a delete",
+        "true: drop a B whose U has the same key; false: it is a delete by key; a B with another key always is",
         values.boolean,
         True,
         "",
         "ignoreUpdateBefore",
-        _MODEL,
+        _EFFECT + "test_ignore_update_before",
     ),
-    Key("ignore_delete", "drop deletes", values.boolean, False, "", "ignoreDelete", _MODEL),
-    later("connectionSize", 1, "", "concurrent writers; 1 keeps the order of writes"),
-    later("connectionMaxUseTimeSeconds", 3_600, "s", "age at which a connection is closed"),
-    later("connectionMaxUseTimeThreshold", 3_600, "s", "the same, from connector 2.1.0.2"),
-    later("connectionMaxIdleMs", 60_000, "ms", "idle time after which a connection is closed"),
-    later("conflictStrategy", "update", "", "update, replace or ignore on a key that exists"),
-    later("writeMode", "auto", "", "how rows are written"),
-    later("copyWriteBatchSize", 5_000, "rows", "rows from which COPY is used in auto mode"),
-    later("ignoreNullWhenUpdate", False, "", "leave columns alone whose new value is NULL"),
-    later("metadataCacheSeconds", 180, "s", "how long table definitions are remembered"),
-    later("copyMode", "CSV", "", "format of COPY"),
-    later("createTempTableMode", "AS", "", "how the temporary table is made"),
-    later("numberAsEpochMsForDatetime", False, "", "numbers into time columns as epoch milliseconds"),
-    later("stringToDatetimeFormat", None, "", "format of text that goes into time columns"),
-    later("sink.parallelism", None, "", "parallel writers (a Flink option)"),
-    later("printDataPk", False, "", "log the keys received"),
-    later("logSwitch", False, "", "logging of the vendor's client"),
-    later("logTable", None, "", "table whose rows the vendor's client logs"),
-    later("caseSensitive", False, "", "identifiers keep their case"),
-    later("uniqueKeys", None, "", "key columns (here: the target's primary key)"),
-    later("compareField", None, "", "columns that say which row is newer"),
+    Key(
+        "ignore_delete",
+        "drop deletes",
+        values.boolean,
+        False,
+        "",
+        "ignoreDelete",
+        _EFFECT + "test_ignore_delete",
+    ),
+    Key(
+        "ignore_null_when_update",
+        'leave columns of an existing row alone whose new value is NULL; only with conflict_strategy = "update"',
+        values.boolean,
+        False,
+        "",
+        "ignoreNullWhenUpdate",
+        _EFFECT + "test_ignore_null_when_update",
+    ),
+    Key(
+        "connection_size",
+        "writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway",
+        values.only(1, "a lane has one writer, or changes of one key could pass each other"),
+        1,
+        "",
+        "connectionSize",
+        _EFFECT + "test_connection_size",
+    ),
+    Key(
+        "connection_max_use_time_seconds",
+        "age at which a worker's connection to the sink is closed and opened anew",
+        values.whole(1, 31_536_000),
+        3_600,
+        "s",
+        "connectionMaxUseTimeSeconds",
+        _EFFECT + "test_connection_max_use_time_seconds",
+    ),
+    Key(
+        "connection_max_use_time_threshold",
+        "the same under its name from connector 2.1.0.2 on; set one of them",
+        values.whole(1, 31_536_000),
+        None,
+        "s",
+        "connectionMaxUseTimeThreshold",
+        _EFFECT + "test_connection_max_use_time_threshold",
+    ),
+    no_meaning("connectionMaxIdleMs", 60_000, "ms", "a lane's session stays while its worker lives, and ends with it"),
+    no_meaning("metadataCacheSeconds", 180, "s", "the table's columns are compared in every look, not remembered"),
+    no_meaning("copyMode", "CSV", "", "rows travel as COPY text, which carries every character"),
+    no_meaning("createTempTableMode", "AS", "", "the staging table has numbered columns and no key, made in one way"),
+    no_meaning("numberAsEpochMsForDatetime", False, "", "values are mirrored as they are, never converted"),
+    no_meaning("stringToDatetimeFormat", None, "", "values are mirrored as they are, never converted"),
+    no_meaning("sink.parallelism", None, "", "each DN is a lane; [jobs.X.spark] master says how many at once"),
+    no_meaning("printDataPk", False, "", "values of rows, keys among them, are never logged"),
+    no_meaning("logSwitch", False, "", "there is no vendor's client; [logging] level sets our own log"),
+    no_meaning("logTable", None, "", "values of rows are never logged"),
+    no_meaning("caseSensitive", False, "", "names are taken as they are written, in quotes"),
+    no_meaning("uniqueKeys", None, "", "the key is the image of the source's primary key"),
+    no_meaning("compareField", None, "", "the binlog's own order says which change is newer"),
 )

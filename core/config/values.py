@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import accumulate
 
 from core.domain.slot import slot_name
 
@@ -22,6 +23,12 @@ _SIZE = re.compile(r"([0-9]{1,12})\s*(m|g|MiB|GiB|)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CHANGING = re.compile(
+    r"\b(?:select|with|current_\w+|localtime\w*|now\s*\(|(?:clock|statement|transaction)_timestamp|sysdate"
+    r"|timeofday|random\s*\(|nextval|txid_\w+|session_user|current_user)",
+    re.IGNORECASE,
+)
+"""What does not give one answer for one row for ever."""
 _UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 NAME_MAX = 40
 IDENTIFIER_MAX = 63
@@ -46,6 +53,17 @@ def whole(low: int, high: int) -> Reader:
             raise BadValue(f"must be a whole number from {low} to {high}")
         if not low <= value <= high:
             raise BadValue(f"must be from {low} to {high}")
+        return value
+
+    return read
+
+
+def only(allowed: int, because: str) -> Reader:
+    """A reader of the one whole number that can be kept, which says why it is the only one."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value != allowed:
+            raise BadValue(f"must be {allowed}: {because}")
         return value
 
     return read
@@ -196,6 +214,51 @@ def table(value: object) -> str:
         if not _WORD.fullmatch(part) or len(part.encode()) > IDENTIFIER_MAX:
             raise BadValue("must be schema.table of letters, digits, _ and $, each at most 63 bytes")
     return name
+
+
+def target(value: object) -> str:
+    """A `schema.table` of the sink: any names that fit, as they are written; the first dot parts them."""
+    name = str(text()(value))
+    schema, _, own = name.partition(".")
+    if not schema.strip() or not own.strip():
+        raise BadValue("must be schema.table")
+    for part in (schema, own):
+        if part.startswith('"') and part.endswith('"'):
+            raise BadValue("must be schema.table without quotes: each name is taken as it is written")
+        if len(part.encode()) > IDENTIFIER_MAX:
+            raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+    return name
+
+
+def mapping(value: object) -> tuple[tuple[str, str], ...]:
+    """Source column -> target column, in the order in which they are written; names are taken as they are."""
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise BadValue('must be a table such as { id = "order_id", state = "state" }')
+    if not value:
+        raise BadValue("must name at least one column, the key's among them")
+    pairs = tuple((str(text()(source)), str(text()(into))) for source, into in value.items())
+    if any(len(name.encode()) > IDENTIFIER_MAX for pair in pairs for name in pair):
+        raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+    if len({into for _, into in pairs}) < len(pairs):
+        raise BadValue("must not let two columns go into one")
+    return pairs
+
+
+def row_filter(value: object) -> str:
+    """One SQL condition over the row's own columns: whatever else it asked would not stay true of a row."""
+    condition = str(text(4096)(value))
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", condition)
+    if "'" in bare.replace("''", "") or '"' in bare:
+        raise BadValue("must close every quote")
+    if ";" in bare or "--" in bare or "/*" in bare:
+        raise BadValue("must be one condition, with no ; and no comment")
+    depths = list(accumulate((one == "(") - (one == ")") for one in bare))
+    if depths[-1] or min(depths) < 0:
+        raise BadValue("must have parentheses that match")
+    changing = _CHANGING.search(bare)
+    if changing:
+        raise BadValue(f"must be over the row's own columns alone, without {changing[0].lower().rstrip(' (')}")
+    return condition
 
 
 def env_name(value: object) -> str:

@@ -51,6 +51,14 @@ class SinkOptions:
     ignore_update_before: bool = True
     ignore_delete: bool = False
     ignore_null_when_update: bool = False
+    connection_size: int = 1
+    connection_max_use_time_seconds: int = 3_600
+    connection_max_use_time_threshold: int | None = None
+
+    @property
+    def connection_max_use_time(self) -> int:
+        """Seconds after which a worker's connection to the sink is opened anew, under either name."""
+        return self.connection_max_use_time_threshold or self.connection_max_use_time_seconds
 
     @property
     def updates_only(self) -> bool:
@@ -79,11 +87,16 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """One source table to one target table; names are `schema.table` as written in the configuration."""
+    """One source table to one target table; names are `schema.table` as written in the configuration.
+
+    `columns` are (source column, target column), none for all by name; `where` is a condition over source columns.
+    """
 
     source_table: str
     target: str
     create_target: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,9 @@ def begin(all_: Surroundings) -> Begun:
 def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
     """What a change of which makes the old rows meaningless: mapping, filter and key."""
     channel = all_.job.channel
-    spelled = "\x1f".join((channel.source_table, channel.target, "by name", "no filter", *identity.key))
+    mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
+    row_filter = channel.where or "no filter"
+    spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 

@@ -81,6 +81,16 @@ def test_the_sink_s_quick_series_counts_tries_in_total() -> None:
     assert series([Failure(ErrorKind.CONTENTION, "sink")] * 3, rules)[2] == RetryAfter(5.0, 3)
 
 
+@pytest.mark.parametrize("tries", [1, 2, 5])
+def test_max_flush_retry_times_bounds_the_quick_series(tries: int) -> None:
+    server = Endpoint("a", "h", 1, "d", "u")
+    options = SinkOptions(max_flush_retry_times=tries)
+    spec = JobSpec("j", server, server, "s", (ChannelSpec("a.b", "c.d"),), sink_options=options)
+    rules = replace(RetryRules.of(spec), wait_initial=60_000, wait_max=60_000, wait_jitter=0)
+    found = waits([Failure(ErrorKind.CONTENTION, "sink")] * tries, rules, rand=0.0)
+    assert found == [*map(float, range(1, tries)), 60.0]
+
+
 def test_after_the_quick_series_waits_double_up_to_the_longest_without_end() -> None:
     rules = RetryRules(source_retries=1, wait_initial=1_000, wait_max=30_000, wait_jitter=0)
     found = waits([Failure(ErrorKind.TRANSIENT, "source")] * 2_000, rules)

@@ -103,8 +103,8 @@ def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: 
         "INSERT INTO {table} ({columns}) SELECT {staged} FROM {origin}{where} ON CONFLICT ({key}) DO {action}"
     ).format(
         table=table.identifier,
-        columns=_names((*table.columns, *_nulled(table, options))),
-        staged=SQL(", ").join([_columns(table), *[SQL("NULL")] * len(_nulled(table, options))]),
+        columns=_names((*table.columns, *nulled_columns(table, options))),
+        staged=SQL(", ").join([_columns(table), *[SQL("NULL")] * len(nulled_columns(table, options))]),
         origin=origin,
         where=where,
         key=_names(table.key),
@@ -115,7 +115,7 @@ def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: 
 def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
     """MERGE of the net effects that write; the columns to set are named without an alias, as both servers allow."""
     sets = _sets(table, options, None, Identifier("t"))
-    nulled = _nulled(table, options)
+    nulled = nulled_columns(table, options)
     return SQL(
         "MERGE INTO {table} t USING (SELECT * FROM {origin} WHERE s.writes) s ON ({match}){matched}"
         " WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
@@ -207,11 +207,12 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
         if options.ignore_null_when_update:
             value = SQL("coalesce({}, {}.{})").format(value, target, column)
         sets.append(SQL("{} = {}").format(column, value))
-    sets += [SQL("{} = NULL").format(Identifier(name)) for name in _nulled(table, options)]
+    sets += [SQL("{} = NULL").format(Identifier(name)) for name in nulled_columns(table, options)]
     return SQL(", ").join(sets) if sets else None
 
 
-def _nulled(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
+def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
+    """Columns that only the target has and that are NULL in every row that is written."""
     return table.others if options.conflict_strategy == "replace" else ()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.clock import Clock, SystemClock
 from core.domain.endpoint import Endpoint
 from core.drivers import pg
 from core.sinks.postgres.faults import translated
@@ -28,13 +29,22 @@ SETTINGS = {
 class SinkSession:
     """A lazily opened connection; dropped on any driver error, rolled back when taken again."""
 
-    def __init__(self, endpoint: Endpoint, password: str, application_name: str, schema: str = "public") -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        password: str,
+        application_name: str,
+        schema: str = "public",
+        clock: Clock | None = None,
+    ) -> None:
         self.place = endpoint.place
         self.application_name = application_name
         self.schema = pg.sql.Identifier(schema)
         self._endpoint = endpoint
         self._password = password
         self._connection: pg.Connection | None = None
+        self._clock = clock or SystemClock()
+        self._opened = 0.0
         self.generation = 0
         """Grows with every new connection: what a connection had prepared is gone when it changes."""
 
@@ -44,7 +54,13 @@ class SinkSession:
             with translated(self.place):
                 self._connection = pg.connect(self._endpoint, self._password, self.application_name, SETTINGS)
             self.generation += 1
+            self._opened = self._clock.monotonic()
         return self._connection
+
+    def retire(self, seconds: float) -> None:
+        """End the session where it is older than this; only between transactions."""
+        if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:
+            self.close()
 
     def run(self, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
         """Execute the statement `name` of tables.sql with our schema."""

@@ -41,6 +41,7 @@ class PostgresSink:
         self.target = target
         self.options = options
         self._copying = copying
+        self._nulls = bool(effects.nulled_columns(target, options))
         self._prepared_in = 0
         self._kept = 0
         """How often this connection's kept statements were used."""
@@ -79,7 +80,7 @@ class PostgresSink:
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
         place = {**key_of(key), "number": number, "epoch": epoch}
-        merging = self._copying == "merge"
+        merging = self._copying == "merge" or (self._copying == "direct" and self._nulls)
         if merging:
             self._prepare()
         with self._open() as cursor:
@@ -102,6 +103,11 @@ class PostgresSink:
     def abandon(self) -> None:
         """Roll back whatever is open."""
         self.session.rollback()
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+        self.session.rollback()
+        self.session.retire(self.options.connection_max_use_time)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -96,6 +96,8 @@ def staged(places: Iterable[int]) -> Composable:
 
 def shadow(table: TargetTable) -> Composable:
     """The table beside the target that a replacing copy fills."""
-    schema, _, name = table.name.rpartition(".")
-    beside = name[:44] + "__slotkeeper_copy"
-    return Identifier(schema, beside) if schema else Identifier(beside)
+    *schema, name = table.name.split(".", 1)
+    short = name.encode()
+    if len(short) > 44:  # the server cuts longer names in silence, the target's own name might be left
+        short = short[:31].decode(errors="ignore").encode() + b"_" + hashlib.sha256(short).hexdigest()[:12].encode()
+    return Identifier(*schema, short.decode() + "__slotkeeper_copy")

@@ -5,9 +5,13 @@ Next door: `statements.py` holds the step's statements. Refusals name the column
 
 from __future__ import annotations
 
-from core.domain.slot import TableIdentity
+from dataclasses import replace
+
+from core.domain.slot import Column, TableIdentity
+from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.errors import Refused
+from core.sinks.postgres.effects import nulled_columns
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.statements import TargetTable, shadow
 
@@ -15,7 +19,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
-       a.attgenerated <> '' OR a.attidentity = 'a'
+       a.attgenerated <> '' OR a.attidentity = 'a', a.attgenerated <> ''
 FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _KEYS = """
@@ -27,9 +31,35 @@ FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique
 _FOREIGN = "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f'"
 
 
-def target_of(name: str, identity: TableIdentity) -> TargetTable:
-    """The target of a one-to-one channel: the source's columns by name."""
-    return TargetTable(name, tuple(column.name for column in identity.columns), identity.key)
+def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
+    """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
+    if not channel.columns:
+        return identity
+    types, names = {column.name: column.type for column in identity.columns}, dict(channel.columns)
+    columns = tuple(Column(into, types[name]) for name, into in channel.columns)
+    return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
+
+
+def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
+    """The target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
+    image = image_of(channel, identity)
+    return TargetTable(channel.target, tuple(column.name for column in image.columns), image.key)
+
+
+def with_others(session: SinkSession, target: TargetTable) -> TargetTable:
+    """The target with the columns that only it has; those that it computes from the mirrored ones do not count."""
+    with session.transaction() as cursor:
+        cursor.execute(_COLUMNS, (_quoted(target.name, session),))
+        found = [row[0] for row in cursor.fetchall() if row[0] not in target.columns and not row[5]]
+    return replace(target, others=tuple(found))
+
+
+def exists(session: SinkSession, name: str) -> bool:
+    """Whether the table is there."""
+    with session.transaction() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(name, session),))
+        found = cursor.fetchone()
+    return bool(found and found[0])
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
@@ -41,7 +71,7 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
             return False
         columns = [SQL("{} {}").format(Identifier(c.name), SQL(c.type)) for c in identity.columns]
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
-        schema, dot, _ = name.rpartition(".")
+        schema, dot, _ = name.partition(".")
         if dot:
             # IF NOT EXISTS asks for the right to create schemas even where the schema is there
             cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
@@ -52,8 +82,8 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
     return True
 
 
-def check(session: SinkSession, target: TargetTable, identity: TableIdentity) -> None:
-    """Refuse by name a target that cannot hold the source."""
+def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
+    """Refuse by name a target that cannot hold the source; `identity` is the source's image (`image_of`)."""
     quoted = _quoted(target.name, session)
     with session.transaction() as cursor:
         cursor.execute(_COLUMNS, (quoted,))
@@ -65,11 +95,12 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity) ->
     if not columns:
         raise _refused(target, "does not exist", "create it, or set create_target = true")
     _check_columns(target, identity, columns)
+    _check_others(target, columns, options)
     _check_keys(target, keys, foreign)
 
 
 def _check_columns(
-    target: TargetTable, identity: TableIdentity, columns: dict[str, tuple[str, bool, bool, bool]]
+    target: TargetTable, identity: TableIdentity, columns: dict[str, tuple[str, bool, bool, bool, bool]]
 ) -> None:
     for column in identity.columns:
         if column.name not in columns:
@@ -78,7 +109,7 @@ def _check_columns(
                 f"has no column {column.name!r}",
                 f'ALTER TABLE {target.name} ADD COLUMN "{column.name}" {column.type}',
             )
-        spelled, _, _, generated = columns[column.name]
+        spelled, _, _, generated, _ = columns[column.name]
         if generated:
             raise _refused(
                 target,
@@ -91,8 +122,20 @@ def _check_columns(
                 f"column {column.name!r} is {spelled}, the source's is {column.type}",
                 f'ALTER TABLE {target.name} ALTER COLUMN "{column.name}" TYPE {column.type}',
             )
-    for name, (_, needed, filled, _) in columns.items():
-        if needed and not filled and name not in target.columns:
+
+
+def _check_others(
+    target: TargetTable, columns: dict[str, tuple[str, bool, bool, bool, bool]], options: SinkOptions
+) -> None:
+    """Columns that only the target has, against what the options make of them."""
+    replaced = options.conflict_strategy == "replace"
+    for name, (_, needed, filled, _, computed) in columns.items():
+        if name in target.columns or not needed or computed:
+            continue
+        if replaced:
+            what = f'cannot have column {name!r} made NULL, as conflict_strategy = "replace" does'
+            raise _refused(target, what, f'ALTER TABLE {target.name} ALTER COLUMN "{name}" DROP NOT NULL')
+        if not filled and not options.updates_only:
             raise _refused(target, f"demands a value for column {name!r}", "give that column a default")
 
 
@@ -149,13 +192,13 @@ def make_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
     cursor.execute(SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS)").format(shadow(target), target.identifier))
 
 
-def exchange_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
+def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions) -> None:
     """Put the shadow's rows in place of the target's, which keeps its grants, views and indexes."""
-    columns = SQL(", ").join(map(Identifier, target.columns))
+    nulled = nulled_columns(target, options)
+    into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
+    values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
     cursor.execute(SQL("TRUNCATE {}").format(target.identifier))
-    cursor.execute(
-        SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, columns, columns, shadow(target))
-    )
+    cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, into, values, shadow(target)))
     cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))
 
 

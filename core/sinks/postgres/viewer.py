@@ -64,8 +64,8 @@ class PostgresViewer:
 
     def table(self, table: str) -> Rights | None:
         """(may read and change rows of, may truncate) a table; None where it does not exist."""
-        schema, _, name = table.rpartition(".")
-        return _rights(self._rows("table", {"schema": schema or "public", "name": name}))
+        schema, _, name = table.partition(".")
+        return _rights(self._rows("table", {"schema": schema, "name": name}))
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
         """The lanes of a slot; none where there is no progress table."""

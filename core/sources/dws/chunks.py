@@ -9,6 +9,7 @@ from __future__ import annotations
 from core.domain.slot import TableIdentity
 from core.drivers import pg
 from core.ports import Chunk
+from core.sources.dws.selection import Selection
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
@@ -18,10 +19,15 @@ def table_name(table: str) -> pg.sql.Composable:
     return Identifier(*table.split(".", 1))
 
 
-def column_list(identity: TableIdentity, as_text: bool = False) -> pg.sql.Composable:
-    """All user columns in order; as text where Python has to carry the values."""
+def column_list(identity: TableIdentity, selection: Selection, as_text: bool = False) -> pg.sql.Composable:
+    """The mirrored columns in order; as text where Python has to carry the values."""
     form = SQL("{}::text") if as_text else SQL("{}")
-    return SQL(", ").join(form.format(Identifier(column.name)) for column in identity.columns)
+    return SQL(", ").join(form.format(Identifier(column.name)) for column in selection.columns(identity))
+
+
+def filter_statement(table: str, selection: Selection) -> pg.sql.Composable:
+    """Asks for no row at all: whether the row filter can be read over the table's columns."""
+    return SQL("SELECT 1 FROM {} WHERE {} LIMIT 0").format(table_name(table), selection.condition())
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
@@ -45,13 +51,17 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
     return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
 
 
-def read_statement(table: str, identity: TableIdentity, chunk: Chunk, as_text: bool = False) -> pg.sql.Composable:
-    """All columns of the rows with lo < key <= hi."""
+def read_statement(
+    table: str, identity: TableIdentity, chunk: Chunk, selection: Selection, as_text: bool = False
+) -> pg.sql.Composable:
+    """The mirrored columns of the mirrored rows with lo < key <= hi."""
     types = {column.name: column.type for column in identity.columns}
     parts = [_beyond(identity.key, types, chunk.lo, ">")] if chunk.lo else []
     parts.append(_beyond(identity.key, types, chunk.hi, "<"))
+    if selection.where:
+        parts.append(selection.condition())
     return SQL("SELECT {columns} FROM {table} WHERE {where}").format(
-        columns=column_list(identity, as_text), table=table_name(table), where=SQL(" AND ").join(parts)
+        columns=column_list(identity, selection, as_text), table=table_name(table), where=SQL(" AND ").join(parts)
     )
 
 

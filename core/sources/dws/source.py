@@ -14,6 +14,7 @@ from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
 from core.sources.dws import chunks
+from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sqltext import statements
 
@@ -28,11 +29,14 @@ NO_COPY = frozenset({"0A000", "42601", "42809"})
 class DwsSource:
     """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads."""
 
-    def __init__(self, session: DwsSession, table: str, slot: str, options: BinlogOptions) -> None:
+    def __init__(
+        self, session: DwsSession, table: str, slot: str, options: BinlogOptions, selection: Selection | None = None
+    ) -> None:
         self.session = session
         self.table = table
         self.slot = slot
         self.options = options
+        self.selection = selection or Selection()
         self.copy_allowed = True
         self._identity: TableIdentity | None = None
         self._oriented = False
@@ -53,8 +57,21 @@ class DwsSource:
                 f"the primary key of {self.table} is deferrable", "make it NOT DEFERRABLE: order per key needs it"
             )
         key = tuple(name for _, name in placed)
-        self._identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}")
-        return self._identity
+        identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}")
+        self.selection.columns(identity)
+        self._read_filter()
+        self._identity = identity
+        return identity
+
+    def _read_filter(self) -> None:
+        if not self.selection.where:
+            return
+        try:
+            self.session.composed_rows(chunks.filter_statement(self.table, self.selection), None)
+        except SlotkeeperError as error:
+            if error.code[:2] != "42" or error.code == "42501":
+                raise
+            raise Refused(f"where cannot be read: {error.message}", "correct the channel's row filter") from error
 
     @property
     def identity(self) -> TableIdentity:
@@ -115,12 +132,13 @@ class DwsSource:
         limit = self.options.full_sync_binlog_read_timeout
         if self.copy_allowed:
             try:
-                return self.session.copy_out(chunks.read_statement(self.table, self.identity, chunk), out, limit)
+                statement = chunks.read_statement(self.table, self.identity, chunk, self.selection)
+                return self.session.copy_out(statement, out, limit)
             except SlotkeeperError as error:
                 if error.code not in NO_COPY:
                     raise
                 self.copy_allowed = False
-        statement = chunks.read_statement(self.table, self.identity, chunk, as_text=True)
+        statement = chunks.read_statement(self.table, self.identity, chunk, self.selection, as_text=True)
         return self.session.cursor_out(statement, out, limit, self.options.full_sync_binlog_batch_read_size)
 
     def close(self) -> None:
@@ -156,8 +174,8 @@ class DwsSource:
         return pg.sql.SQL(statements("core.sources.dws")[name]).format(
             point=point,
             sequence=sequence,
-            type=kind,
-            columns=_column_images(self.identity, kind, as_text),
+            type=self.selection.kind(kind),
+            columns=_column_images(self.identity, self.selection, kind, as_text),
             table=pg.sql.Literal(self.table),
             node=pg.sql.Literal(shard.node_id),
             start=pg.sql.Literal(max(0, after.point - 1)),
@@ -168,10 +186,12 @@ class DwsSource:
         )
 
 
-def _column_images(identity: TableIdentity, kind: pg.sql.Composable, as_text: bool) -> pg.sql.Composable:
-    """All user columns in order; an old image (B, d) is sent as its key alone, which is all that is used of it."""
+def _column_images(
+    identity: TableIdentity, selection: Selection, kind: pg.sql.Composable, as_text: bool
+) -> pg.sql.Composable:
+    """The mirrored columns in order; an old image (B, d) is sent as its key alone, which is all that is used of it."""
     spelled = []
-    for column in identity.columns:
+    for column in selection.columns(identity):
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
         if column.name not in identity.key:
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)

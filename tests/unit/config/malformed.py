@@ -63,8 +63,6 @@ CAMEL_AND_LATER = [
     _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
     _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
     _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
-    _case("columns", changed(CHANNEL_END, CHANNEL_END + "\ncolumns = {a = 'b'}"), "columns", "not supported yet"),
-    _case("where", changed(CHANNEL_END, CHANNEL_END + "\nwhere = 'a'"), "where", "not supported yet"),
     _case("start latest", added(JOB, 'start = "latest"'), "not supported yet"),
     _case("start time", added(JOB, 'start = "2026-01-01T00:00:00Z"'), "not supported yet"),
     _case("dialect later", changed('"dws"', '"mysql"'), "dialect", "not supported yet"),
@@ -137,7 +135,6 @@ NAMES = [
     _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),
     _case("quote in the table", changed('"ods.orders"', "'ods.\"orders\"'"), "from", "without quotes"),
     _case("empty table", changed('"ods.orders"', '"ods."'), "from", "schema.table"),
-    _case("target with a blank", changed('"mart.orders"', '"mart.or ders"'), "into", "schema.table"),
     _case(
         "no channel",
         changed('[[jobs.orders_rt.channels]]\nfrom = "ods.orders"\ninto = "mart.orders"\n', ""),

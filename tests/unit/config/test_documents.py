@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import tomli
 
 from core.config.document import TABLES, page, spelled_default
-from core.config.keys import Key, Section, snake
+from core.config.keys import CHANNEL, Key, Section, snake
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import SINK_OPTIONS
 from core.config.load import load
@@ -64,13 +65,14 @@ def test_every_key_stands_in_the_example_with_a_comment(title: str, section: Sec
     assert sorted(name for name, _ in given) == sorted(section)
     for name, comment in given:
         assert ("not yet" in comment) == section[name].later, name
+        assert ("no meaning here" in comment) == bool(section[name].because), name
 
 
 @pytest.mark.parametrize(("title", "section"), TABLES, ids=[title for title, _ in TABLES])
 def test_commented_defaults_of_the_example_are_the_defaults(title: str, section: Section) -> None:
     for name, value in re.findall(r"^# ([a-z][a-z_0-9]*) = (.*?) +#", _table_of_example(title), flags=re.MULTILINE):
         key = section[name]
-        if not key.later and key.default is not None and key.read is not None:
+        if not key.refused and key.default is not None and key.read is not None:
             assert key.read(tomli.loads(f"v = {value}")["v"]) == key.read(key.default), name
 
 
@@ -89,7 +91,39 @@ def test_every_key_has_a_row_with_meaning_and_test_or_not_yet() -> None:
 
 @pytest.mark.parametrize("key", [key for _, s in TABLES for key in s.values() if key.tested], ids=lambda key: key.name)
 def test_a_named_test_exists(key: Key) -> None:
-    assert (ROOT / key.tested).exists()
+    assert (ROOT / key.tested.partition("::")[0]).exists()
+
+
+def without_effect_test(key: Key) -> str:
+    """Why a key counts as not tested for its effect; nothing where it is, or where it cannot be set."""
+    if key.refused:
+        return ""
+    file, _, name = key.tested.partition("::")
+    if not name:
+        return f"{key.name}: no test is named"
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not found:
+        return f"{key.name}: {file} has no {name}"
+    return "" if key.name in ast.unparse(found[0]) else f"{key.name}: {name} does not speak of it"
+
+
+EFFECTS = (SINK_OPTIONS, {name: key for name, key in CHANNEL.items() if name != "from"})
+"""Tables whose every key names the test that shows its effect."""
+
+
+@pytest.mark.parametrize("key", [key for section in EFFECTS for key in section.values()], ids=lambda key: key.name)
+def test_a_parameter_without_an_effect_test_is_refused(key: Key) -> None:
+    assert not without_effect_test(key)
+
+
+def test_a_key_without_an_effect_test_is_reported() -> None:
+    key = SINK_OPTIONS["ignore_delete"]
+    assert without_effect_test(replace(key, tested="tests/unit/config")) == "ignore_delete: no test is named"
+    file = key.tested.partition("::")[0]
+    assert "has no test_nothing" in without_effect_test(replace(key, tested=f"{file}::test_nothing"))
+    other = SINK_OPTIONS["connection_size"].tested
+    assert "does not speak of it" in without_effect_test(replace(key, tested=other))
 
 
 def test_all_parameters_of_the_seed_are_known() -> None:
@@ -104,7 +138,7 @@ def test_a_documented_parameter_has_its_own_name_in_snake_case(key: Key) -> None
 
 @pytest.mark.parametrize(("section", "options"), [(BINLOG, BinlogOptions()), (SINK_OPTIONS, SinkOptions())])
 def test_what_works_is_what_the_engine_gets(section: Section, options: BinlogOptions | SinkOptions) -> None:
-    works = {key.name: key for key in section.values() if not key.later and key.name != "binlog_slot_name"}
+    works = {key.name: key for key in section.values() if not key.refused and key.name != "binlog_slot_name"}
     assert set(works) == {field.name for field in fields(options)}
     for name, key in works.items():
         assert getattr(options, name) == key.default, spelled_default(key)

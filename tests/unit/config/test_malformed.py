@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from tests.unit.config.malformed import CASES, Case
+from tests.unit.config.malformed import CASES as OTHERS
+from tests.unit.config.malformed import Case
+from tests.unit.config.malformed_sink import CHANNEL_CASES, SINK_CASES
 from tests.unit.config.samples import SECRET, VALID
+
+CASES = [*OTHERS, *SINK_CASES, *CHANNEL_CASES]
 
 
 def _assert_one_message(err: str, case: Case) -> None:

@@ -1,0 +1,91 @@
+"""When a step stops taking ranges: enough rows, enough time, or nothing more to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey
+from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.spec import SinkOptions
+from core.domain.watch import Expected
+from core.engine.step import Stepper, StepPlan, nothing
+from core.ports import Source, StepSink, Top
+
+DN = Shard("dn_1", 1)
+LOOK = Look(DN, SlotPoints(1, 1), latest=1_000, xmin=5, incarnation="one")
+ROWS, WIDTH = 100, 10
+"""Rows in each range, and its sync points: the lane has 100 ranges to read."""
+
+
+@dataclass
+class Clock:
+    """Time passes only where a range is read."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@dataclass
+class Ranges:
+    """A source whose every range takes `seconds`."""
+
+    clock: Clock
+    seconds: float = 0.0
+    read: int = 0
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+        self.read += 1
+        self.clock.now += self.seconds
+        out.write(b"x\n" * ROWS)
+        return ROWS
+
+
+@dataclass
+class Taken:
+    """A sink that counts lines and commits anything."""
+
+    committed: list[int] = field(default_factory=list)
+
+    def stage(self, reader: BinaryIO) -> int:
+        return reader.read().count(b"\n")
+
+    def top(self, up_to: int) -> Top:
+        return Top(up_to, 1)
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        self.committed.append(rows)
+        return True
+
+    def abandon(self) -> None:
+        raise AssertionError("the step failed")
+
+
+def rows_of_a_step(options: SinkOptions, seconds: float = 0.0) -> int:
+    """What the first step of a lane that is far behind commits."""
+    clock, taken = Clock(), Taken()
+    plan = StepPlan(
+        LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, Expected(frozenset({1}), frozenset({1}), "one"), WIDTH, options
+    )
+    source = cast(Source, Ranges(clock, seconds))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: LOOK, Position(1))
+    assert [step.rows] == taken.committed
+    return step.rows
+
+
+def test_auto_flush_batch_size_ends_a_step() -> None:
+    assert rows_of_a_step(SinkOptions(auto_flush_batch_size=1)) == ROWS
+    assert rows_of_a_step(SinkOptions(auto_flush_batch_size=3 * ROWS)) == 3 * ROWS
+    assert rows_of_a_step(SinkOptions(auto_flush_batch_size=3 * ROWS + 1)) == 4 * ROWS
+
+
+def test_auto_flush_max_interval_ends_a_step() -> None:
+    endless = SinkOptions(auto_flush_batch_size=1_000_000)
+    assert endless.auto_flush_max_interval == 5_000
+    assert rows_of_a_step(endless) == 100 * ROWS
+    assert rows_of_a_step(endless, seconds=1.0) == 5 * ROWS
+    assert rows_of_a_step(SinkOptions(1_000_000, auto_flush_max_interval=2_000), seconds=1.0) == 2 * ROWS
+    assert rows_of_a_step(SinkOptions(1_000_000, auto_flush_max_interval=1), seconds=1.0) == ROWS
