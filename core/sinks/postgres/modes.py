@@ -46,6 +46,15 @@ def chosen(options: SinkOptions, rows: int) -> str:
     return small if rows < options.copy_write_batch_size else large
 
 
+def size_of(rows: int) -> int:
+    """The class of sizes that one kept plan serves: a plan for thousands of rows is a bad one for two.
+
+    >>> [size_of(rows) for rows in (1, 3, 4, 15, 16, 5_000)]
+    [0, 1, 1, 2, 2, 6]
+    """
+    return rows.bit_length() // 2
+
+
 def needs_net(table: TargetTable, options: SinkOptions) -> bool:
     """Whether steps go through the table of net effects."""
     if options.write_mode == "copy_merge":

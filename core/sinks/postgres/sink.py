@@ -43,8 +43,8 @@ class PostgresSink:
         self._copying = copying
         self._nulls = bool(effects.nulled_columns(target, options))
         self._prepared_in = 0
-        self._kept = 0
-        """How often this connection's kept statements were used."""
+        self._kept: dict[int, int] = {}
+        """How often this connection's kept statements were used, by the size that they were planned for."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
@@ -73,7 +73,7 @@ class PostgresSink:
                 self.session.rollback()
                 return False
             if rows:
-                self._apply(cursor, modes.plan(self.target, self.options, rows))
+                self._apply(cursor, modes.plan(self.target, self.options, rows), modes.size_of(rows))
             cursor.connection.commit()
         return True
 
@@ -125,22 +125,22 @@ class PostgresSink:
                 cursor.execute(compose.create_staging(self.target))
                 if modes.needs_net(self.target, self.options):
                     cursor.execute(effects.create_net(self.target))
-            self._prepared_in, self._kept = self.session.generation, 0
+            self._prepared_in, self._kept = self.session.generation, {}
 
-    def _apply(self, cursor: pg.Cursor, plan: Plan) -> None:
+    def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run a step's statements; kept ones by their names, planned anew now and then."""
         if not plan.kept:
             for statement in plan.statements:
                 cursor.execute(statement)
             return
-        names = [pg.sql.Identifier(f"{self.target.staging}_{n}") for n in range(len(plan.statements))]
-        if self._kept % modes.RARELY == 0:
-            for name, statement in zip(names, plan.statements, strict=True):
-                if self._kept:
-                    cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
+        used = self._kept.get(size, 0)
+        self._kept[size] = used + 1
+        for n, statement in enumerate(plan.statements):
+            name = pg.sql.Identifier(f"{self.target.staging}_{size}_{n}")
+            if used and used % modes.RARELY == 0:
+                cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
+            if used % modes.RARELY == 0:
                 cursor.execute(pg.sql.SQL("PREPARE {} AS {}").format(name, statement))
-        self._kept += 1
-        for name in names:
             cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
 
     @contextmanager
