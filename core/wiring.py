@@ -72,7 +72,9 @@ def _dws(job: JobSpec, part: str) -> DwsSession:
 
 def open_sink_session(job: JobSpec, part: str) -> SinkSession:
     """A sink session of a job."""
-    return SinkSession(job.sink, resolve(job.sink.password), session_name(job.name, part), job.progress_schema)
+    return SinkSession(
+        job.sink, resolve(job.sink.password), session_name(job.name, part), job.progress_schema, job.sink_kind
+    )
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> PostgresProgress:
@@ -129,7 +131,7 @@ def _open_pair(job: JobSpec, epoch: int, copying: str) -> _Pair:
     source = open_source(job, str(epoch))
     session = open_sink_session(job, str(epoch))
     target = targets.target_of(job.channel, source.identify())
-    return _Pair(source, PostgresSink(session, targets.with_others(session, target), job.sink_options, copying))
+    return _Pair(source, PostgresSink(session, targets.seen(session, target), job.sink_options, copying))
 
 
 def close_idle(job: JobSpec) -> None:
@@ -174,7 +176,7 @@ class WiredTarget:
         if channel.create_target:
             targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
-        self._target = targets.with_others(self._session, target)
+        self._target = targets.seen(self._session, target)
 
     def copying(self, begun: bool) -> str:
         """How chunks go in; what was begun goes on in the way in which it was begun."""

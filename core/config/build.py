@@ -140,6 +140,7 @@ def _job(
         on_existing=given["on_existing"],
         wait_ms=given["wait"],
         progress_schema=sink.progress_schema,
+        sink_kind=sink.kind,
         environment=source.environment,
         binlog=binlog,
         sink_options=_sink_options(reading, path, raw, given["on_existing"], channel),

@@ -120,7 +120,13 @@ SOURCE = section(
 )
 
 SINK = section(
-    Key("kind", "what kind of sink", values.choice("postgres", later=("dws", "doris")), REQUIRED, tested=_MODEL),
+    Key(
+        "kind",
+        "what kind of sink: postgres, or dws, whose statements are tried on PostgreSQL only",
+        values.choice("postgres", "dws", later=("doris",)),
+        REQUIRED,
+        tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
+    ),
     *_SERVER,
     Key(
         "progress_schema",

@@ -104,7 +104,7 @@ class JobSpec:
     """One configured pipeline; `start` is "initial" here, `on_existing` is "refuse", "replace" or "merge".
 
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
-    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink.
+    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `sink_kind` is "postgres" or "dws".
     """
 
     name: str
@@ -116,6 +116,7 @@ class JobSpec:
     on_existing: str = "refuse"
     wait_ms: int = 600_000
     progress_schema: str = "public"
+    sink_kind: str = "postgres"
     environment: str = ""
     binlog: BinlogOptions = field(default_factory=BinlogOptions)
     sink_options: SinkOptions = field(default_factory=SinkOptions)

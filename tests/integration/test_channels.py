@@ -17,6 +17,7 @@ from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
+from core.sinks.postgres import target
 from core.sinks.postgres.statements import TargetTable, shadow
 from core.verify.compare import compare
 from core.verify.pg import open_pair
@@ -187,6 +188,17 @@ def test_a_column_that_replace_cannot_make_null_is_refused(warehouse: Warehouse,
     assert isinstance(error, Refused)
     assert "cannot have column 'own' made NULL" in error.message
     assert error.hint == 'ALTER TABLE mart.t ALTER COLUMN "own" DROP NOT NULL'
+
+
+def test_merge_at_a_sink_that_has_none_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "MERGE_SINCE", 990_000)
+    mirror = given(warehouse, make_mirror, rows=5)
+    mirror.job = replace(mirror.job, sink_options=SinkOptions(write_mode="copy_merge"))
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "needs PostgreSQL 15" in error.message
 
 
 @pytest.mark.parametrize("copying", ["direct", "replace", "merge"])

@@ -33,13 +33,13 @@ TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "i
 class Effects:
     """One target table with or without columns of its own, in a database that the caller made."""
 
-    def __init__(self, server: Server, database: str, name: str, others: bool) -> None:
+    def __init__(self, server: Server, database: str, name: str, others: bool, kind: str = "postgres") -> None:
         endpoint = replace(server.endpoint(database), name="mart")
-        self.session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/effects/1")
+        self.session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/effects/1", kind=kind)
         self.others = OTHERS if others else {}
-        self.table = TargetTable(
-            name, tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"]), tuple(self.others)
-        )
+        mirrored, key = tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"])
+        types = tuple(TYPES[one] for one in COLUMNS)
+        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, kind)
         self._watch = server.connect(database)
         columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]

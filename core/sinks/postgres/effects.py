@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.sinks.postgres.statements import TargetTable, staged
+from core.sinks.postgres.statements import TargetTable, create_temporary, staged
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
@@ -61,6 +61,8 @@ def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
 
 def create_net(table: TargetTable) -> Composable:
     """The session's table of net effects: a row per key with its image, whether it is deleted and whether written."""
+    if table.kind == "dws":
+        return create_temporary(table, table.net, "", ", deletes boolean, writes boolean")
     return SQL(
         "CREATE TEMP TABLE IF NOT EXISTS {net} ON COMMIT DELETE ROWS AS"
         " SELECT {columns}, false AS deletes, false AS writes FROM {stage} WITH NO DATA"

@@ -26,12 +26,14 @@ RARELY = 100
 class Plan:
     """A step's statements in order; `kept` where they are prepared once and their plan is used again.
 
-    `mode` is the write mode that was chosen, never an automatic one.
+    `mode` is the write mode that was chosen, never an automatic one; `instead` does the work of the last statement
+    where the server refuses that for now (DWS: no MERGE during redistribution).
     """
 
     mode: str
     statements: tuple[pg.sql.Composable, ...]
     kept: bool
+    instead: pg.sql.Composable | None = None
 
 
 def chosen(options: SinkOptions, rows: int) -> str:
@@ -57,7 +59,7 @@ def size_of(rows: int) -> int:
 
 def needs_net(table: TargetTable, options: SinkOptions) -> bool:
     """Whether steps go through the table of net effects."""
-    if options.write_mode == "copy_merge":
+    if options.write_mode == "copy_merge" or table.kind == "dws":
         return True
     return not options.updates_only and not effects.last_is_enough(table, options)
 
@@ -66,16 +68,18 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
     """How a step of so many staged rows is applied."""
     mode = chosen(options, rows)
     kept = mode in ("upsert", "update")
-    if options.updates_only:
-        return Plan(mode, (effects.straight_update(table, options),), kept)
     if not needs_net(table, options):
-        return Plan(mode, (effects.straight(table, options),), kept)
+        straight = effects.straight_update if options.updates_only else effects.straight
+        return Plan(mode, (straight(table, options),), kept)
     origin = SQL("{} s").format(Identifier(table.net))
-    if mode == "copy_merge":
-        write = effects.merge(table, options, origin)
-    else:
-        write = effects.upsert(table, options, origin, SQL(" WHERE s.writes"))
-    return Plan(mode, (effects.fill_net(table, options), effects.delete(table, origin), write), kept)
+    upsert = effects.upsert(table, options, origin, SQL(" WHERE s.writes"))
+    first = (effects.fill_net(table, options), effects.delete(table, origin))
+    if options.updates_only:
+        return Plan(mode, (*first, effects.update(table, options, origin)), kept)
+    if mode != "copy_merge":
+        return Plan(mode, (*first, upsert), kept)
+    merge = effects.merge(table, options, origin)
+    return Plan(mode, (*first, merge), kept, upsert if table.kind == "dws" else None)
 
 
 def chunk(table: TargetTable, options: SinkOptions) -> pg.sql.Composable:

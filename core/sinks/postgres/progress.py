@@ -41,7 +41,7 @@ class PostgresProgress:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
             if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, "create", {})
+                self.session.run(cursor, "create_dws" if self.session.kind == "dws" else "create", {})
             if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_dns", {})
 
@@ -129,7 +129,8 @@ class PostgresProgress:
     def raise_epoch(self) -> int:
         """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it."""
         with self.session.transaction() as cursor:
-            epochs = self.session.run(cursor, "raise_epoch", {**self._all, **self._who()}).fetchall()
+            self.session.run(cursor, "raise_epoch", {**self._all, **self._who()})
+            epochs = self.session.run(cursor, "epochs", self._all).fetchall()
             if not epochs:
                 raise trouble(TroubleName.PROGRESS_LOST, "the progress rows are gone from the sink")
             if len(set(epochs)) != 1:

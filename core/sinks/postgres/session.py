@@ -35,10 +35,12 @@ class SinkSession:
         password: str,
         application_name: str,
         schema: str = "public",
+        kind: str = "postgres",
         clock: Clock | None = None,
     ) -> None:
         self.place = endpoint.place
         self.application_name = application_name
+        self.kind = kind
         self.schema = pg.sql.Identifier(schema)
         self._endpoint = endpoint
         self._password = password

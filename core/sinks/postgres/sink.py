@@ -130,8 +130,9 @@ class PostgresSink:
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run a step's statements; kept ones by their names, planned anew now and then."""
         if not plan.kept:
-            for statement in plan.statements:
+            for statement in plan.statements[:-1]:
                 cursor.execute(statement)
+            _last(cursor, plan.statements[-1], plan.instead)
             return
         used = self._kept.get(size, 0)
         self._kept[size] = used + 1
@@ -153,3 +154,18 @@ class PostgresSink:
             except BaseException:
                 self.session.close()
                 raise
+
+
+def _last(cursor: pg.Cursor, statement: pg.sql.Composable, instead: pg.sql.Composable | None) -> None:
+    """A statement, or the other one where the server says that it does not support this one now."""
+    if instead is None:
+        cursor.execute(statement)
+        return
+    cursor.execute("SAVEPOINT slotkeeper_last")
+    try:
+        cursor.execute(statement)
+    except pg.DriverError as error:
+        if pg.failure(error)[0] != "0A000":  # feature_not_supported
+            raise
+        cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_last")
+        cursor.execute(instead)

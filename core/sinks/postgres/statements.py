@@ -21,13 +21,16 @@ Composable = pg.sql.Composable
 class TargetTable:
     """A target: `schema.table`, its mirrored columns in the order in which they arrive, and which of them are the key.
 
-    `others` are the columns that only the target has.
+    `others` are the columns that only the target has, `types` the mirrored columns' own, `kind` the server's: on a
+    "dws" a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no FILTER and no RETURNING.
     """
 
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
     others: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    kind: str = "postgres"
 
     @property
     def identifier(self) -> Composable:
@@ -55,8 +58,26 @@ class TargetTable:
         return tuple(self.columns.index(name) + 1 for name in self.key)
 
 
+def distributed(kind: str, key: Iterable[Composable]) -> Composable:
+    """How a DWS spreads a table: by the hash of its key, staging like the target, so that they join on each DN."""
+    return SQL(" DISTRIBUTE BY HASH ({})").format(SQL(", ").join(key)) if kind == "dws" else SQL("")
+
+
+def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
+    """A temporary table of a DWS, emptied at every commit: own columns, c1..cn in the target's types, more own ones."""
+    typed = SQL(", ").join(
+        SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled)) for n, spelled in enumerate(table.types, 1)
+    )
+    key = [Identifier(f"c{n}") for n in table.places]
+    return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
+        Identifier(name), SQL(before), typed, SQL(after), distributed(table.kind, key)
+    )
+
+
 def create_staging(table: TargetTable) -> Composable:
     """The session's temporary table; emptied at every commit, made once."""
+    if table.kind == "dws":
+        return create_temporary(table, table.staging, 'point bigint, sequence bigint, kind "char", ', "")
     columns = SQL(", ").join(
         SQL("{} AS {}").format(Identifier(name), Identifier(f"c{n}")) for n, name in enumerate(table.columns, 1)
     )
@@ -84,7 +105,7 @@ def fill_chunk_staging(table: TargetTable) -> Composable:
 
 def staged_top(table: TargetTable, up_to: int) -> Composable:
     """(highest point staged, highest sequence at `up_to`)."""
-    return SQL("SELECT max(point), max(sequence) FILTER (WHERE point = {}) FROM {}").format(
+    return SQL("SELECT max(point), max(CASE WHEN point = {} THEN sequence END) FROM {}").format(
         Literal(up_to), Identifier(table.staging)
     )
 
@@ -94,7 +115,7 @@ def staged(places: Iterable[int]) -> Composable:
     return SQL(", ").join(Identifier(f"c{n}") for n in places)
 
 
-def shadow(table: TargetTable) -> Composable:
+def shadow(table: TargetTable) -> pg.sql.Identifier:
     """The table beside the target that a replacing copy fills."""
     *schema, name = table.name.split(".", 1)
     short = name.encode()

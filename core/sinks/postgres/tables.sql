@@ -44,6 +44,50 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
     PRIMARY KEY (source, source_table, slot, number)
 )
 
+-- name: create_dws
+-- The same on a DWS: rows, because each is updated in every transaction; every key holds the column by whose hash it lies.
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    shard text NOT NULL,
+    node_id integer NOT NULL,
+    target text NOT NULL,
+    position text NOT NULL,
+    epoch bigint NOT NULL,
+    changes bigint NOT NULL,
+    state text NOT NULL,
+    noted_start bigint,
+    noted_end bigint,
+    channel text NOT NULL,
+    incarnation text NOT NULL,
+    registered_live bigint,
+    registered_durable bigint,
+    registered_xmin bigint,
+    registered_at timestamptz,
+    job text NOT NULL,
+    run text NOT NULL,
+    host text NOT NULL,
+    os_user text NOT NULL,
+    pid integer NOT NULL,
+    updated_at timestamptz NOT NULL,
+    dns integer,
+    PRIMARY KEY (source, source_table, slot, shard),
+    UNIQUE (target, shard)
+) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (shard);
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    number integer NOT NULL,
+    lo text[] NOT NULL,
+    hi text[] NOT NULL,
+    epoch bigint NOT NULL,
+    state text NOT NULL,
+    rows bigint,
+    PRIMARY KEY (source, source_table, slot, number)
+) WITH (orientation = row) DISTRIBUTE BY HASH (number)
+
 -- name: exist
 -- CREATE TABLE IF NOT EXISTS asks for the right to create even where the tables are there.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename IN ('slotkeeper_progress', 'slotkeeper_chunks')
@@ -112,7 +156,11 @@ UPDATE {schema}.slotkeeper_progress
 SET epoch = greatest(epoch + 1, (extract(epoch FROM now()) * 1000)::bigint), job = %(job)s, run = %(run)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s,
     updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
-RETURNING epoch
+
+-- name: epochs
+-- The epochs as this transaction has raised them.
+SELECT epoch FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: raise_chunk_epoch
 -- The same epoch for the chunks, so that an old copier's chunk is refused.
@@ -168,7 +216,7 @@ ORDER BY number
 
 -- name: chunk_counts
 -- (done, planned in all, rows copied).
-SELECT count(*) FILTER (WHERE state = 'done'), count(*), coalesce(sum(rows), 0) FROM {schema}.slotkeeper_chunks
+SELECT count(CASE WHEN state = 'done' THEN 1 END), count(*), coalesce(sum(rows), 0) FROM {schema}.slotkeeper_chunks
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: take_chunk

@@ -6,6 +6,7 @@ Next door: `statements.py` holds the step's statements. Refusals name the column
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from core.domain.slot import Column, TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
@@ -13,22 +14,33 @@ from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres.effects import nulled_columns
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.statements import TargetTable, shadow
+from core.sinks.postgres.statements import TargetTable, distributed, shadow
 
-SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
        a.attgenerated <> '' OR a.attidentity = 'a', a.attgenerated <> ''
-FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+FROM pg_attribute a WHERE a.attrelid = ({table}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_COLUMNS_DWS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef, false, false
+FROM pg_attribute a WHERE a.attrelid = ({table}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _KEYS = """
 SELECT i.indisprimary, i.indimmediate, i.indpred IS NOT NULL,
-       ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY k(n, place)
-             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.place)::text[]
-FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique
+       ARRAY(SELECT a.attname FROM generate_series(0, 31) n
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
+             WHERE n < i.indnatts ORDER BY n)::text[]
+FROM pg_index i WHERE i.indrelid = ({table}) AND i.indisunique
 """
-_FOREIGN = "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f'"
+_FOREIGN = "SELECT conname FROM pg_constraint WHERE conrelid = ({table}) AND contype = 'f'"
+MERGE_SINCE = 150_000
+"""The first server version of PostgreSQL that has MERGE."""
+_EXISTS = "SELECT 1 WHERE EXISTS ({table})"
+_OID = (
+    "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = {} AND c.relname = {}"
+)
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
@@ -46,28 +58,36 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     return TargetTable(channel.target, tuple(column.name for column in image.columns), image.key)
 
 
-def with_others(session: SinkSession, target: TargetTable) -> TargetTable:
-    """The target with the columns that only it has; those that it computes from the mirrored ones do not count."""
+def seen(session: SinkSession, target: TargetTable) -> TargetTable:
+    """The target with what only the server knows: its kind, the columns' types, and columns that only it has.
+
+    Columns that the server computes from the mirrored ones do not count as its own.
+    """
     with session.transaction() as cursor:
-        cursor.execute(_COLUMNS, (_quoted(target.name, session),))
-        found = [row[0] for row in cursor.fetchall() if row[0] not in target.columns and not row[5]]
-    return replace(target, others=tuple(found))
+        rows = _asked(cursor, _COLUMNS_DWS if session.kind == "dws" else _COLUMNS, target.name)
+    types = {row[0]: str(row[1]) for row in rows}
+    others = tuple(row[0] for row in rows if row[0] not in target.columns and not row[5])
+    spelled = tuple(types[name] for name in target.columns if name in types)
+    return replace(target, others=others, types=spelled, kind=session.kind)
 
 
 def exists(session: SinkSession, name: str) -> bool:
     """Whether the table is there."""
     with session.transaction() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(name, session),))
-        found = cursor.fetchone()
-    return bool(found and found[0])
+        return bool(_asked(cursor, _EXISTS, name))
+
+
+def _asked(cursor: pg.Cursor, statement: str, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a catalog statement about the table `name`."""
+    oid = SQL(_OID).format(*map(Literal, name.split(".", 1)))
+    cursor.execute(SQL(statement).format(table=oid))
+    return list(cursor.fetchall())
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
     """Make the target where it is absent, with the source's column types and key; True where it was made."""
     with session.transaction() as cursor:
-        cursor.execute("SELECT to_regclass(%s)", (_quoted(name, session),))
-        found = cursor.fetchone()
-        if found and found[0]:
+        if _asked(cursor, _EXISTS, name):
             return False
         columns = [SQL("{} {}").format(Identifier(c.name), SQL(c.type)) for c in identity.columns]
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
@@ -78,20 +98,34 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
             if not cursor.fetchone():
                 cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         body = SQL(", ").join([*columns, key])
-        cursor.execute(SQL("CREATE TABLE {} ({})").format(Identifier(*name.split(".", 1)), body))
+        cursor.execute(
+            SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, _layout(session, identity))
+        )
     return True
+
+
+def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:
+    """DWS: a real-time mirror is an HStore-opt table (as in the vendor's example), spread by the hash of its key."""
+    if session.kind != "dws":
+        return SQL("")
+    key = [Identifier(name) for name in identity.key]
+    return SQL(" WITH (orientation = column, enable_hstore_opt = on){}").format(distributed(session.kind, key))
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
     """Refuse by name a target that cannot hold the source; `identity` is the source's image (`image_of`)."""
-    quoted = _quoted(target.name, session)
+    if (
+        options.write_mode == "copy_merge"
+        and session.kind == "postgres"
+        and session.ready().server_version < MERGE_SINCE
+    ):
+        what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
+        raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
     with session.transaction() as cursor:
-        cursor.execute(_COLUMNS, (quoted,))
-        columns = {row[0]: row[1:] for row in cursor.fetchall()}
-        cursor.execute(_KEYS, (quoted,))
-        keys = cursor.fetchall()
-        cursor.execute(_FOREIGN, (quoted,))
-        foreign = [row[0] for row in cursor.fetchall()]
+        rows = _asked(cursor, _COLUMNS_DWS if session.kind == "dws" else _COLUMNS, target.name)
+        keys = [(row[0], row[1], row[2], row[3]) for row in _asked(cursor, _KEYS, target.name)]
+        foreign = [row[0] for row in _asked(cursor, _FOREIGN, target.name)]
+    columns = {row[0]: row[1:] for row in rows}
     if not columns:
         raise _refused(target, "does not exist", "create it, or set create_target = true")
     _check_columns(target, identity, columns)
@@ -202,10 +236,6 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
     cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))
 
 
-def _quoted(name: str, session: SinkSession) -> str:
-    return Identifier(*name.split(".", 1)).as_string(session.ready())
-
-
 def _refused(target: TargetTable, what: str, cure: str) -> Refused:
     return Refused(f"target {target.name} {what}", cure, where="sink")
 
@@ -213,6 +243,4 @@ def _refused(target: TargetTable, what: str, cure: str) -> Refused:
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
     """Whether a replacing copy's shadow is there."""
     with session.transaction() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (shadow(target).as_string(cursor),))
-        found = cursor.fetchone()
-    return bool(found and found[0])
+        return bool(_asked(cursor, _EXISTS, ".".join(shadow(target).strings)))

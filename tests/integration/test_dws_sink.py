@@ -1,0 +1,177 @@
+"""A DWS as a sink, as far as PostgreSQL can show it: every statement that is sent, and what it makes of the target.
+
+NOT shown here: that a DWS takes these statements. A face of PostgreSQL stands in for it: it takes away the clauses that
+PostgreSQL has not (the layout of a table), and refuses what a DWS refuses, has not or does badly by its vendor's pages.
+Next door: `tests/property/test_sink_effects.py` holds the same effects for PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from core.domain.spec import ChannelSpec, SinkOptions
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
+from core.errors import SlotkeeperError
+from core.sinks.postgres.session import SinkSession
+from tests.property.test_sink_effects import CELLS, even, run
+from tests.support import standin
+from tests.support.effects import Effects
+from tests.support.mirror import MakeMirror
+from tests.support.oracle import Event
+from tests.support.standin import drop_database
+from tests.support.waiting import until
+
+DATABASE = "dws_sink"
+TABLE = "ods.t"
+LAYOUT = re.compile(r" WITH \(orientation = \w+[^)]*\)| DISTRIBUTE BY HASH \([^)]*\)")
+REFUSED = re.compile(
+    r"\bRETURNING\b|\bDISTINCT ON\b|\bFILTER\b|\bMATERIALIZED\b|\bORDINALITY\b|to_regclass|attidentity|attgenerated"
+    r"|^\s*WITH\b|^\s*PREPARE\b.*\bMERGE\b",
+    re.DOTALL,
+)
+"""Newer than its dialect, or refused before ON CONFLICT (WITH) or inside PREPARE (MERGE), or not pushed down."""
+
+
+class Face(pg.Cursor):
+    """A cursor of a DWS, for statements only."""
+
+    sent: ClassVar[list[str]] = []
+
+    def execute(self, query: Any, vars: Any = None) -> None:
+        text = query if isinstance(query, str) else query.as_string(self)
+        self.sent.append(text)
+        assert not REFUSED.search(text), text
+        assert not re.search(r"^\s*CREATE (TEMP )?TABLE(?!.*(DISTRIBUTE BY|LIKE))", text, re.DOTALL), text
+        super().execute(LAYOUT.sub("", text), vars)
+
+
+@pytest.fixture
+def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sessions of kind dws speak through it; the statements that they send."""
+    real = SinkSession.ready
+
+    def ready(session: SinkSession) -> pg.Connection:
+        connection = real(session)
+        if session.kind == "dws":
+            connection.cursor_factory = Face
+        return connection
+
+    monkeypatch.setattr(SinkSession, "ready", ready)
+    Face.sent.clear()
+    return Face.sent
+
+
+@pytest.fixture(scope="module")
+def database(pg_server: Server) -> Iterator[str]:
+    connection = pg_server.connect("postgres")
+    with connection.cursor() as cursor:
+        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
+    connection.close()
+    yield DATABASE
+    drop_database(pg_server, DATABASE)
+
+
+def test_kind_dws_mirrors_without_what_a_dws_refuses(
+    warehouse: Warehouse, make_mirror: MakeMirror, face: list[str]
+) -> None:
+    warehouse.create_table(TABLE, "place bigint NOT NULL, id bigint NOT NULL, v text", ("place", "id"), ("place",))
+    standin.run(warehouse, f"INSERT INTO {TABLE} SELECT n % 3, n, 'row ' || n FROM generate_series(1, 1000) n")
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.job = replace(mirror.job, sink_kind="dws")
+    mirror.start().wait_running()
+    mirror.source(
+        f"UPDATE {TABLE} SET id = id + 10000 WHERE id <= 10",
+        f"UPDATE {TABLE} SET v = NULL WHERE id > 900",
+        f"DELETE FROM {TABLE} WHERE id BETWEEN 101 AND 110",
+        f"INSERT INTO {TABLE} VALUES (101 % 3, 101, 'again')",
+    )
+    until(lambda: sum(mirror.changes().values()) == 20 + 2 * 110 + 10 + 1, 30, "all to be applied")
+    assert mirror.difference() == (0, 0)
+    mirror.stop()
+    made = next(text for text in face if text.startswith('CREATE TABLE "mart"'))
+    assert made.endswith(
+        'PRIMARY KEY ("place", "id")) WITH (orientation = column, enable_hstore_opt = on)'
+        ' DISTRIBUTE BY HASH ("place", "id")'
+    )
+    progress = next(text for text in face if "CREATE TABLE IF NOT EXISTS" in text and "slotkeeper_progress" in text)
+    assert progress.count("WITH (orientation = row") == progress.count("DISTRIBUTE BY HASH (") == 2
+
+
+@pytest.mark.parametrize("existing", ["replace", "merge"])
+def test_a_target_with_rows_is_copied_into(
+    warehouse: Warehouse, make_mirror: MakeMirror, face: list[str], existing: str
+) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    standin.run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'row ' || n FROM generate_series(1, 100) n")
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.job = replace(
+        mirror.job,
+        sink_kind="dws",
+        on_existing=existing,
+        channels=(ChannelSpec(TABLE, "mart.Orders"),),
+        binlog=replace(mirror.job.binlog, binlog=False),
+    )
+    mirror.at_sink("CREATE SCHEMA mart", 'CREATE TABLE mart."Orders" (id bigint PRIMARY KEY, v text, own text)')
+    mirror.at_sink("""INSERT INTO mart."Orders" VALUES (1, 'old', 'own'), (999, 'old', 'own')""")
+    mirror.start().join()
+    assert mirror.error is None
+    found = mirror.query(mirror.sink, 'SELECT count(*), count(own) FROM mart."Orders"')
+    assert found == [(100, 0) if existing == "replace" else (101, 2)]
+
+
+@pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
+def test_every_mode_makes_what_the_oracle_makes(
+    pg_server: Server, database: str, face: list[str], seed: int, partial: bool
+) -> None:
+    effects = Effects(pg_server, database, f"mart.every {partial}", others=partial, kind="dws")
+    events = 0
+    for number, (mode, strategy) in enumerate(CELLS):
+        options = SinkOptions(
+            write_mode=mode,
+            conflict_strategy=strategy,
+            copy_write_batch_size=1 + number % 2 * 1_000_000,
+            ignore_null_when_update=strategy == "update" and number % 4 > 1,
+        )
+        events += run(effects, options, even if number % 3 else None, seed + number)
+    effects.close()
+    print(f"seed {seed}: {events} events")
+    assert any("MERGE INTO" in text for text in face)
+
+
+def test_where_merge_is_refused_for_now_the_same_rows_are_upserted(
+    pg_server: Server, database: str, face: list[str]
+) -> None:
+    """DWS: MERGE INTO cannot run during redistribution. Here a rule on the table makes PostgreSQL refuse it alike."""
+    row = {"h": 0, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
+    events = [Event(1, 2, "I", (0, 1), row)]
+    for kind in ("dws", "postgres"):
+        effects = Effects(pg_server, database, f"mart.merge_{kind}", others=False, kind=kind)
+        with effects.session.transaction() as cursor:
+            cursor.execute(f"CREATE RULE still AS ON DELETE TO mart.merge_{kind} DO ALSO NOTHING")
+        sink = effects.sink(SinkOptions(write_mode="copy_merge"))
+        if kind == "dws":
+            effects.step(sink, events)
+            assert effects.rows() == {(0, 1): row}
+            assert [text.split()[0] for text in face[-4:]] == ["SAVEPOINT", "MERGE", "ROLLBACK", "INSERT"]
+        else:
+            with pytest.raises(SlotkeeperError, match="MERGE"):
+                effects.step(sink, events)
+        effects.close()
+
+
+def test_the_face_refuses_what_postgresql_alone_takes(pg_server: Server, database: str, face: list[str]) -> None:
+    session = Effects(pg_server, database, "mart.face", others=False, kind="dws").session
+    with session.transaction() as cursor:
+        for text in ("SELECT DISTINCT ON (1) 1", "UPDATE t SET a = 1 RETURNING a", "WITH x AS (SELECT 1) SELECT 1"):
+            with pytest.raises(AssertionError):
+                cursor.execute(text)
+        with pytest.raises(AssertionError):
+            cursor.execute("CREATE TABLE t (a integer)")
+    session.close()
