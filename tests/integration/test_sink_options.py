@@ -144,6 +144,12 @@ def test_ignore_update_before(target: Effects, drop: bool, wanted: tuple[object,
     assert after(target, options, change(ONE, NEW, 5, "five")) == {2: TWO_KEPT, 9: (5, "five", "7")}
 
 
+def test_a_key_that_is_left_and_taken_by_another_row_is_another_row(target: Effects) -> None:
+    """The U behind the B belongs to another row: it has the next sequence, but of another sync point."""
+    events = [*change(ONE, NEW, 1, "one"), *change(TWO, ONE, 2, "two", point=2)]
+    assert after(target, SinkOptions(), events) == {1: (2, "two", "7"), 9: (1, "one", "7")}
+
+
 def test_ignore_delete(target: Effects) -> None:
     assert after(target, SinkOptions(), [gone(ONE)]) == {2: TWO_KEPT}
     assert after(target, SinkOptions(ignore_delete=True), [gone(ONE)]) == {1: ONE_KEPT, 2: TWO_KEPT}

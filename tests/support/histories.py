@@ -48,8 +48,9 @@ def history(draw: random.Random, number: int, keys: int = 4, transactions: int =
     made.rows = {key: image(draw, key) for key in places if draw.random() < 0.5}
     made.target = {key: image(draw, key) for key in places if draw.random() < 0.5}
     rows, cut_at = dict(made.rows), sorted(draw.choices(range(transactions + 1), k=cuts))
-    sequence = 2
+    sequence, restarts = 2, draw.random() < 0.5
     for point in range(transactions):
+        sequence = 2 if restarts else sequence
         made.steps += [[] for _ in range(cut_at.count(point))] if point else [[]]
         for _ in range(draw.randint(1, 5)):
             for event in _change(draw, rows, places, point, sequence):
