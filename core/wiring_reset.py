@@ -20,7 +20,7 @@ from core.domain.reset import Check
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.engine.ports import lane_key
-from core.errors import ConfigError
+from core.errors import ConfigError, Refused
 from core.ports import Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.resets import PostgresResets
@@ -79,6 +79,9 @@ def bench(
     steal: str = "",
 ) -> Iterator[Bench]:
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
+    if job.sink_kind != "postgres":
+        what = f"the sink of slot {job.slot} is a DWS: a reset keeps its steps in PostgreSQL only"
+        raise Refused(what, "jobs cancel, drop the slot, and start with a new one", where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     session = DwsSession(job.source, resolve(job.source.password), wiring.session_name(job.name, name))
     reach = WiredReach(session, job.channel.source_table, job.slot, job.binlog)

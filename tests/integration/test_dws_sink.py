@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -18,8 +19,10 @@ from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError
+from core.errors import Refused, SlotkeeperError
 from core.sinks.postgres.session import SinkSession
+from core.state.folder import StateFolder
+from core.wiring_reset import bench
 from tests.property.test_sink_effects import CELLS, even, run
 from tests.support import standin
 from tests.support.effects import Effects
@@ -175,3 +178,11 @@ def test_the_face_refuses_what_postgresql_alone_takes(pg_server: Server, databas
         with pytest.raises(AssertionError):
             cursor.execute("CREATE TABLE t (a integer)")
     session.close()
+
+
+def test_a_reset_is_refused_where_the_sink_is_a_dws(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    job = replace(make_mirror(warehouse, TABLE).job, sink_kind="dws")
+    with pytest.raises(Refused, match="is a DWS"), bench(job, StateFolder(tmp_path, False), pytest.fail, print):
+        pytest.fail("it began")

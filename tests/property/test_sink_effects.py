@@ -137,6 +137,21 @@ def test_every_mode_makes_what_the_oracle_makes(
     check(targets[partial], seed, mode, strategy, accepts, EXAMPLES)
 
 
+@pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
+@pytest.mark.parametrize(("mode", "strategy"), CELLS)
+def test_a_chunk_that_is_merged_is_what_its_rows_make_one_by_one(
+    targets: tuple[Effects, Effects], seed: int, mode: str, strategy: str, partial: bool
+) -> None:
+    effects, nulls = targets[partial], strategy == "update" and bool(seed % 2)
+    options = SinkOptions(write_mode=mode, conflict_strategy=strategy, ignore_null_when_update=nulls)
+    draw = random.Random(seed)
+    for one in (history(draw, number, keys=60) for number in range(2)):
+        effects.fill(one.target.values())
+        effects.chunk(effects.sink(options, "merge"), one.rows.values())
+        one.events = [Event(1, n, "I", key, row) for n, (key, row) in enumerate(one.rows.items())]
+        assert effects.rows() == expected(effects, options, None, one), f"seed {seed}"
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
 @pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])

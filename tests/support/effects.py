@@ -15,7 +15,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
-from core.ports import Runner
+from core.ports import Chunk, Runner
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink
@@ -53,7 +53,7 @@ class Effects:
         self._progress(name)
 
     def _progress(self, target: str) -> None:
-        progress = PostgresProgress(self.session, self._lane, Runner("effects", "run", "host", "user", 1))
+        self._store = progress = PostgresProgress(self.session, self._lane, Runner("effects", "run", "host", "user", 1))
         progress.create_tables()
         begun = ProgressRow(
             self._lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
@@ -72,10 +72,10 @@ class Effects:
             cursor.execute(f"DELETE FROM {self._name}")
             cursor.copy_expert(f"COPY {self._name} ({spelled}) FROM STDIN", io.BytesIO(lines))
 
-    def sink(self, options: SinkOptions) -> PostgresSink:
+    def sink(self, options: SinkOptions, copying: str = "direct") -> PostgresSink:
         """A worker's side under these options, in a session of its own."""
         self.session.close()
-        return PostgresSink(self.session, self.table, options)
+        return PostgresSink(self.session, self.table, options, copying)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
         """One step: stage, fence, apply, commit."""
@@ -84,6 +84,13 @@ class Effects:
         new = Position(self.position.point + 1)
         assert sink.commit(self._lane, self.epoch, self.position, new, rows)
         self.position = new
+
+    def chunk(self, sink: PostgresSink, rows: Iterable[Image]) -> None:
+        """One chunk of a copy: planned, taken, filled, committed."""
+        self._store.begin_copy(self.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+        text = copy_lines(rows, list(COLUMNS))
+        assert sink.copy_chunk(self._lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
+        sink.finish_chunk()
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """What the target holds, values as the oracle has them."""

@@ -23,6 +23,18 @@ def _load(tmp_path: Path, text: str = VALID, env: dict[str, str] | None = None, 
     return load(file, STATE | (env or {}), {name.replace("__", "."): value for name, value in options.items()})
 
 
+def test_a_channel_s_mapping_and_filter_are_read_and_shown(tmp_path: Path) -> None:
+    lines = 'columns = { id = "Order Id", "Place" = "place" }\nwhere = "region = \'EU\'"\n'
+    file = tmp_path / "config.toml"
+    file.write_text(changed('into = "mart.orders"', f'into = "mart.All Orders"\n{lines}'))
+    loaded = load(file, {})
+    mapping = (("id", "Order Id"), ("Place", "place"))
+    channel = ChannelSpec("ods.orders", "mart.All Orders", False, mapping, "region = 'EU'")
+    assert loaded.jobs["orders_rt"].channels == (channel,)
+    shown = {one.key: one.value for one in loaded.settings}
+    assert shown["jobs.orders_rt.channels[0].columns"] == '{ id = "Order Id", Place = "place" }'
+
+
 def test_a_job_gets_the_documented_defaults(tmp_path: Path) -> None:
     job = _load(tmp_path).jobs["orders_rt"]
     assert job.source == Endpoint("dws1", "h1", 8000, "gaussdb", "etl", SecretRef("env", "DWS1_PASSWORD"))
