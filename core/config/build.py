@@ -16,6 +16,7 @@ from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import SINK_OPTIONS
 from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
+from core.config.newer_names import refuse_newer_names
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting
 from core.domain.endpoint import Endpoint, SecretRef
@@ -217,8 +218,9 @@ def _binlog(reading: Reading, path: Path, raw: Table) -> BinlogOptions:
 
 
 def _sink_options(reading: Reading, path: Path, raw: Table, on_existing: str, channel: ChannelSpec) -> SinkOptions:
-    options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
     here: Path = (*path, "sink_options")
+    refuse_newer_names(reading, here, raw.get("sink_options", {}))
+    options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
     set_here = as_table(reading, here, raw.get("sink_options", {}))
     mode = f'write_mode = "{options.write_mode}"'
     if {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(set_here):

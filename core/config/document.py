@@ -10,6 +10,7 @@ from core.config import keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import SINK_OPTIONS
+from core.config.newer_names import NEWER_NAMES
 from core.config.values import show_duration
 
 TABLES: tuple[tuple[str, Section], ...] = (
@@ -50,6 +51,9 @@ def page() -> str:
     for title, section in TABLES:
         parts.append(f"## `{title}`\n")
         parts.append(_table(section) if section else "Nothing can be set here yet.\n")
+    parts.append("## Names of the sink connector's 2.x\n")
+    parts.append("Refused; what to write for each:\n")
+    parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
     parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
     parts.append("".join(f"- `{name}`\n" for name in sorted(keys.SPARK_SETTINGS)))
     return "\n".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.config.keys_sink import SINK_OPTIONS
+from core.config.newer_names import NEWER_NAMES
 from tests.unit.config.malformed import CHANNEL_END, JOB, OPTIONS, Case
 from tests.unit.config.samples import VALID, added, changed
 
@@ -23,8 +24,18 @@ _MEANINGLESS = [
     if key.because
 ]
 
+_NEWER = [
+    _options(f"2.x name: {name}", f'"{name}" = 1', f"{name} in [{OPTIONS}] is a name of the connector's 2.x", instead)
+    for name, instead in NEWER_NAMES.items()
+]
+
 SINK_CASES = [
     *_MEANINGLESS,
+    *_NEWER,
+    _options(
+        "2.x name with its dots as tables", 'dws.client.write.mode = "auto"', "dws.client.write.mode", "write_mode"
+    ),
+    _options("2.x name that nobody knows", '"dws.client.x" = 1', "dws.client.x", "the 1.x name"),
     _options("write mode unknown", 'write_mode = "insert"', "write_mode must be", '"copy_merge"', '"update_auto"'),
     _options("write mode in capitals", 'write_mode = "UPSERT"', "write_mode must be", '"upsert"'),
     _options("strategy unknown", 'conflict_strategy = "overwrite"', "conflict_strategy must be", '"replace"'),
