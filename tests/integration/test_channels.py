@@ -5,6 +5,8 @@ Next door: `tests/property/test_sink_effects.py` has every write mode; `tests/un
 
 from __future__ import annotations
 
+import io
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from core import wiring
 from core.config.secrets import resolve
+from core.domain.position import Position
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
@@ -153,6 +157,28 @@ def test_one_key_that_leaves_the_filter_and_comes_back(warehouse: Warehouse, mak
     left = mirror.query(mirror.sink, "SELECT id FROM mart.t ORDER BY id")
     assert left == [(1,), (2,), (3,), (8,), (10,)]  # 10 is gone at the source, which ignore_delete drops
     mirror.stop()
+
+
+def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = given(warehouse, make_mirror, where=WHERE, columns=MAPPED)
+    mirror.start().wait_running().stop()
+    mirror.source(f"UPDATE {TABLE} SET region = NULL WHERE id <= 20", f"DELETE FROM {TABLE} WHERE id > 250")
+
+    def read(copy_allowed: bool) -> tuple[list[bytes], list[bytes]]:
+        events, rows = io.BytesIO(), io.BytesIO()
+        with closing(wiring.open_source(mirror.job, "test")) as source:
+            source.copy_allowed = copy_allowed
+            for look in source.look(None):
+                source.copy_changes(look.shard, Position(0), look.latest, events)
+            for chunk in source.plan_chunks(100):
+                source.copy_chunk(chunk, rows)
+        return sorted(events.getvalue().splitlines()), sorted(rows.getvalue().splitlines())
+
+    events, rows = read(copy_allowed=True)
+    assert (events, rows) == read(copy_allowed=False)
+    kinds = Counter(line.split(b"\t")[2] for line in events)
+    assert kinds == {b"B": 20, b"x": 20, b"d": 50}
+    assert len(rows) == 125 - 10  # accepted: every second one; of those left, ten are not any more
 
 
 @pytest.mark.parametrize(
