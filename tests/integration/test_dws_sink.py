@@ -163,6 +163,8 @@ def test_where_merge_is_refused_for_now_the_same_rows_are_upserted(
             effects.step(sink, events)
             assert effects.rows() == {(0, 1): row}
             assert [text.split()[0] for text in face[-4:]] == ["SAVEPOINT", "MERGE", "ROLLBACK", "INSERT"]
+            effects.chunk(effects.sink(sink.options, "merge"), [{**row, "a": 2}])
+            assert effects.rows() == {(0, 1): {**row, "a": 2}}
         else:
             with pytest.raises(SlotkeeperError, match="MERGE"):
                 effects.step(sink, events)

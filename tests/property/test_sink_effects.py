@@ -128,6 +128,7 @@ def check(effects: Effects, seed: int, mode: str, strategy: str, accepts: Accept
     print(f"seed {seed}: {events} events")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
 @pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
 @pytest.mark.parametrize(("mode", "strategy"), CELLS)

@@ -82,11 +82,13 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
     return Plan(mode, (*first, merge), kept, upsert if table.kind == "dws" else None)
 
 
-def chunk(table: TargetTable, options: SinkOptions) -> pg.sql.Composable:
-    """The statement that brings a staged chunk of the copy into a target with rows: by the options, as inserts."""
+def chunk(table: TargetTable, options: SinkOptions) -> Plan:
+    """How a staged chunk of the copy is brought into a target with rows: by the options, as inserts."""
     origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
+    upsert = effects.upsert(table, options, origin, SQL(""))
     if options.updates_only:
-        return effects.update(table, options, origin)
-    if options.write_mode == "copy_merge":
-        return effects.merge(table, options, origin)
-    return effects.upsert(table, options, origin, SQL(""))
+        return Plan(options.write_mode, (effects.update(table, options, origin),), False)
+    if options.write_mode != "copy_merge":
+        return Plan(options.write_mode, (upsert,), False)
+    merge = effects.merge(table, options, origin)
+    return Plan(options.write_mode, (merge,), False, upsert if table.kind == "dws" else None)

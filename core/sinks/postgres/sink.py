@@ -91,7 +91,7 @@ class PostgresSink:
             cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
             rows = int(cursor.rowcount)
             if merging:
-                cursor.execute(modes.chunk(self.target, self.options))
+                self._apply(cursor, modes.chunk(self.target, self.options), 0)
             self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
         return rows
 
