@@ -18,6 +18,7 @@ import pytest
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
+from core.embedded.scaling import rename_dn
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError
 from core.sinks.postgres.session import SinkSession
@@ -36,10 +37,11 @@ TABLE = "ods.t"
 LAYOUT = re.compile(r" WITH \(orientation = \w+[^)]*\)| DISTRIBUTE BY HASH \([^)]*\)")
 REFUSED = re.compile(
     r"\bRETURNING\b|\bDISTINCT ON\b|\bFILTER\b|\bMATERIALIZED\b|\bORDINALITY\b|to_regclass|attidentity|attgenerated"
-    r"|^\s*WITH\b|^\s*PREPARE\b.*\bMERGE\b",
+    r"|^\s*WITH\b|^\s*PREPARE\b.*\bMERGE\b|\bSET shard\b",
     re.DOTALL,
 )
-"""Newer than its dialect, or refused before ON CONFLICT (WITH) or inside PREPARE (MERGE), or not pushed down."""
+"""Newer than its dialect, or refused before ON CONFLICT (WITH) or inside PREPARE (MERGE), or not pushed down;
+or the column by whose hash rows lie."""
 
 
 class Face(pg.Cursor):
@@ -127,6 +129,22 @@ def test_a_target_with_rows_is_copied_into(
     assert mirror.error is None
     found = mirror.query(mirror.sink, 'SELECT count(*), count(own) FROM mart."Orders"')
     assert found == [(100, 0) if existing == "replace" else (101, 2)]
+
+
+def test_a_dn_under_another_name_keeps_its_row(warehouse: Warehouse, make_mirror: MakeMirror, face: list[str]) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    standin.run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'row ' || n FROM generate_series(1, 100) n")
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.job = replace(mirror.job, sink_kind="dws")
+    mirror.start().wait_running()
+    mirror.stop()
+    rename_dn(warehouse, "dn_2", "dn_two")
+    mirror.source(f"UPDATE {TABLE} SET v = 'later'")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+    assert {row.key.shard: row.node_id for row in mirror.rows()} == dict(warehouse.nodes())
+    assert any(text.startswith("INSERT INTO") and "%(new)s, node_id" in text for text in face)
 
 
 @pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])

@@ -118,7 +118,9 @@ class PostgresProgress:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
             between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have changed their names
             for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
-                self.session.run(cursor, "rename", {**self._all, "epoch": epoch, "shard": old, "new": new})
+                names = {**self._all, "epoch": epoch, "shard": old, "new": new}
+                self.session.run(cursor, "rename", names)
+                self.session.run(cursor, "renamed", names)
             self._insert(cursor, come, dns)
 
     def forget_creating(self, epoch: int) -> None:

@@ -113,8 +113,21 @@ UPDATE {schema}.slotkeeper_progress SET dns = %(dns)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
 
 -- name: rename
--- A DN under another name keeps its row.
-UPDATE {schema}.slotkeeper_progress SET shard = %(new)s
+-- A DN under another name keeps its row, as a new one: a DWS does not update the column by whose hash rows lie.
+INSERT INTO {schema}.slotkeeper_progress
+    (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
+     channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+     job, run, host, os_user, pid, updated_at, dns)
+SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
+       channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+       job, run, host, os_user, pid, updated_at, dns
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s
+
+-- name: renamed
+-- The row under the old name.
+DELETE FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s
 
