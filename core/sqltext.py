@@ -1,6 +1,7 @@
-"""Loads the named statements of a dialect's `queries.sql`; each statement has one home, a name and a description.
+"""Loads the named statements of a dialect's `queries.sql`, and spells names for a server.
 
-A file is a list of blocks: `-- name: look`, comment lines that say what it is, then the statement.
+A file is a list of blocks: `-- name: look`, comment lines that say what it is, then the statement; each statement has
+one home, a name and a description.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from importlib import resources
 from core.errors import Defect
 
 _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 @cache
@@ -26,3 +28,23 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
         lines = (line for line in body.strip().splitlines() if not line.startswith("--"))
         found[head] = "\n".join(lines).strip().rstrip(";")
     return found
+
+
+def quoted(name: str) -> str:
+    """An identifier as it may stand in a statement; a plain one stays as it is.
+
+    >>> quoted("orders"), quoted('Or"ders')
+    ('orders', '"Or""ders"')
+    """
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def dotted(name: str) -> str:
+    """`schema.table` as written in the configuration, in the form that a server reads back as that very name.
+
+    Unquoted text would be folded to lower case, so whatever is not plain is quoted.
+
+    >>> dotted("ods.orders"), dotted("Ods.Order Lines")
+    ('ods.orders', '"Ods"."Order Lines"')
+    """
+    return ".".join(map(quoted, name.split(".", 1)))

@@ -6,7 +6,6 @@ No slot, table or row is made. Next door: `core.wiring_slots` composes the other
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -21,12 +20,12 @@ from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws.viewer import NEEDED, USEFUL, DwsViewer, TableSeen
+from core.sqltext import dotted, quoted
 from core.wiring_slots import look_name, open_viewer
 
 CLOCK_SECONDS = 2.0
 """A clock further away than this makes ages between machines misleading."""
 
-_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 V = TypeVar("V", DwsViewer, PostgresViewer)
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
 
@@ -241,7 +240,7 @@ def _source_grants(loaded: Loaded, entry: SourceEntry) -> list[str]:
     user = quoted(entry.endpoint.user)
     names = [table for _, table in tables(loaded, entry.name)]
     found = [f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in _schemas(names)]
-    return found + [f"GRANT SELECT ON {_dotted(name)} TO {user};" for name in names]
+    return found + [f"GRANT SELECT ON {dotted(name)} TO {user};" for name in names]
 
 
 def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
@@ -257,22 +256,9 @@ def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
     found += [f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in _schemas([job.channel.target for job in kept])]
     for job in kept:
         rights = "SELECT, INSERT, UPDATE, DELETE" + (", TRUNCATE" if job.on_existing == "replace" else "")
-        found.append(f"GRANT {rights} ON {_dotted(job.channel.target)} TO {user};")
+        found.append(f"GRANT {rights} ON {dotted(job.channel.target)} TO {user};")
     return found
 
 
 def _schemas(names: list[str]) -> list[str]:
     return sorted({quoted(name.partition(".")[0]) for name in names})
-
-
-def _dotted(name: str) -> str:
-    return ".".join(map(quoted, name.split(".", 1)))
-
-
-def quoted(name: str) -> str:
-    """An identifier as it may stand in a statement.
-
-    >>> quoted("orders"), quoted('Or"ders')
-    ('orders', '"Or""ders"')
-    """
-    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'

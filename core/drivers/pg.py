@@ -29,6 +29,8 @@ TEXT_SETTINGS: Mapping[str, str] = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
+    "lc_monetary": "C",
+    "xmloption": "content",
     "client_encoding": "UTF8",
 }
 """Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2)."""

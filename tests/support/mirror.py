@@ -29,6 +29,7 @@ from core.engine.ports import Surroundings
 from core.engine.runner import LocalRunner
 from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
+from core.sqltext import dotted
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -213,10 +214,10 @@ class Mirror:
         return len(source - target), len(target - source)
 
     def source_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.warehouse.connect, f"SELECT t::text FROM {self.table} t")
+        return self.query(self.warehouse.connect, f"SELECT t::text FROM {dotted(self.table)} t")
 
     def target_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.sink, f"SELECT t::text FROM {self.job.channel.target} t")
+        return self.query(self.sink, f"SELECT t::text FROM {dotted(self.job.channel.target)} t")
 
     def sink(self) -> pg.Connection:
         """A superuser session at the sink."""

@@ -6,7 +6,9 @@ or number format has a say.
 
 from __future__ import annotations
 
-from core.domain.slot import TableIdentity
+import re
+
+from core.domain.slot import Column, TableIdentity
 from core.drivers import pg
 from core.ports import Chunk
 from core.sources.dws.selection import Selection
@@ -21,13 +23,25 @@ def table_name(table: str) -> pg.sql.Composable:
 
 def column_list(identity: TableIdentity, selection: Selection, as_text: bool = False) -> pg.sql.Composable:
     """The mirrored columns in order; as text where Python has to carry the values."""
-    form = SQL("{}::text") if as_text else SQL("{}")
-    return SQL(", ").join(form.format(Identifier(column.name)) for column in selection.columns(identity))
+    columns = selection.columns(identity)
+    if not as_text:
+        return SQL(", ").join(Identifier(column.name) for column in columns)
+    return SQL(", ").join(text_form(column, Identifier(column.name)) for column in columns)
 
 
 def filter_statement(table: str, selection: Selection) -> pg.sql.Composable:
     """Asks for no row at all: whether the row filter can be read over the table's columns."""
     return SQL("SELECT 1 FROM {} WHERE {} LIMIT 0").format(table_name(table), selection.condition())
+
+
+_OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
+"""Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
+
+
+def text_form(column: Column, expression: pg.sql.Composable) -> pg.sql.Composable:
+    """The text that COPY would write of a value of this column's type."""
+    out = _OUT.get(re.sub(r"\(\d+\)$", "", column.type))
+    return SQL("textin({}({}))" if out else "({1})::text").format(SQL(out or ""), expression)
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:

@@ -20,7 +20,7 @@ from core.sources.dws.session import LOOK_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import NEW_NAMES, OLD_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
-from core.sqltext import statements
+from core.sqltext import dotted, statements
 
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
@@ -106,7 +106,7 @@ class DwsReach(DwsSlotAdmin):
             sequence=sequence,
             type=kind,
             time=pg.sql.SQL(_TIME if self.options.new_system_value else "NULL::bigint"),
-            table=literal(self.table),
+            table=literal(dotted(self.table)),
             node=literal(shard.node_id),
             start=literal(max(0, low.point - 1)),
             end=literal(high.point + 1),

@@ -15,7 +15,7 @@ from core.domain.endpoint import Endpoint
 from core.drivers import pg
 from core.errors import TooLarge, Unreachable
 from core.sources.dws.faults import translated
-from core.sqltext import statements
+from core.sqltext import dotted, statements
 
 LOOK_LIMIT_MS = 2_000
 """A look's own limit: a DN that does not answer in this time counts as not answering."""
@@ -62,7 +62,9 @@ class DwsSession:
     def composed_rows(
         self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
     ) -> list[tuple[Any, ...]]:
-        """All rows of a composed statement."""
+        """All rows of a composed statement; its parameter `table` is a name as written in the configuration."""
+        if parameters and "table" in parameters:
+            parameters = {**parameters, "table": dotted(parameters["table"])}
         with translated(self.place):
             try:
                 connection = self._ready(limit_ms)

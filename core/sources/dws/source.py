@@ -16,7 +16,7 @@ from core.ports import Chunk, Waiter
 from core.sources.dws import chunks
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
-from core.sqltext import statements
+from core.sqltext import dotted, statements
 
 NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
 OLD_NAMES = ("sync_point", "event_sequence", "type")
@@ -176,7 +176,7 @@ class DwsSource:
             sequence=sequence,
             type=self.selection.kind(kind),
             columns=_column_images(self.identity, self.selection, kind, as_text),
-            table=pg.sql.Literal(self.table),
+            table=pg.sql.Literal(dotted(self.table)),
             node=pg.sql.Literal(shard.node_id),
             start=pg.sql.Literal(max(0, after.point - 1)),
             end=pg.sql.Literal(up_to + 1),
@@ -195,7 +195,7 @@ def _column_images(
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
         if column.name not in identity.key:
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
-        spelled.append(pg.sql.SQL("({})::text" if as_text else "{}").format(name))
+        spelled.append(chunks.text_form(column, name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
 
 
