@@ -42,6 +42,9 @@ class Chunk:
 class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
+    def admit(self) -> None:
+        """Refuse by name a server or a table that cannot be followed; no slot is touched."""
+
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it does not exist or has no usable key."""
 

@@ -6,7 +6,7 @@ No slot, table or row is made. Next door: `core.wiring_slots` composes the other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar
@@ -15,11 +15,18 @@ from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry
 from core.config.places import tables
 from core.config.secrets import resolve
+from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
+from core.sinks.postgres import eligibility as sinks
 from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.target import image_of, target_of
 from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
-from core.sources.dws.viewer import NEEDED, USEFUL, DwsViewer, TableSeen
+from core.sources.dws import eligibility as sources
+from core.sources.dws.eligibility import ServerFacts
+from core.sources.dws.selection import Selection
+from core.sources.dws.source import DwsSource
+from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
 from core.wiring_slots import look_name, open_viewer
 
@@ -67,7 +74,8 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
     """Reachable, login, version, clock, and the rights that progress tables and targets need."""
 
     def opened() -> PostgresViewer:
-        session = SinkSession(entry.endpoint, resolve(entry.endpoint.password), look_name(entry.name))
+        password = resolve(entry.endpoint.password)
+        session = SinkSession(entry.endpoint, password, look_name(entry.name), entry.progress_schema, entry.kind)
         return PostgresViewer(session)
 
     jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
@@ -102,62 +110,64 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     yield _clock_finding(place, server, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
-    yield from _function_findings(place, viewer.functions())
-    yield from _setting_findings(place, viewer.settings())
+    facts = viewer.server_facts()
+    yield from _function_findings(place, facts)
+    yield from _setting_findings(place, facts.settings)
     for _, table in tables(loaded, entry.name):
-        yield from _table_findings(f"{place} {table}", table, viewer.table(table))
+        binlog = any(job.binlog.binlog for job in _readers(loaded, entry.name, table))
+        yield from _table_findings(f"{place} {table}", table, viewer.table(table), binlog, facts.settings)
 
 
-def _function_findings(place: str, there: dict[str, bool]) -> Iterator[Finding]:
-    absent = [name for name in NEEDED if name not in there]
-    refused = [name for name, allowed in there.items() if not allowed and name in (*NEEDED, *USEFUL)]
+def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:
+    return [job for job in loaded.jobs.values() if job.source.name == source and job.channel.source_table == table]
+
+
+def _function_findings(place: str, facts: ServerFacts) -> Iterator[Finding]:
+    there = facts.functions
+    found = [Finding(place, Level.FAIL, one.text) for one in sources.server_objections(facts)]
+    yield from found
+    refused = [name for name in USEFUL if there.get(name) is False]
     less = [name for name in USEFUL if name not in there]
-    if absent:
-        yield Finding(place, Level.FAIL, f"no {', '.join(absent)}: kernel 9.1.0.200 or newer is needed")
     if refused:
         yield Finding(place, Level.FAIL, f"may not execute {', '.join(refused)}")
     if less:
         text = f"no {', '.join(less)} (kernel 9.1.0.223 or newer): slots cannot be listed, measured or dropped here"
         yield Finding(place, Level.WARN, text)
-    if not (absent or refused or less):
+    if not (found or refused or less):
         yield Finding(place, Level.OK, "all binlog functions are there and may be called")
 
 
-def _setting_findings(place: str, settings: dict[str, str]) -> Iterator[Finding]:
+def _setting_findings(place: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     mode = settings.get("gtm_option")
     if mode is None:
         yield Finding(place, Level.UNKNOWN, "gtm_option cannot be read: one sync point per transaction is assumed")
-    elif mode.lower() in ("gtm-free", "2"):
-        yield Finding(place, Level.FAIL, f"gtm_option is {mode}: without one sync point per transaction no job runs")
-    else:
+    elif mode.lower() not in ("gtm-free", "2"):
         yield Finding(place, Level.OK, f"gtm_option is {mode}")
-    if settings.get("enable_hstore_binlog_table") == "off":
-        yield Finding(place, Level.WARN, "enable_hstore_binlog_table is off: no new table can have a binlog")
+    for one in sources.creation_objections(settings):
+        yield Finding(place, Level.WARN, one.text)
     if settings.get("enable_generate_binlog") == "off":
-        yield Finding(place, Level.FAIL, "enable_generate_binlog is off for this user's sessions by default")
+        text = "enable_generate_binlog is off for this user's sessions by default; cure: ALTER ROLE ... SET it to on"
+        yield Finding(place, Level.FAIL, text)
+    empties = sources.empties(settings)
+    if empties:
+        yield Finding(place, Level.OK, empties)
 
 
-def _table_findings(place: str, table: str, seen: TableSeen | None) -> Iterator[Finding]:
+def _table_findings(
+    place: str, table: str, seen: TableSeen | None, binlog: bool, settings: Mapping[str, str]
+) -> Iterator[Finding]:
+    found = list(sources.table_objections(table, seen.facts if seen else None, binlog, settings))
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if seen is None:
-        yield Finding(place, Level.FAIL, f"there is no table {table}, or its schema may not be used")
         return
-    faults = []
-    if not seen.readable:
-        faults.append("may not be read (see the GRANT script)")
-    if not seen.has_key:
-        faults.append("has no primary key")
-    if seen.deferrable:
-        faults.append("its primary key is deferrable")
-    if seen.distribution not in (None, "H"):
-        faults.append(f"is not distributed by hash (locator {seen.distribution})")
-    if seen.complaint:
-        faults.append(f"the binlog functions do not serve it: {seen.complaint}")
-    for fault in faults:
-        yield Finding(place, Level.FAIL, fault)
-    if not faults:
-        spread = "distribution unknown" if seen.distribution is None else "distributed by hash"
-        options = f", options {seen.options}" if seen.options else ""
-        yield Finding(place, Level.OK, f"readable, primary key, its binlog answers; {spread}{options}")
+    if seen.complaint and binlog:
+        yield Finding(place, Level.FAIL, f"the binlog functions do not serve it: {seen.complaint}")
+    elif not found:
+        facts = seen.facts
+        spread = "distribution unknown" if facts.distribution is None else "distributed by hash"
+        options = f", options {facts.options}" if facts.options else ""
+        answers = "its binlog answers" if binlog else "no binlog is asked for"
+        yield Finding(place, Level.OK, f"readable, primary key, {answers}; {spread}{options}")
 
 
 # -- sinks ----------------------------------------------------------------------------------------------------------
@@ -177,6 +187,7 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
     yield _progress_finding(place, entry.progress_schema, viewer)
     for job in jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
+        yield from _fit_findings(f"{place} {job.channel.target}", job, viewer)
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
@@ -210,6 +221,47 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
             yield Finding(place, Level.OK, "does not exist yet and can be made at the first start")
         else:
             yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
+
+
+def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer) -> Iterator[Finding]:
+    """Whether an existing target can hold the source; where the source does not answer, only what needs no source."""
+    name = job.channel.target
+    identity, complaint = _identity(job)
+    if complaint:
+        yield Finding(place, Level.FAIL, complaint)
+    if identity is None:
+        facts = sinks.read(viewer.session, name)
+        found = list(sinks.table_objections(name, facts)) if facts else []
+    else:
+        image = image_of(job.channel, identity)
+        facts = sinks.read(viewer.session, name, identity.user_types)
+        target = target_of(job.channel, identity)
+        found = list(sinks.objections(target, image, facts, job.sink_options)) if facts else []
+        if facts is None and job.channel.create_target:
+            found = sinks.type_objections(name, image, viewer.session)
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+
+
+def _identity(job: JobSpec) -> tuple[TableIdentity | None, str]:
+    """The source's table, and what the channel asks of it in vain; None where it cannot be told or is not to be had.
+
+    What a source has against being read its own findings say.
+    """
+    session = open_viewer(job.source).session
+    source = DwsSource(session, job.channel.source_table, job.slot, job.binlog)
+    try:
+        identity = source.identify()
+    except SlotkeeperError:
+        source.close()
+        return None, ""
+    source.selection = Selection.of(job.channel)
+    try:
+        source.selects(identity)
+    except SlotkeeperError as error:
+        return None, f"{error}" + (f" ({error.hint})" if error.hint else "")
+    finally:
+        source.close()
+    return identity, ""
 
 
 def _existing_target(place: str, job: JobSpec, target: Rights) -> Finding:

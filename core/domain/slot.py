@@ -6,7 +6,7 @@ Next door: `core.domain.start` decides from a look and a progress row; `core.sou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
@@ -77,6 +77,19 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class UserType:
+    """A type that is not the server's own: `kind` is pg_type's letter, `base` a domain's type.
+
+    `parts` are an enum's labels, or a composite's attributes as `name type`.
+    """
+
+    name: str
+    kind: str
+    base: str = ""
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableIdentity:
     """Which table this is: changed `oid` or `columns` mean another table under the same name.
 
@@ -87,6 +100,13 @@ class TableIdentity:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     server: str
+    user_types: tuple[UserType, ...] = field(default=(), compare=False)
+    """The types among those of `columns` that somebody made; no part of the identity."""
+
+    def user_type(self, spelled: str) -> UserType | None:
+        """The made type behind a column's type (or behind its elements); None where it is the server's own."""
+        plain = re.sub(r"(\([^()]*\))?(\[\])*$", "", spelled)
+        return next((one for one in self.user_types if one.name == plain), None)
 
     @property
     def text(self) -> str:

@@ -45,8 +45,10 @@ def begin(all_: Surroundings) -> Begun:
     store.create_tables()
     _take_lease(all_, store)
     _refuse_open_reset(all_, store)
-    identity = all_.sessions.source("start").identify()
-    first = not store.rows()
+    first, source = not store.rows(), all_.sessions.source("start")
+    if first:
+        source.admit()
+    identity = source.identify()
     if first:
         target.ready(identity)
         target.copying(begun=False)
@@ -59,6 +61,7 @@ def begin(all_: Surroundings) -> Begun:
     decided = _compared(all_, rows, epoch, first, identity.text) if all_.job.binlog.binlog else None
     rows = store.rows()  # a changed set of DNs may have been adopted
     if not first:
+        all_.sessions.source("start").admit()
         target.ready(identity)
     if decided is None:
         return _begin_copy_only(all_, store, identity, epoch, rows)

@@ -202,11 +202,11 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
         return None
     sets = []
     for n, name in enumerate(table.columns, 1):
-        if name in table.key:
+        if name in table.key and name not in table.loose:
             continue
         column = Identifier(name)
         value = given.format(column) if given else SQL("s.{}").format(Identifier(f"c{n}"))
-        if options.ignore_null_when_update:
+        if options.ignore_null_when_update and name not in table.key:
             value = SQL("coalesce({}, {}.{})").format(value, target, column)
         sets.append(SQL("{} = {}").format(column, value))
     sets += [SQL("{} = NULL").format(Identifier(name)) for name in nulled_columns(table, options)]

@@ -21,6 +21,8 @@ Composable = pg.sql.Composable
 class TargetTable:
     """A target: `schema.table`, its mirrored columns in the order in which they arrive, and which of them are the key.
 
+    `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon
+    and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
     `others` are the columns that only the target has, `types` the mirrored columns' own, `kind` the server's: on a
     "dws" a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no FILTER and no RETURNING.
     """
@@ -31,6 +33,7 @@ class TargetTable:
     others: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     kind: str = "postgres"
+    loose: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> Composable:

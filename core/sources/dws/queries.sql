@@ -33,6 +33,24 @@ FROM pg_attribute a
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 
+-- name: user_types
+-- Types of a table's columns (or of their elements) that are not the server's own: name, kind (d domain, e enum, c
+-- composite, ...), a domain's base type, and the labels of an enum or the attributes of a composite.
+SELECT format_type(t.oid, NULL), t.typtype::text,
+       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) END,
+       CASE t.typtype
+           WHEN 'e' THEN array_to_string(ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid
+                                               ORDER BY e.enumsortorder), chr(31))
+           WHEN 'c' THEN array_to_string(ARRAY(SELECT quote_ident(p.attname) || ' ' || format_type(p.atttypid, p.atttypmod)
+                                               FROM pg_attribute p WHERE p.attrelid = t.typrelid AND p.attnum > 0
+                                               AND NOT p.attisdropped ORDER BY p.attnum), chr(31)) END
+FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+WHERE n.nspname <> 'pg_catalog' AND t.oid IN (
+    SELECT CASE WHEN c.typtype = 'b' AND c.typcategory = 'A' THEN c.typelem ELSE c.oid END
+    FROM pg_attribute a JOIN pg_type c ON c.oid = a.atttypid
+    WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped)
+ORDER BY 1
+
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
 SELECT count(*) FROM pg_constraint c

@@ -5,17 +5,19 @@ Next door: `slot_admin.py` writes slot points; `queries.sql` holds what is sent;
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from core.domain.objection import refuse
 from core.domain.position import Position
-from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity
+from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity, UserType
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
-from core.sources.dws import chunks
+from core.sources.dws import chunks, eligibility
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
+from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, statements
 
 NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
@@ -41,29 +43,35 @@ class DwsSource:
         self._identity: TableIdentity | None = None
         self._oriented = False
 
+    def admit(self) -> None:
+        """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
+        viewer = DwsViewer(self.session)
+        binlog = self.options.binlog
+        server = viewer.server_facts() if binlog else None
+        found = list(eligibility.server_objections(server)) if server else []
+        settings = server.settings if server else {}
+        found += eligibility.table_objections(self.table, viewer.table_facts(self.table), binlog, settings)
+        refuse(found, "source")
+
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
         rows = self.session.rows("identity", {"table": self.table})
         columns = tuple(Column(name, spelled) for _, name, spelled, _, _ in rows)
         placed = sorted((place, name) for _, name, _, _, place in rows if place >= 0)
         if not placed:
-            raise Refused(
-                f"source table {self.table} has no primary key",
-                f"ALTER TABLE {self.table} ADD PRIMARY KEY (...); a binlog table needs one",
-                where="source",
-            )
+            refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
-            raise Refused(
-                f"the primary key of {self.table} is deferrable", "make it NOT DEFERRABLE: order per key needs it"
-            )
+            refuse([eligibility.deferrable(self.table)], "source")
         key = tuple(name for _, name in placed)
-        identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}")
-        self.selection.columns(identity)
-        self._read_filter()
+        kinds = tuple(_user_type(row) for row in self.session.rows("user_types", {"table": self.table}))
+        identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
+        self.selects(identity)
         self._identity = identity
         return identity
 
-    def _read_filter(self) -> None:
+    def selects(self, identity: TableIdentity) -> None:
+        """Refuse by name a mapping or a row filter that this table cannot serve."""
+        self.selection.columns(identity)
         if not self.selection.where:
             return
         try:
@@ -197,6 +205,11 @@ def _column_images(
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
         spelled.append(chunks.text_form(column, name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
+
+
+def _user_type(row: tuple[Any, ...]) -> UserType:
+    name, kind, base, parts = row
+    return UserType(str(name), str(kind), str(base or ""), tuple(str(parts).split("\x1f")) if parts else ())
 
 
 def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.eligibility import ServerFacts, TableFacts
 from core.sources.dws.session import LOOK_LIMIT_MS, DwsSession
 from core.sqltext import statements
 
@@ -23,14 +24,6 @@ _NO_FUNCTION = frozenset({"42883", "0A000"})
 """The function is not there, or is there and does not serve this kind of table."""
 
 _NO_RELATION = "42P01"
-
-NEEDED = (
-    "pgxc_get_binlog_sync_point",
-    "pgxc_get_binlog_changes",
-    "pgxc_register_binlog_sync_point",
-    "pgxc_get_binlog_cursor_by_syncpoint",
-)
-"""Without one of these no job runs; kernel 9.1.0.200 or newer has them."""
 
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
 """Without these slots cannot be listed, measured or dropped; kernel 9.1.0.223 or newer has them."""
@@ -70,13 +63,9 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What can be known about a table without a slot; None is unknown. `complaint` is the binlog functions' own."""
+    """What can be known about a table without a slot; `complaint` is the binlog functions' own."""
 
-    readable: bool
-    has_key: bool
-    deferrable: bool
-    options: str
-    distribution: str | None
+    facts: TableFacts
     complaint: str
 
 
@@ -141,20 +130,28 @@ class DwsViewer:
         """The binlog functions that are there, and whether we may call them."""
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
 
+    def server_facts(self) -> ServerFacts:
+        """What decides whether anything of this server can be followed."""
+        return ServerFacts(self.server().version, self.functions(), self.settings())
+
     def table(self, table: str) -> TableSeen | None:
         """What can be known about a table without a slot; None where there is no such table."""
+        facts = self.table_facts(table)
+        if facts is None:
+            return None
+        return TableSeen(facts, self._binlog_complaint(table) if facts.readable else "")
+
+    def table_facts(self, table: str) -> TableFacts | None:
+        """What the catalogs say about a table; None where there is no such table."""
         rows = self._named("table", table)
         if not rows:
             return None
-        oid, usage, select, keys, deferrable, options = rows[0]
+        oid, usage, select, keys, deferrable, options, kind, persistence = rows[0]
         spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
-        return TableSeen(
-            bool(usage and select),
-            bool(keys),
-            bool(deferrable),
-            str(options),
-            str(spread[0][0]) if spread else None,
-            self._binlog_complaint(table) if usage and select else "",
+        distribution = str(spread[0][0]) if spread else None
+        readable = bool(usage and select)
+        return TableFacts(
+            readable, bool(keys), bool(deferrable), str(options), distribution, str(kind), str(persistence)
         )
 
     def close(self) -> None:

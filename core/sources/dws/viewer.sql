@@ -9,7 +9,8 @@ SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::flo
 -- name: settings
 -- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
 SELECT name, setting FROM pg_settings
-WHERE name IN ('gtm_option', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout')
+WHERE name IN ('gtm_option', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
+               'sql_compatibility')
 
 -- name: functions
 -- Binlog functions that are there, and whether this user may execute them.
@@ -19,11 +20,11 @@ WHERE p.proname LIKE 'pgxc\_%%binlog%%' OR p.proname = 'pgxc_register_full_sync_
 GROUP BY p.proname
 
 -- name: table
--- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options.
+-- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options, kind.
 SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
        (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
        (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
-       coalesce(array_to_string(c.reloptions, ','), '')
+       coalesce(array_to_string(c.reloptions, ','), ''), c.relkind::text, c.relpersistence::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 

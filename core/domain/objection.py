@@ -1,0 +1,32 @@
+"""One reason why a table or a server cannot be used, with the statement that cures it: a value, raised where it counts.
+
+Next door: `core.sources.dws.eligibility` and `core.sinks.postgres.eligibility` make them; a start raises the first,
+`doctor` shows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """`what` is a sentence that names the thing; `cure` is a statement, or what to do where no statement does it."""
+
+    what: str
+    cure: str
+
+    @property
+    def text(self) -> str:
+        """Both, on one line."""
+        return f"{self.what}; cure: {self.cure}"
+
+
+def refuse(found: Sequence[Objection], where: str) -> None:
+    """Raise Refused with the first objection; nothing where there is none."""
+    if found:
+        more = f" (and {len(found) - 1} more: slotkeeper doctor)" if len(found) > 1 else ""
+        raise Refused(f"{found[0].what}{more}", found[0].cure, where=where)

@@ -1,0 +1,35 @@
+-- STAND-IN for the binlog surface of a DWS. Here: what a DWS tells about itself in its catalogs: the distribution of
+-- tables, settings that only it has, and its version. Values are set by a test or a demo; by default it says that it
+-- is a stand-in. Next door: 4_shapes.sql has the other catalogs, core/embedded/facts.py sets what stands here.
+
+CREATE TABLE dws.setting (name text PRIMARY KEY, setting text NOT NULL);
+CREATE TABLE dws.locator (rel oid PRIMARY KEY, kind "char" NOT NULL);
+GRANT SELECT ON dws.setting TO PUBLIC;
+
+-- The reader is generated per table; a server has the function also where no table has a binlog.
+CREATE FUNCTION dws.pgxc_get_binlog_changes(text, integer, bigint, bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM dws.table_of($1), dws.not_this_table($1);
+END $$;
+
+SET allow_system_table_mods = on;
+
+CREATE VIEW pg_catalog.pgxc_class AS
+SELECT c.oid AS pcrelid, coalesce(l.kind, 'H'::"char") AS pclocatortype
+FROM pg_class c LEFT JOIN dws.locator l ON l.rel = c.oid
+WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384;
+GRANT SELECT ON pg_catalog.pgxc_class TO PUBLIC;
+
+CREATE OR REPLACE VIEW pg_catalog.pg_settings AS
+SELECT * FROM pg_catalog.pg_show_all_settings()
+UNION ALL
+SELECT s.name, s.setting, NULL, 'stand-in', 'set by core/embedded', NULL, 'sighup', 'string', 'override', NULL, NULL,
+    NULL::text[], NULL, NULL, NULL, NULL, false
+FROM dws.setting s WHERE s.name <> 'version';
+
+-- A built-in function is called by its number whatever its body says, so it makes room under its name.
+ALTER FUNCTION pg_catalog.version() RENAME TO postgresql_version;
+CREATE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$
+SELECT coalesce((SELECT s.setting FROM dws.setting s WHERE s.name = 'version'), postgresql_version()) $$;
+
+RESET allow_system_table_mods;

@@ -1,0 +1,118 @@
+"""Which source types a target's column can hold, value for value, and which types spell equal values in one way only.
+
+Values travel as text (COPY), so a target holds a source's type where it reads that text and would write the same.
+Next door: `eligibility.py` refuses by these rules, `target.py` makes targets by them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_EXACT = frozenset(
+    {
+        "smallint",
+        "integer",
+        "bigint",
+        "tinyint",
+        "oid",
+        "boolean",
+        "text",
+        "character varying",
+        "character",
+        '"char"',
+        "name",
+        "bytea",
+        "uuid",
+        "date",
+        "time without time zone",
+        "time with time zone",
+        "timestamp without time zone",
+        "timestamp with time zone",
+        "smalldatetime",
+        "nvarchar2",
+        "clob",
+        "money",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "bit",
+        "bit varying",
+    }
+)
+_LENGTH = re.compile(r"\([-\d,]+\)")
+_SIZED = re.compile(r"(character varying|bit varying|numeric)\(([-\d]+)(?:,([-\d]+))?\)")
+
+DWS_ONLY = {
+    "tinyint": "smallint",
+    "smalldatetime": "timestamp(0) without time zone",
+    "nvarchar2": "character varying",
+    "clob": "text",
+}
+"""Types of a DWS that PostgreSQL has not, by the PostgreSQL type with the same text (DWS: "Data Types")."""
+
+_NOT_AS_TEXT = ("boolean", "inet", "character", "bpchar")
+"""Types whose cast to text is not the text that they write: a text column would not compare equal."""
+
+_WHOLE = ("smallint", "integer", "bigint")
+
+
+def exact(type_: str) -> bool:
+    """Whether equal values of this type have one text only; a numeric has where its scale is fixed.
+
+    >>> exact("numeric(12,2)"), exact("numeric"), exact("text[]"), exact("interval")
+    (True, False, True, False)
+    """
+    plain = type_.removesuffix("[]")
+    return bool(_SIZED.fullmatch(plain)) or _LENGTH.sub("", plain) in _EXACT
+
+
+def at_postgres(type_: str) -> str:
+    """A source type as PostgreSQL spells it.
+
+    >>> at_postgres("nvarchar2(20)"), at_postgres("tinyint[]"), at_postgres("bigint")
+    ('character varying(20)', 'smallint[]', 'bigint')
+    """
+    for theirs, ours in DWS_ONLY.items():
+        if re.fullmatch(rf"{theirs}(\(\d+\))?(\[\])?", type_):
+            return type_.replace(theirs, ours, 1)
+    return type_
+
+
+def holds(target: str, source: str) -> bool:
+    """Whether every value of the source's type fits the target's type and reads the same there.
+
+    >>> holds("bigint", "integer"), holds("integer", "bigint"), holds("text", "character varying(20)")
+    (True, False, True)
+    >>> holds("numeric(10,2)", "numeric(12,2)"), holds("numeric", "numeric(12,2)"), holds("text", "kinds.mood")
+    (False, True, True)
+    >>> holds("jsonb", "json"), holds("text", "boolean"), holds("timestamp without time zone", "smalldatetime")
+    (False, False, True)
+    """
+    if target == source:
+        return True
+    source = at_postgres(source)
+    plain = _LENGTH.sub("", source)
+    if target == source or (target == plain and plain not in ("character", "bit")):
+        return True
+    if target == "text":
+        return plain not in _NOT_AS_TEXT
+    if source in _WHOLE and target in _WHOLE:
+        return _WHOLE.index(target) >= _WHOLE.index(source)
+    if (target == "numeric" and source in _WHOLE) or (target, source) == ("double precision", "real"):
+        return True
+    return (target, source) == ("character varying", "text") or _wider(target, source)
+
+
+def _wider(target: str, source: str) -> bool:
+    """The same sized type with room for more: more characters, or more digits at the same scale.
+
+    >>> _wider("character varying(30)", "character varying(20)"), _wider("numeric(14,2)", "numeric(12,2)")
+    (True, True)
+    >>> _wider("numeric(14,3)", "numeric(12,2)"), _wider("bit varying(3)", "bit varying(4)")
+    (False, False)
+    """
+    wide, narrow = _SIZED.fullmatch(target), _SIZED.fullmatch(source)
+    if not wide or not narrow or wide[1] != narrow[1]:
+        return False
+    return int(wide[2]) >= int(narrow[2]) and (wide[3] or "0") == (narrow[3] or "0")

@@ -1,0 +1,190 @@
+"""Whether a DWS and one of its tables can be followed: pure rules over facts that `viewer.py` reads from the catalogs.
+
+Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
+Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) is no
+objection: `doctor` says that it is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from core.domain.objection import Objection
+from core.sqltext import dotted
+
+LEAST_KERNEL = (9, 1, 0, 200)
+"""DWS: the binlog functions are there from 9.1.0.200 on."""
+
+NEEDED = (
+    "pgxc_get_binlog_sync_point",
+    "pgxc_get_binlog_changes",
+    "pgxc_register_binlog_sync_point",
+    "pgxc_get_binlog_cursor_by_syncpoint",
+)
+"""Without one of these no job runs; kernel 9.1.0.200 or newer has them."""
+
+_KERNEL = re.compile(r"GaussDB[^\d]{0,12}(\d+(?:\.\d+)+)")
+_ON = ("on", "true", "yes", "1")
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "c": "a composite type",
+    "i": "an index",
+    "t": "a TOAST table",
+}
+_SPREADS = {"R": "replicated to every DN", "N": "distributed round robin"}
+_WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters."""
+
+    readable: bool
+    has_key: bool
+    deferrable: bool
+    options: str
+    distribution: str | None
+    kind: str = "r"
+    persistence: str = "p"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says about itself: version text, binlog functions (and whether we may call each), settings."""
+
+    version: str
+    functions: Mapping[str, bool]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def kernel(version: str) -> tuple[int, ...] | None:
+    """The kernel's version out of `version()`; None where the text names none.
+
+    >>> kernel("PostgreSQL 9.2.4 (GaussDB 9.1.0.210 build 1a2b3c) compiled at ..."), kernel("PostgreSQL 18.1")
+    ((9, 1, 0, 210), None)
+    """
+    found = _KERNEL.search(version)
+    return tuple(map(int, found[1].split("."))) if found else None
+
+
+def server_objections(facts: ServerFacts) -> Iterator[Objection]:
+    """What keeps every job from following any table of this server."""
+    found = kernel(facts.version)
+    if found and found < LEAST_KERNEL[: len(found)]:
+        text = ".".join(map(str, found))
+        yield Objection(
+            f"kernel {text} is too old for the binlog functions", "upgrade the cluster to 9.1.0.200 or newer"
+        )
+    absent = [name for name in NEEDED if name not in facts.functions]
+    if absent:
+        yield Objection(f"no {', '.join(absent)}: kernel 9.1.0.200 or newer is needed", "upgrade the cluster")
+    for name in NEEDED:
+        if facts.functions.get(name) is False:
+            yield Objection(f"may not execute {name}", f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO <this user>")
+    mode = facts.settings.get("gtm_option", "")
+    if mode.lower() in ("gtm-free", "2"):
+        cure = "an administrator sets gtm_option to gtm or gtm-lite"
+        yield Objection(f"gtm_option is {mode}: without one sync point per transaction no job runs", cure)
+
+
+def table_objections(
+    table: str, facts: TableFacts | None, binlog: bool, settings: Mapping[str, str] | None = None
+) -> Iterator[Objection]:
+    """What keeps a job from reading this table; with `binlog` false (one full copy) only what a copy needs."""
+    name = dotted(table)
+    yield from name_objections(table)
+    if facts is None:
+        yield Objection(f"there is no table {table}, or its schema may not be used", "correct the name, or GRANT USAGE")
+        return
+    if facts.kind in _KINDS:
+        yield Objection(f"{table} is {_KINDS[facts.kind]}", "name the table that holds the rows")
+        return
+    if not facts.readable:
+        yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
+    if facts.persistence in ("t", "g"):
+        yield Objection(f"{table} is a temporary table", "make it an ordinary table: no other session sees its rows")
+    elif facts.persistence == "u":
+        yield Objection(f"{table} is unlogged: a crash empties it without a trace", "make it an ordinary table")
+    if not facts.has_key:
+        yield no_key(table)
+    elif facts.deferrable:
+        yield deferrable(table)
+    if binlog:
+        yield from _binlog_objections(table, facts, settings or {})
+
+
+def name_objections(table: str) -> Iterator[Objection]:
+    """DWS: the name of a consumed table cannot hold special characters such as periods and double quotation marks."""
+    schema, _, own = table.partition(".")
+    if "." in own or '"' in table:
+        plain = re.sub(r'[."]', "_", own)
+        new = f'ALTER TABLE "{schema}"."{own.replace(chr(34), chr(34) * 2)}" RENAME TO {plain}'
+        yield Objection(f"the name of {table} holds a period or a double quotation mark", new)
+
+
+def no_key(table: str) -> Objection:
+    """DWS: "must have primary keys"."""
+    return Objection(
+        f"source table {table} has no primary key", f"ALTER TABLE {dotted(table)} ADD PRIMARY KEY (...); see doctor"
+    )
+
+
+def deferrable(table: str) -> Objection:
+    """Two rows may share such a key inside a transaction, so that no order per key is left."""
+    cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
+    return Objection(f"the primary key of {table} is deferrable: order per key needs one that is not", cure)
+
+
+def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str]) -> Iterator[Objection]:
+    name, given = dotted(table), given_options(facts.options)
+    again = f"make it anew: CREATE TABLE ... {_WITH}, and move the rows"
+    if facts.distribution not in (None, "H"):
+        spread = _SPREADS.get(facts.distribution, f"distributed by {facts.distribution}")
+        cure = f"ALTER TABLE {name} DISTRIBUTE BY HASH (<columns of the key>)"
+        yield Objection(f"{table} is {spread}: only hash distribution has a binlog", cure)
+    if not _on(given, "enable_hstore_opt"):
+        if not _on(given, "enable_hstore"):
+            yield Objection(f"{table} is neither an HStore nor an HStore-opt table", again)
+            return
+        if given.get("colversion", "").startswith("3"):
+            yield Objection(f"{table} is a V3 HStore table: of V3 only HStore-opt has a binlog", again)
+            return
+    if not (_on(given, "enable_binlog") or _on(given, "enable_binlog_timestamp")):
+        cure = f"ALTER TABLE {name} SET (enable_binlog = on)"
+        if settings.get("enable_hstore_binlog_table") == "off":
+            cure += "; before that an administrator turns enable_hstore_binlog_table on"
+        yield Objection(f"{table} has neither enable_binlog nor enable_binlog_timestamp on", cure)
+
+
+def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
+    """What keeps anybody from making a table with a binlog on this server."""
+    if settings.get("enable_hstore_binlog_table") == "off":
+        cure = "an administrator turns it on (a reload is enough), where such a table is wanted"
+        yield Objection("enable_hstore_binlog_table is off: no new table can have a binlog", cure)
+
+
+def empties(settings: Mapping[str, str]) -> str:
+    """What this server makes of empty strings, where it is known; "" where it is not."""
+    mode = settings.get("sql_compatibility", "").upper()
+    if mode == "ORA":
+        return "sql_compatibility is ORA: this server keeps an empty string as NULL, and NULL is what is mirrored"
+    return f"sql_compatibility is {mode}: empty strings stay empty" if mode else ""
+
+
+def given_options(text: str) -> dict[str, str]:
+    """Storage options by name, lower case.
+
+    >>> given_options("orientation=column,enable_binlog=on")
+    {'orientation': 'column', 'enable_binlog': 'on'}
+    """
+    pairs = (part.partition("=") for part in text.lower().split(",") if part)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _on(given: Mapping[str, str], name: str) -> bool:
+    return given.get(name, "off") in _ON

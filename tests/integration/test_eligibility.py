@@ -1,0 +1,462 @@
+"""What cannot be mirrored is refused by name, with what cures it: by a start, and by `doctor` with the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from core.config.load import load
+from core.domain.slot import Column, TableIdentity
+from core.domain.spec import BinlogOptions, ChannelSpec
+from core.embedded import facts
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
+from core.errors import Refused
+from core.sinks.postgres import target as targets
+from core.sources.dws.eligibility import TableFacts, table_objections
+from core.wiring import open_sink_session
+from core.wiring_doctor import Level, check_sink, check_source
+from tests.support.looking import config, job
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.standin import drop_database, run
+
+TABLE, TARGET = "ods.orders", "mart.orders"
+HSTORE = ["orientation=column", "enable_hstore_opt=on"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a table is spoiled, what is said of it, and the cure."""
+
+    spoil: Callable[[Warehouse], object]
+    what: str
+    cure: str
+
+
+def _sql(*statements: str) -> Callable[[Warehouse], object]:
+    return lambda warehouse: run(warehouse, *statements)
+
+
+def _options(*given: str) -> Callable[[Warehouse], object]:
+    return lambda warehouse: facts.options(warehouse, TABLE, given)
+
+
+def _says(name: str, value: str) -> Callable[[Warehouse], object]:
+    return lambda warehouse: facts.say(warehouse, name, value)
+
+
+def _spread(locator: str) -> Callable[[Warehouse], object]:
+    return lambda warehouse: facts.distribute(warehouse, TABLE, locator)
+
+
+def _off_and_no_binlog(warehouse: Warehouse) -> None:
+    facts.say(warehouse, "enable_hstore_binlog_table", "off")
+    facts.options(warehouse, TABLE, HSTORE)
+
+
+_NEW = "make it anew: CREATE TABLE ... WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
+_GONE = f"DROP TABLE {TABLE} CASCADE"
+SOURCE = {
+    "kernel too old": Case(
+        _says("version", "PostgreSQL 9.2.4 (GaussDB 8.1.3 build 17c0c6a9) compiled at 2022-09-09"),
+        "kernel 8.1.3 is too old for the binlog functions",
+        "to 9.1.0.200 or newer",
+    ),
+    "function missing": Case(
+        lambda warehouse: facts.without(warehouse, "pgxc_get_binlog_cursor_by_syncpoint"),
+        "no pgxc_get_binlog_cursor_by_syncpoint: kernel 9.1.0.200 or newer is needed",
+        "upgrade the cluster",
+    ),
+    "function not allowed": Case(
+        _sql("REVOKE EXECUTE ON FUNCTION pgxc_get_binlog_sync_point FROM PUBLIC"),
+        "may not execute pgxc_get_binlog_sync_point",
+        "GRANT EXECUTE ON FUNCTION pg_catalog.pgxc_get_binlog_sync_point TO <this user>",
+    ),
+    "no one point per transaction": Case(
+        _says("gtm_option", "gtm-free"),
+        "gtm_option is gtm-free: without one sync point per transaction no job runs",
+        "an administrator sets gtm_option",
+    ),
+    "V3 HStore": Case(
+        _options("orientation=column", "enable_hstore=on", "colversion=3.0", "enable_binlog=on"),
+        f"{TABLE} is a V3 HStore table: of V3 only HStore-opt has a binlog",
+        _NEW,
+    ),
+    "no HStore": Case(_options("orientation=column"), f"{TABLE} is neither an HStore nor an HStore-opt table", _NEW),
+    "no binlog": Case(
+        _options(*HSTORE),
+        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp on",
+        f"ALTER TABLE {TABLE} SET (enable_binlog = on)",
+    ),
+    "no binlog, and none allowed": Case(
+        _off_and_no_binlog,
+        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp on",
+        "before that an administrator turns enable_hstore_binlog_table on",
+    ),
+    "replicated": Case(
+        _spread("R"),
+        f"{TABLE} is replicated to every DN: only hash distribution has a binlog",
+        f"ALTER TABLE {TABLE} DISTRIBUTE BY HASH (<columns of the key>)",
+    ),
+    "round robin": Case(
+        _spread("N"),
+        f"{TABLE} is distributed round robin: only hash distribution has a binlog",
+        f"ALTER TABLE {TABLE} DISTRIBUTE BY HASH",
+    ),
+    "no key": Case(
+        _sql(f"ALTER TABLE {TABLE} DROP CONSTRAINT orders_pkey"),
+        f"source table {TABLE} has no primary key",
+        f"ALTER TABLE {TABLE} ADD PRIMARY KEY (...)",
+    ),
+    "deferrable key": Case(
+        _sql(f"ALTER TABLE {TABLE} DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (id) DEFERRABLE"),
+        f"the primary key of {TABLE} is deferrable",
+        "NOT DEFERRABLE",
+    ),
+    "unlogged": Case(
+        _sql(
+            _GONE,
+            f"CREATE UNLOGGED TABLE {TABLE} (id bigint PRIMARY KEY, note text)",
+            f"GRANT SELECT ON {TABLE} TO etl",
+        ),
+        f"{TABLE} is unlogged: a crash empties it without a trace",
+        "make it an ordinary table",
+    ),
+    "view": Case(
+        _sql(_GONE, f"CREATE VIEW {TABLE} AS SELECT 1 AS id", f"GRANT SELECT ON {TABLE} TO etl"),
+        f"{TABLE} is a view",
+        "name the table that holds the rows",
+    ),
+    "materialized view": Case(
+        _sql(_GONE, f"CREATE MATERIALIZED VIEW {TABLE} AS SELECT 1 AS id", f"GRANT SELECT ON {TABLE} TO etl"),
+        f"{TABLE} is a materialized view",
+        "name the table that holds the rows",
+    ),
+    "foreign table": Case(
+        _sql(
+            _GONE,
+            "CREATE FOREIGN DATA WRAPPER w",
+            "CREATE SERVER s FOREIGN DATA WRAPPER w",
+            f"CREATE FOREIGN TABLE {TABLE} (id bigint) SERVER s",
+            f"GRANT SELECT ON {TABLE} TO etl",
+        ),
+        f"{TABLE} is a foreign table",
+        "name the table that holds the rows",
+    ),
+    "no right": Case(
+        _sql(f"REVOKE SELECT ON {TABLE} FROM etl"),
+        f"{TABLE} may not be read",
+        f"GRANT SELECT ON {TABLE} TO <this user>",
+    ),
+    "no table": Case(_sql(_GONE), f"there is no table {TABLE}, or its schema may not be used", "correct the name"),
+}
+
+TABLE_OF_TARGET = f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)"
+SINK = {
+    "no column": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY)"],
+        f"target {TARGET} has no column 'note'",
+        f"ALTER TABLE {TARGET} ADD COLUMN note text",
+    ),
+    "another type": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note bytea)"],
+        f"target {TARGET} keeps column 'note' as bytea, the source's is text",
+        f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
+    ),
+    "too narrow": (
+        [f"CREATE TABLE {TARGET} (id integer PRIMARY KEY, note text)"],
+        f"target {TARGET} keeps column 'id' as integer, the source's is bigint",
+        f"ALTER TABLE {TARGET} ALTER COLUMN id TYPE bigint",
+    ),
+    "generated": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text GENERATED ALWAYS AS (id::text) STORED)"],
+        f"target {TARGET} generates column 'note' itself",
+        f"ALTER TABLE {TARGET} ALTER COLUMN note DROP EXPRESSION",
+    ),
+    "identity": (
+        [f"CREATE TABLE {TARGET} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"],
+        f"target {TARGET} generates column 'id' itself",
+        "SET GENERATED BY DEFAULT",
+    ),
+    "demanded": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text, who text NOT NULL)"],
+        f"target {TARGET} demands a value for column 'who', which is not mapped",
+        f"ALTER TABLE {TARGET} ALTER COLUMN who SET DEFAULT",
+    ),
+    "domain that refuses NULL": (
+        [
+            "CREATE DOMAIN mart.noted AS text NOT NULL",
+            f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note mart.noted)",
+        ],
+        f"target {TARGET} keeps column 'note' in a domain that refuses NULL, which old images hold",
+        f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
+    ),
+    "no key": (
+        [f"CREATE TABLE {TARGET} (id bigint, note text)"],
+        f"target {TARGET} has no unique key on (id)",
+        f"ALTER TABLE {TARGET} ADD PRIMARY KEY (id)",
+    ),
+    "deferrable key": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY DEFERRABLE, note text)"],
+        f"target {TARGET} has a deferrable key (orders_pkey)",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_pkey; ALTER TABLE {TARGET} ADD PRIMARY KEY (id)",
+    ),
+    "another unique key": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text UNIQUE)"],
+        f"target {TARGET} has another unique key (note): changes of two keys would collide on it",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_key",
+    ),
+    "unique expression": (
+        [TABLE_OF_TARGET, f'CREATE UNIQUE INDEX "By Lower" ON {TARGET} (lower(note))'],
+        f"target {TARGET} has another unique key (By Lower)",
+        'DROP INDEX mart."By Lower"',
+    ),
+    "exclusion": (
+        [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text, EXCLUDE USING hash (note WITH =))"],
+        f"target {TARGET} has another unique key (note)",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_excl",
+    ),
+    "foreign key": (
+        [
+            "CREATE TABLE mart.notes (note text PRIMARY KEY)",
+            f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text REFERENCES mart.notes)",
+        ],
+        f"target {TARGET} has a foreign key (orders_note_fkey): no order is kept between tables",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_fkey",
+    ),
+    "pointed at": (
+        [TABLE_OF_TARGET, f"CREATE TABLE mart.lines (id bigint REFERENCES {TARGET} ON DELETE CASCADE)"],
+        f"target {TARGET} is what a foreign key points at (lines_id_fkey)",
+        "ALTER TABLE mart.lines DROP CONSTRAINT lines_id_fkey",
+    ),
+    "trigger": (
+        [
+            TABLE_OF_TARGET,
+            "CREATE FUNCTION mart.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            f"CREATE TRIGGER swallow BEFORE INSERT ON {TARGET} FOR EACH ROW EXECUTE FUNCTION mart.f()",
+        ],
+        f"target {TARGET} has a trigger (swallow): rows would not be what the source sent",
+        f"ALTER TABLE {TARGET} DISABLE TRIGGER swallow",
+    ),
+    "rule": (
+        [TABLE_OF_TARGET, f"CREATE RULE nothing AS ON DELETE TO {TARGET} DO INSTEAD NOTHING"],
+        f"target {TARGET} has a rule (nothing)",
+        f"DROP RULE nothing ON {TARGET}",
+    ),
+    "unlogged": (
+        [f"CREATE UNLOGGED TABLE {TARGET} (id bigint PRIMARY KEY, note text)"],
+        f"target {TARGET} is not a logged table: a crash would empty it while its progress stays",
+        f"ALTER TABLE {TARGET} SET LOGGED",
+    ),
+    "view": (
+        [f"CREATE VIEW {TARGET} AS SELECT 1::bigint AS id, ''::text AS note"],
+        f"target {TARGET} is a view",
+        "name an ordinary table",
+    ),
+}
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
+    return make_mirror(warehouse, TABLE)
+
+
+@pytest.fixture(scope="module")
+def shared(pg_server: Server) -> Iterator[Mirror]:
+    """One mirror for all spoiled targets: its source is never spoiled, and no start of it gets through."""
+    warehouse = Warehouse.install(pg_server, database="warehouse_of_targets")
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
+    made = Mirror(warehouse, TABLE)
+    yield made
+    made.close()
+    drop_database(pg_server, warehouse.database)
+
+
+def _refused(mirror: Mirror) -> Refused:
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused), error
+    slots = mirror.query(mirror.warehouse.connect, "SELECT FROM dws.slot")
+    assert slots == []  # a refused start makes no slot
+    return error
+
+
+def _failures(mirror: Mirror, tmp_path: Path, side: str) -> list[str]:
+    path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", mirror.job.slot, TABLE, TARGET))
+    loaded = load(path, {})
+    found = (
+        check_source(loaded, loaded.sources["dws1"]) if side == "source" else check_sink(loaded, loaded.sinks["mart"])
+    )
+    return [one.text for one in found if one.level is Level.FAIL]
+
+
+@pytest.mark.parametrize("name", SOURCE)
+def test_a_source_is_refused_by_name_with_its_cure(mirror: Mirror, tmp_path: Path, name: str) -> None:
+    case = SOURCE[name]
+    case.spoil(mirror.warehouse)
+    error = _refused(mirror)
+    assert case.what in error.message and case.cure in error.hint
+    assert any(case.what in text and case.cure in text for text in _failures(mirror, tmp_path, "source"))
+
+
+@pytest.mark.parametrize("name", SINK)
+def test_a_target_is_refused_by_name_with_its_cure(shared: Mirror, tmp_path: Path, name: str) -> None:
+    statements, what, cure = SINK[name]
+    shared.at_sink("DROP SCHEMA IF EXISTS mart CASCADE", "CREATE SCHEMA mart", *statements)
+    error = _refused(shared)
+    assert what in error.message and cure in error.hint
+    assert any(what in text and cure in text for text in _failures(shared, tmp_path, "sink"))
+
+
+def test_row_security_is_refused_to_those_whom_it_concerns(mirror: Mirror) -> None:
+    mirror.at_sink("CREATE SCHEMA mart", TABLE_OF_TARGET, f"ALTER TABLE {TARGET} ENABLE ROW LEVEL SECURITY")
+    mirror.at_sink(f"GRANT ALL ON SCHEMA mart, public TO etl; GRANT ALL ON {TARGET} TO etl")
+    mirror.job = replace(mirror.job, sink=replace(mirror.job.source, name="mart", database=mirror.sink_database))
+    error = _refused(mirror)
+    assert f"target {TARGET} has row security" in error.message
+    assert f"ALTER TABLE {TARGET} DISABLE ROW LEVEL SECURITY" in error.hint
+
+
+def test_a_temporary_table_and_odd_names_are_refused() -> None:
+    facts_ = TableFacts(True, True, False, "", None, persistence="t")
+    (found,) = table_objections("ods.t", facts_, binlog=False)
+    assert found.what == "ods.t is a temporary table"
+    for name in ("ods.a.b", 'ods.a"b'):
+        (found,) = table_objections(name, replace(facts_, persistence="p"), binlog=False)
+        assert found.what == f"the name of {name} holds a period or a double quotation mark"
+        assert found.cure.endswith(" RENAME TO a_b")
+
+
+def test_a_full_copy_needs_no_binlog(mirror: Mirror) -> None:
+    facts.options(mirror.warehouse, TABLE, [])
+    facts.distribute(mirror.warehouse, TABLE, "R")
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
+    mirror.job = replace(mirror.job, binlog=BinlogOptions())
+    mirror.start().join()
+    assert mirror.error is None and mirror.target_rows() == [("(1,a)",)]
+
+
+def test_a_partitioned_table_is_followed(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    run(
+        warehouse,
+        "CREATE SCHEMA ods",
+        "GRANT USAGE ON SCHEMA ods TO etl",
+        f"CREATE TABLE {TABLE} (id bigint PRIMARY KEY, note text) PARTITION BY HASH (id)",
+        f"CREATE TABLE ods.p0 PARTITION OF {TABLE} FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+        f"CREATE TABLE ods.p1 PARTITION OF {TABLE} FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+        f"GRANT SELECT ON {TABLE} TO etl",
+    )
+    warehouse.enable_binlog(TABLE)
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 20) n")
+    mirror.start().wait_running()
+    mirror.source(f"UPDATE {TABLE} SET note = 'b' WHERE id < 9", f"DELETE FROM {TABLE} WHERE id > 15")
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_start_says_how_many_more_there_are(mirror: Mirror) -> None:
+    facts.options(mirror.warehouse, TABLE, HSTORE)
+    facts.distribute(mirror.warehouse, TABLE, "R")
+    assert "(and 1 more: slotkeeper doctor)" in _refused(mirror).message
+
+
+MADE = {
+    "enum": (
+        "CREATE TYPE ods.mood AS ENUM ('sad', 'o''k')",
+        "ods.mood",
+        f"target {TARGET} cannot be made: the sink has no type ods.mood (column 'v')",
+        "CREATE TYPE ods.mood AS ENUM ('sad', 'o''k')",
+    ),
+    "composite": (
+        'CREATE TYPE ods.pair AS ("Left" integer, note text)',
+        "ods.pair[]",
+        f"target {TARGET} cannot be made: the sink has no type ods.pair (column 'v')",
+        'CREATE TYPE ods.pair AS ("Left" integer, note text)',
+    ),
+    "range": (
+        "CREATE TYPE ods.words AS RANGE (subtype = text)",
+        "ods.words",
+        f"target {TARGET} cannot be made: the sink has no type ods.words (column 'v')",
+        "CREATE TYPE or CREATE EXTENSION",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_type_that_the_sink_lacks_is_refused_and_then_cured(
+    warehouse: Warehouse, make_mirror: MakeMirror, name: str
+) -> None:
+    made, type_, what, cure = MADE[name]
+    run(warehouse, "CREATE SCHEMA ods", "GRANT USAGE ON SCHEMA ods TO etl", made)
+    warehouse.create_table(TABLE, f"id bigint, v {type_}", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    error = _refused(mirror)
+    assert what in error.message and cure in error.hint
+    mirror.at_sink("CREATE SCHEMA ods", error.hint if error.hint.startswith("CREATE TYPE ods") else made)
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, NULL)")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+@pytest.mark.parametrize(
+    ("at_sink", "column", "what", "cure"),
+    [
+        ("CREATE TYPE ods.mood AS ENUM ('sad')", "ods.mood", "an enum without the label 'ok'", "ADD VALUE 'ok'"),
+        ("CREATE TYPE ods.mood AS (a integer)", "ods.mood", "an enum without the label 'sad'", "ADD VALUE 'sad'"),
+        ("SELECT", "integer", "as integer, the source's is ods.mood", "TYPE ods.mood, or TYPE text"),
+    ],
+)
+def test_a_column_of_another_made_type_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, at_sink: str, column: str, what: str, cure: str
+) -> None:
+    run(warehouse, "CREATE SCHEMA ods", "GRANT USAGE ON SCHEMA ods TO etl")
+    run(warehouse, "CREATE TYPE ods.mood AS ENUM ('sad', 'ok')")
+    warehouse.create_table(TABLE, "id bigint, v ods.mood", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink(
+        "CREATE SCHEMA mart; CREATE SCHEMA ods", at_sink, f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v {column})"
+    )
+    error = _refused(mirror)
+    assert what in error.message and cure in error.hint
+
+
+def test_a_made_type_goes_into_a_column_of_text(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    run(warehouse, "CREATE SCHEMA ods", "GRANT USAGE ON SCHEMA ods TO etl")
+    run(warehouse, "CREATE TYPE ods.mood AS ENUM ('sad', 'ok')")
+    warehouse.create_table(TABLE, "id bigint, v ods.mood", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v text)")
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'ok'), (2, NULL)")
+    mirror.start().wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (3, 'sad')", f"DELETE FROM {TABLE} WHERE id = 2")
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_types_that_only_a_dws_has_become_what_reads_the_same(mirror: Mirror) -> None:
+    spelled = {"a": "tinyint", "b": "nvarchar2(20)", "c": "smalldatetime", "d": "clob"}
+    columns = (Column("id", "bigint"), *(Column(name, type_) for name, type_ in spelled.items()))
+    identity = TableIdentity(1, columns, ("id",), "db1")
+    session = open_sink_session(mirror.job, "test")
+    assert targets.create(session, TARGET, identity)
+    target = targets.target_of(ChannelSpec(TABLE, TARGET), identity)
+    targets.check(session, target, identity, mirror.job.sink_options)
+    asked = f"WHERE attrelid = '{TARGET}'::regclass AND attnum > 1 ORDER BY attnum"
+    made = mirror.query(mirror.sink, f"SELECT format_type(atttypid, atttypmod) FROM pg_attribute {asked}")
+    assert [row[0] for row in made] == ["smallint", "character varying(20)", "timestamp(0) without time zone", "text"]
+    with pytest.raises(Refused, match="the sink has no type raw"):
+        targets.create(session, "mart.other", TableIdentity(1, (Column("id", "raw"),), ("id",), "db1"))
+    session.close()
+
+
+def test_empty_strings_are_named_where_they_are_nulls(mirror: Mirror, tmp_path: Path) -> None:
+    facts.say(mirror.warehouse, "sql_compatibility", "ORA")
+    path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", "s", TABLE, TARGET))
+    loaded = load(path, {})
+    found = [one.text for one in check_source(loaded, loaded.sources["dws1"])]
+    assert "sql_compatibility is ORA: this server keeps an empty string as NULL, and NULL is what is mirrored" in found
