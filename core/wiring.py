@@ -34,6 +34,7 @@ from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink
 from core.sinks.postgres.statements import TargetTable
+from core.sources.dws.reach import DwsReach
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
@@ -41,6 +42,9 @@ from core.sources.dws.source import DwsSource
 
 probe: Probe = nothing
 """Called at named points of steps and copies on a worker; tests put theirs here."""
+
+
+STARTER = "starter"
 
 
 def session_name(job: str, part: str) -> str:
@@ -242,6 +246,17 @@ class WiredSessions:
         """The registering session `name`; its own name at the server carries it."""
         with self._lock:
             return self._admins.setdefault(name, open_admin(self._job, self._part(name)))
+
+    def starter(self) -> DwsReach:
+        """A registering session of a start without a copy."""
+        with self._lock:
+            made = self._admins.get(STARTER)
+            if not isinstance(made, DwsReach):
+                job = self._job
+                session = _dws(job, self._part(STARTER))
+                made = DwsReach(session, job.channel.source_table, job.slot, job.binlog)
+                self._admins[STARTER] = made
+            return made
 
     def rows(self, name: str) -> PostgresProgress:
         """The sink session `name` for progress rows."""

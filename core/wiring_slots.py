@@ -17,8 +17,10 @@ from core.config.places import owners
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
+from core.domain.starting import start_at
 from core.drivers import pg
 from core.engine.ports import lane_key
+from core.errors import Refused
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
@@ -61,6 +63,9 @@ def slots_of(loaded: Loaded, source: str, table: str) -> TableSlots:
 
 def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
     """Compare a job's tables; where the job runs, a difference counts only once its lanes have caught up with it."""
+    if start_at(job.start).partial:
+        what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
+        raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
         place, other = job.source.place, job.sink.place
         at_source = partial(source_faults.translated, place)

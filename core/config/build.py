@@ -18,7 +18,7 @@ from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
 from core.config.newer_names import refuse_newer_names
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
-from core.config.values import BadValue, section_name, show_duration, slot, spark_setting
+from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 
@@ -129,6 +129,7 @@ def _job(
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
     channel = _channel(reading, path, raw)
+    _agree(reading, path, given, binlog, channel)
     if _server(source.endpoint) == _server(sink.endpoint) and channel.source_table == channel.target:
         raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
     return JobSpec(
@@ -161,6 +162,9 @@ def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
     if "binlog_slot_name" in below:
         raw["slot"] = below.pop("binlog_slot_name")
         reading.overrides[(*path, "slot")] = reading.origin((*path, "binlog", "binlog_slot_name"))
+    if "binlog_start_time" in below:
+        raw["start"] = _start_time(reading, (*path, "binlog", "binlog_start_time"), below.pop("binlog_start_time"))
+        reading.overrides[(*path, "start")] = reading.origin((*path, "binlog", "binlog_start_time"))
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
         raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
@@ -173,6 +177,24 @@ def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
                 raise reading.error(
                     (*path, name), f"unknown key {name} in [{dotted(path)}]; it stands in [{dotted(path)}.{table}]"
                 )
+
+
+def _start_time(reading: Reading, path: Path, value: object) -> str:
+    try:
+        return str(start_time(value))
+    except BadValue as error:
+        raise reading.error(path, f"{dotted(path)} {error}") from None
+
+
+def _agree(reading: Reading, path: Path, given: Mapping[str, Any], binlog: BinlogOptions, channel: ChannelSpec) -> None:
+    """Refuse options of two tables that contradict each other."""
+    if given["start"] != "initial" and not binlog.binlog:
+        what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
+        raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
+    if binlog.binlog_ignore_update_before and not channel.keys_never_change:
+        here: Path = (*path, "binlog", "binlog_ignore_update_before")
+        what = f"{dotted(here)} drops the old key of a changed one, so that its row would stay"
+        raise reading.error(here, what, "set keys_never_change = true in the channel, where that is certain")
 
 
 def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> str:
@@ -197,7 +219,12 @@ def _channel(reading: Reading, path: Path, raw: Table) -> ChannelSpec:
         raise reading.error((*here, 1), what, "make one job of each")
     given: Mapping[str, Any] = read_section(reading, (*here, 0), channels[0], keys.CHANNEL)
     return ChannelSpec(
-        given["from"], given["into"], given["create_target"], given["columns"] or (), given["where"] or ""
+        given["from"],
+        given["into"],
+        given["create_target"],
+        given["columns"] or (),
+        given["where"] or "",
+        given["keys_never_change"],
     )
 
 

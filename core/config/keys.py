@@ -32,7 +32,7 @@ class Key:
     """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
 
     `documented` is the vendor's name and `tested` where its effect is tested; `later` refuses the key as not built
-    yet, `because` as one that can mean nothing here, with the reason; `private` keeps its value out of every message.
+    yet, `because` as one that has no meaning here, with the reason; `private` keeps its value out of every message.
     """
 
     name: str
@@ -65,10 +65,9 @@ def later(documented: str, default: object, unit: str, meaning: str) -> Key:
     return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, later=True)
 
 
-def no_meaning(documented: str, default: object, unit: str, because: str) -> Key:
-    """A parameter of the vendor that can mean nothing here: refused by name, with the reason."""
-    name = snake(documented)
-    return Key(name, f"no meaning here: {because}", default=default, unit=unit, documented=documented, because=because)
+def no_meaning(documented: str, default: object, unit: str, meaning: str, because: str) -> Key:
+    """A parameter of the vendor that has nothing to act on here; refused by name with the reason."""
+    return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, because=because)
 
 
 def snake(name: str) -> str:
@@ -141,7 +140,13 @@ JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
     Key("sink", "name of a [sinks.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
     Key("slot", "slot of the source table; default: the job's name", values.slot, tested=_MODEL),
-    Key("start", "where a new job starts", values.start, "initial", tested=_MODEL),
+    Key(
+        "start",
+        "where a new job starts: `initial` (a copy), `latest`, a time with its offset, or a point for each DN",
+        values.start,
+        "initial",
+        tested="tests/integration/test_starts.py",
+    ),
     Key(
         "on_existing",
         "what a copy does with a target that is not empty",
@@ -193,7 +198,13 @@ CHANNEL = section(
         values.row_filter,
         tested=_CHANNEL + "test_where_is_asked_of_the_row_as_it_is",
     ),
-    Key("keys_never_change", "promise that no primary key is ever updated", default=False, later=True),
+    Key(
+        "keys_never_change",
+        "promise that no primary key is ever updated; `binlog_ignore_update_before` needs it",
+        values.boolean,
+        False,
+        tested="tests/integration/test_binlog_parameters.py::test_a_changed_key_would_leave_its_old_row_behind",
+    ),
 )
 
 RETRY = section(

@@ -7,9 +7,10 @@ the connector's further pool options. Next door: `keys` for all other tables.
 from __future__ import annotations
 
 from core.config import values
-from core.config.keys import Key, Section, later, section
+from core.config.keys import Key, Section, no_meaning, section
 
 _MODEL = "tests/unit/config"
+_EFFECTS = "tests/integration/test_binlog_parameters.py"
 _RETRY = "tests/unit/test_retry.py"
 _NODES = "tests/fault/test_topology.py"
 _ROWS = values.whole(1, 10_000_000)
@@ -102,6 +103,15 @@ BINLOG: Section = section(
         "tests/fault/test_fairness.py",
     ),
     Key(
+        "connection_pool_size",
+        "source connections that tasks read through at once, whatever the number of Spark's seats",
+        values.whole(2, 1_000),
+        5,
+        "",
+        "connectionPoolSize",
+        _EFFECTS,
+    ),
+    Key(
         "need_redistribution",
         "adopt a changed set of DNs where that is safe; false for kernels that do not redistribute with a binlog",
         values.boolean,
@@ -119,15 +129,29 @@ BINLOG: Section = section(
         "checkNodeChangeInterval",
         _NODES,
     ),
-    later("connectionPoolSize", 5, "", "connections in the pool"),
-    later("binlogIgnoreUpdateBefore", False, "", "drop B rows and old images at the server (DWS 9.1.0.200 and later)"),
-    later("binlogStartTime", None, "", "time from which to read (DWS 9.1.0.200 and later)"),
-    later("binlogQueueSize", 0, "rows", "limit of the reader's queue; 0: none"),
-    later("connectionSize", 1, "", "threads of the read pool"),
-    later("connectionPoolName", None, "", "name of the connection pool"),
-    later("connectionPoolTimeout", None, "ms", "limit of the wait for a pooled connection"),
-    later("connectionMaxUseCount", None, "", "uses of a pooled connection before it is closed"),
-    later("needConnectionPoolMonitor", None, "", "monitor the pool"),
-    later("connectionPoolMonitorPeriod", None, "ms", "interval of that monitor"),
-    later("connectionTimeOut", None, "ms", "limit of one try to connect (here: the source's connect_timeout)"),
+    Key(
+        "binlog_ignore_update_before",
+        "leave B rows at the server, deletes carry the key only (DWS 9.1.0.200 and later); needs `keys_never_change`",
+        values.boolean,
+        False,
+        "",
+        "binlogIgnoreUpdateBefore",
+        _EFFECTS,
+    ),
+    Key(
+        "binlog_start_time",
+        "time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same as the job's `start`, set "
+        "one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)",
+        values.start_time,
+        documented="binlogStartTime",
+        tested="tests/integration/test_starts.py",
+    ),
+    no_meaning("binlogQueueSize", 0, "rows", "limit of the reader's queue", "rows pass through a pipe of fixed size"),
+    no_meaning("connectionSize", 1, "", "threads of the read pool", "the tasks of Spark are the readers"),
+    no_meaning("connectionPoolName", None, "", "name of the pool", "sessions are named slotkeeper/<job>/<epoch>"),
+    no_meaning("connectionPoolTimeout", None, "ms", "limit of the wait for a connection", "it is 10 s"),
+    no_meaning("connectionMaxUseCount", None, "", "uses of a connection", "a session lives as long as its job's epoch"),
+    no_meaning("needConnectionPoolMonitor", None, "", "monitor the pool", "the console shows sessions"),
+    no_meaning("connectionPoolMonitorPeriod", None, "ms", "interval of that monitor", "there is no such monitor"),
+    no_meaning("connectionTimeOut", None, "ms", "limit of one try to connect", "it is the source's connect_timeout"),
 )

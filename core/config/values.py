@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from itertools import accumulate
 
 from core.domain.slot import slot_name
+from core.domain.starting import start_at
 
 Reader = Callable[[object], object]
 
@@ -157,12 +159,23 @@ def choice(*allowed: str, later: tuple[str, ...] = ()) -> Reader:
 
 
 def start(value: object) -> str:
-    """Where a job starts: only "initial" is built; "latest" and times are refused as not yet."""
-    if value == "initial":
-        return "initial"
-    if isinstance(value, str) and value != "latest" and not re.match(r"\d{4}-\d\d-\d\d", value):
-        raise BadValue('must be "initial"')
-    raise BadValue('supports only "initial": "latest" and times are not supported yet')
+    """Where a job starts, by the one rule of `core.domain.starting`."""
+    written = str(text()(value)).strip()
+    try:
+        start_at(written)
+    except ValueError as error:
+        raise BadValue(str(error)) from None
+    return written
+
+
+def start_time(value: object) -> str:
+    """The vendor's `yyyy-MM-dd hh:mm:ss`, which names no offset and counts as UTC here; an offset may be added."""
+    written = str(text()(value)).strip()
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        raise BadValue('must be a time such as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"') from None
+    return at.isoformat(" ") if at.tzinfo else f"{at.isoformat(' ')}+00:00"
 
 
 def host(value: object) -> str:

@@ -30,6 +30,8 @@ class BinlogOptions:
     binlog_parallel_num: int = 3
     need_redistribution: bool = True
     check_node_change_interval: int = 10_000
+    connection_pool_size: int = 5
+    binlog_ignore_update_before: bool = False
 
 
 UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
@@ -97,12 +99,14 @@ class ChannelSpec:
     create_target: bool = False
     columns: tuple[tuple[str, str], ...] = ()
     where: str = ""
+    keys_never_change: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `start` is "initial" here, `on_existing` is "refuse", "replace" or "merge".
+    """One configured pipeline; `start` is read by `core.domain.starting`.
 
+    `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
     `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `sink_kind` is "postgres" or "dws".
     """

@@ -21,6 +21,7 @@ from core.engine.nodes import refuse
 from core.engine.ports import Surroundings
 from core.engine.quiet import Interrupted
 from core.engine.register import exactly
+from core.engine.runner import Pooled
 from core.engine.snapshot import Snapshot, plan
 from core.engine.start import Begun, begin
 from core.errors import Busy, SlotkeeperError, Unreachable
@@ -37,6 +38,7 @@ class JobEnd(Enum):
 
 def run(all_: Surroundings) -> JobEnd:
     """Run the job until a wish, its own end, or an error of `core.errors` that a person has to see."""
+    all_ = replace(all_, runner=Pooled(all_.runner, all_.job.binlog.connection_pool_size))
     while True:
         try:
             ended = _once(all_)

@@ -5,20 +5,20 @@ Next door: `core.ports` has what one source or sink session can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import TableIdentity
+from core.domain.slot import Shard, TableIdentity
 from core.domain.spec import JobSpec
 from core.engine.lanes import Lane
 from core.engine.runner import TaskRunner
 from core.engine.step import Probe, nothing
 from core.engine.watch import Sessions
-from core.ports import Chunk, ChunkCounts, Rows
+from core.ports import Chunk, ChunkCounts, Rows, SlotAdmin
 
 
 class Store(Rows, Protocol):
@@ -39,6 +39,38 @@ class Store(Rows, Protocol):
     def set_state(self, epoch: int, state: LaneState, noted_end: dict[str, int] | None = None) -> None: ...
     def chunks_left(self) -> list[Chunk]: ...
     def chunk_counts(self) -> ChunkCounts: ...
+
+
+class PointSeen(Protocol):
+    """A registered point of some slot of the table."""
+
+    @property
+    def shard(self) -> str: ...
+    @property
+    def slot(self) -> str: ...
+    @property
+    def point(self) -> int | None: ...
+
+
+class Record(Protocol):
+    """The first record of a DN at or after a point, and the DN's newest point; None where there is none."""
+
+    @property
+    def latest(self) -> int | None: ...
+    @property
+    def point(self) -> int | None: ...
+
+
+class Starter(SlotAdmin, Protocol):
+    """What a start without a copy asks of the source beside looks and registrations."""
+
+    def nodes(self) -> list[Shard]: ...
+    def register_full_sync(self) -> str: ...
+    def at_time(self, at: str) -> dict[str, int | None]: ...
+    def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, Record]: ...
+    def points(self) -> Sequence[PointSeen] | None: ...
+    def seconds(self) -> float: ...
+    def ttl(self) -> int | None: ...
 
 
 class Target(Protocol):
@@ -65,6 +97,9 @@ class DriverSessions(Sessions, Protocol):
 
     def target(self) -> Target:
         """The target, over the start's sink session."""
+
+    def starter(self) -> Starter:
+        """A registering session of a start without a copy."""
 
     def begin(self, epoch: int) -> bool:
         """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""

@@ -59,3 +59,33 @@ class LocalRunner:
     def close(self) -> None:
         """Wait for no one: threads end with their task."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Pooled:
+    """A runner of which a job uses at most `size` seats, because each task reads through a source connection."""
+
+    def __init__(self, runner: TaskRunner, size: int) -> None:
+        self._runner = runner
+        self._size = size
+
+    @property
+    def seats(self) -> int:
+        """The runner's seats, or the size of the pool where that is less."""
+        return max(2, min(self._runner.seats, self._size))
+
+    @property
+    def tasks_started(self) -> int:
+        """How many tasks were ever started."""
+        return self._runner.tasks_started
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        """Start a task."""
+        return self._runner.submit(function_path, spec, group)
+
+    def cancel(self, group: str) -> None:
+        """Try to end the tasks of a group."""
+        self._runner.cancel(group)
+
+    def close(self) -> None:
+        """End all tasks."""
+        self._runner.close()

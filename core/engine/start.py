@@ -13,8 +13,9 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare
+from core.domain.starting import StartKind, start_at
 from core.domain.watch import no_point
-from core.engine import nodes
+from core.engine import nodes, starts
 from core.engine.nodes import refuse
 from core.engine.ports import Store, Surroundings, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
@@ -49,9 +50,13 @@ def begin(all_: Surroundings) -> Begun:
     if first:
         source.admit()
     identity = source.identify()
+    at = start_at(all_.job.start)
     if first:
         target.ready(identity)
-        target.copying(begun=False)
+        if at.kind is StartKind.INITIAL:
+            target.copying(begun=False)
+        else:
+            starts.check(all_, at)
         store.insert(_first_rows(all_, identity))
     epoch = store.raise_epoch()
     _silence_the_old(all_, epoch)
@@ -65,6 +70,9 @@ def begin(all_: Surroundings) -> Begun:
         target.ready(identity)
     if decided is None:
         return _begin_copy_only(all_, store, identity, epoch, rows)
+    if decided is StartAction.CREATE and at.kind is not StartKind.INITIAL:
+        starts.begin_at(all_, store, _rows_of_nodes(all_, identity), epoch, at)
+        return Begun(identity, epoch, tuple(store.rows()), LaneState.RUNNING)
     if decided is StartAction.CREATE:
         rows = _create(all_, store, identity, epoch)
         return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))
@@ -116,6 +124,10 @@ def _silence_the_old(all_: Surroundings, epoch: int) -> None:
 def _first_rows(all_: Surroundings, identity: TableIdentity) -> list[ProgressRow]:
     shards = all_.sessions.source("start").nodes() if all_.job.binlog.binlog else [EVERYWHERE]
     return [_row(all_, identity, shard) for shard in shards]
+
+
+def _rows_of_nodes(all_: Surroundings, identity: TableIdentity) -> dict[str, ProgressRow]:
+    return {row.key.shard: row for row in _first_rows(all_, identity)}
 
 
 def _row(all_: Surroundings, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
@@ -202,7 +214,7 @@ def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[Progres
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register both points everywhere (recording starts), then wait for transactions that were open then."""
     admin = all_.sessions.admin("start")
-    looks = _looks_everywhere(admin, all_)
+    looks = starts.looks_everywhere(admin, all_)
     rows = [
         replace(
             _row(all_, identity, look.shard, epoch),
@@ -222,25 +234,6 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     all_.probe("after_first_registration")
     wait_for_open_transactions(all_, all_.sessions.source("start"))
     return store.rows()
-
-
-def _looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
-    """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
-    (a lower bound only), also on DNs that an earlier try has not reached."""
-    looks = admin.look(None)
-    without = set(all_.sessions.source("start").nodes()) - {look.shard for look in looks}
-    if not without:
-        return looks
-    for shard in sorted(without):
-        for checkpoint in (False, True):
-            admin.register(shard, 0, checkpoint, 0)
-    looks = admin.look(None)
-    if not looks:
-        raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
-    left = ", ".join(shard.name for shard in sorted(without - {look.shard for look in looks}))
-    if left:
-        raise Busy(f"{left}: the first registration reached no node", where="source")
-    return looks
 
 
 def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Look, epoch: int) -> None:

@@ -213,7 +213,7 @@ def test_a_column_that_replace_cannot_make_null_is_refused(warehouse: Warehouse,
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
     assert "cannot have column 'own' made NULL" in error.message
-    assert error.hint == 'ALTER TABLE mart.t ALTER COLUMN "own" DROP NOT NULL'
+    assert error.hint == "ALTER TABLE mart.t ALTER COLUMN own DROP NOT NULL"
 
 
 def test_merge_at_a_sink_that_has_none_is_refused(

@@ -65,7 +65,7 @@ SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
 -- is asked for on each side than is wanted, and the filter decides.
 SELECT {point}, {sequence}, {type}, {columns}
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
-WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
+WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence})){only}
 
 -- name: has_changes
 -- Whether there is one row at all in a range.

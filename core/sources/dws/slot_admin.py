@@ -9,9 +9,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from core.domain.slot import Shard
+from core.domain.text import safe
+from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS
 from core.sources.dws.source import DwsSource
+from core.sqltext import statements
 
 
 class DwsSlotAdmin(DwsSource):
@@ -34,6 +37,13 @@ class DwsSlotAdmin(DwsSource):
             "xmin": xmin,
         }
         return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
+
+    def register_full_sync(self) -> str:
+        """Move both points of every DN to now; what the server answered, in words."""
+        text = statements("core.sources.dws", "slot_verbs.sql")["full_sync"]
+        names = {"table": self.table, "slot": self.slot}
+        rows = self.session.composed_rows(pg.sql.SQL(text), names, REGISTER_LIMIT_MS)
+        return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
 
     def pinned(self) -> AbstractContextManager[None]:
         """Hold one open session for the block: a lost one is not opened again inside it."""

@@ -1,4 +1,4 @@
--- What slot commands send to a DWS beyond registrations. `drop_slot` stands in queries.sql.
+-- What moves a whole slot of a DWS. `drop_slot` stands in queries.sql.
 
 -- name: full_sync
 -- Moves both points of every DN to the newest sync point; its result is not documented.

@@ -27,6 +27,8 @@ OLD_NAMES = ("sync_point", "event_sequence", "type")
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
 
+_NOTHING = pg.sql.SQL("")
+
 
 class DwsSource:
     """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads."""
@@ -189,6 +191,7 @@ class DwsSource:
             start=pg.sql.Literal(max(0, after.point - 1)),
             end=pg.sql.Literal(up_to + 1),
             up_to=pg.sql.Literal(up_to),
+            only=pg.sql.SQL(" AND {} <> 'B'").format(kind) if self.options.binlog_ignore_update_before else _NOTHING,
             after_point=pg.sql.Literal(after.point),
             after_sequence=pg.sql.Literal(after.sequence),
         )

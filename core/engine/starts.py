@@ -1,0 +1,179 @@
+"""The slot of a new job that begins without a copy: at the newest point, at a time, or at a point per DN.
+
+Every way ends with progress rows in state running whose positions lie where both points are registered. A start that
+is broken off is in state creating and begins anew. Next door: `start.py` calls this, and makes slots for a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from core.domain.position import Position
+from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.slot import Look
+from core.domain.starting import StartAt, StartKind
+from core.engine.ports import Starter, Store, Surroundings, lane_key
+from core.engine.quiet import wait_for_open_transactions
+from core.errors import Busy, Refused, SlotkeeperError
+from core.ports import SlotAdmin
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where one lane begins: `point` itself is read, nothing before it; the xmin is never newer than it."""
+
+    look: Look
+    point: int
+    xmin: int
+
+
+def check(all_: Surroundings, at: StartAt) -> None:
+    """Refuse by name what cannot be started at, before anything is made; no slot is touched."""
+    starter = all_.sessions.starter()
+    if at.kind is StartKind.TIME:
+        assert at.at is not None
+        _check_time(all_, starter, at.at)
+    if at.kind is StartKind.POINTS:
+        _check_points(all_, starter, dict(at.points))
+
+
+def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
+    """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
+    starter = all_.sessions.starter()
+    if at.kind is StartKind.LATEST:
+        begins = _latest(all_, starter)
+    elif at.kind is StartKind.TIME:
+        assert at.at is not None
+        begins = _at_time(all_, starter, at.at)
+    else:
+        begins = _at_points(all_, starter, dict(at.points))
+    made = [
+        replace(
+            rows[one.look.shard.name],
+            node_id=one.look.shard.node_id,
+            epoch=epoch,
+            position=Position(one.point),
+            registered=Registered(0, 0, one.xmin),
+        )
+        for one in begins
+    ]
+    store.replace_creating(made, epoch)
+    for one in begins:
+        _register(all_, store, starter, one, epoch)
+    all_.probe("after_first_registration")
+    store.set_state(epoch, LaneState.RUNNING)
+
+
+def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
+    """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
+    (a lower bound only), also on DNs that an earlier try has not reached."""
+    looks = admin.look(None)
+    without = set(all_.sessions.source("start").nodes()) - {look.shard for look in looks}
+    if not without:
+        return looks
+    for shard in sorted(without):
+        for checkpoint in (False, True):
+            admin.register(shard, 0, checkpoint, 0)
+    looks = admin.look(None)
+    if not looks:
+        raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
+    left = ", ".join(shard.name for shard in sorted(without - {look.shard for look in looks}))
+    if left:
+        raise Busy(f"{left}: the first registration reached no node", where="source")
+    return looks
+
+
+def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
+    """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
+
+    It is called twice: recording begins with the first call, and a transaction that was open then may have written
+    rows that are not recorded; once all such have ended, the second call moves beyond them.
+    """
+    starter.register_full_sync()
+    wait_for_open_transactions(all_, all_.sessions.source("start"))
+    starter.register_full_sync()
+    looks = starter.look(None)
+    short = [look.shard.name for look in looks if look.points.missing or look.points.live != look.points.durable]
+    if not looks or short:
+        raise Busy(f"{', '.join(short) or 'no DN'}: the full-sync point did not take", where="source")
+    return [Begin(look, look.points.live or 0, look.xmin) for look in looks]
+
+
+def _check_time(all_: Surroundings, starter: Starter, at: datetime) -> None:
+    age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
+    if age < 0:
+        raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
+    if ttl is not None and age >= ttl:
+        what = f"start time {at} is older than binlog_ttl ({ttl} s): records of that time are deleted"
+        raise Refused(what, f'choose a later time, or start = "initial" ({all_.job.channel.source_table} as a whole)')
+    starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
+    if all(one.point is None for one in starter.records().values()):
+        what = "the binlog holds no record at all: whether anything changed since then cannot be told"
+        raise Refused(what, 'start = "latest" begins now, start = "initial" with a copy')
+
+
+def _at_time(all_: Surroundings, starter: Starter, at: datetime) -> list[Begin]:
+    """Every DN from the smallest point on that any DN answers; where none does, from the newest point on."""
+    _check_time(all_, starter, at)
+    looks = looks_everywhere(starter, all_)
+    points = {name: point for name, point in starter.at_time(at.isoformat()).items() if point is not None}
+    if not points:
+        return [Begin(look, look.latest, look.xmin) for look in looks]
+    first = min(points.values())
+    return [Begin(look, first, _xmin(starter, look, points.get(look.shard.name))) for look in looks]
+
+
+def _xmin(starter: Starter, look: Look, point: int | None) -> int:
+    """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
+    found = starter.xmin_at(look.shard, point) if point is not None else None
+    return look.xmin if found is None else min(found, look.xmin)
+
+
+def _check_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> None:
+    """Refuse names that are no DNs, and points after which something may be deleted already."""
+    names = {shard.name for shard in starter.nodes()}
+    if names != points.keys():
+        wrong = ", ".join(sorted(names ^ points.keys()))
+        raise Refused(f"start names other DNs than the cluster has ({wrong})", f"name {', '.join(sorted(names))}")
+    held = _held_from(starter)
+    records = starter.records()
+    for name, point in points.items():
+        newest, oldest = records[name].latest, records[name].point
+        if newest is not None and point > newest:
+            raise Refused(f"{name}: point {point} lies beyond the newest one, {newest}", "choose a smaller point")
+        kept = min((one for one in (held.get(name), oldest) if one is not None), default=None)
+        if kept is None or point < kept:
+            what = f"{name}: whether every change from point {point} on is still there cannot be told"
+            raise Refused(what, f"choose a point from {kept if kept is not None else newest} on")
+
+
+def _held_from(starter: Starter) -> dict[str, int]:
+    """By DN, the point from which on some slot keeps every record; nothing where slots cannot be listed."""
+    try:
+        listed = starter.points() or ()
+    except SlotkeeperError:
+        return {}
+    held: dict[tuple[str, str], list[int]] = {}
+    for one in listed:
+        if one.point:
+            held.setdefault((one.shard, one.slot), []).append(one.point)
+    found: dict[str, int] = {}
+    for (shard, _), both in held.items():
+        found[shard] = min(found.get(shard, both[0]), *both)
+    return found
+
+
+def _at_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> list[Begin]:
+    _check_points(all_, starter, points)
+    looks = looks_everywhere(starter, all_)
+    found = {shard: record.point for shard, record in starter.records().items()}
+    return [Begin(look, points[look.shard.name], _xmin(starter, look, found.get(look.shard.name))) for look in looks]
+
+
+def _register(all_: Surroundings, store: Store, starter: Starter, one: Begin, epoch: int) -> None:
+    with store.registration(lane_key(all_.job, one.look.shard.name), epoch) as lock:
+        for checkpoint in (False, True):
+            if starter.register(one.look.shard, one.point, checkpoint, one.xmin) != 1:
+                raise Busy(f"{one.look.shard.name}: the first registration reached no node", where="source")
+        lock.record(Registered(one.point, one.point, one.xmin))

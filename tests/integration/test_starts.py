@@ -1,0 +1,202 @@
+"""Jobs that begin without a copy: at the newest point, at a time, at a point per DN; and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from core.domain.job import JobEvent
+from core.drivers import pg
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.errors import Refused
+from core.wiring_slots import verify
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.standin import MakeWarehouse, Surface, run
+from tests.support.waiting import until
+
+TABLE, TARGET = "ods.orders", "mart.orders"
+
+
+def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, timestamp: bool = False, ttl_s: int = 86_400) -> Mirror:
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",), timestamp=timestamp, ttl_s=ttl_s)
+    return make_mirror(warehouse, TABLE)
+
+
+def _starts(mirror: Mirror, start: str) -> Mirror:
+    mirror.job = replace(mirror.job, start=start)
+    return mirror.start()
+
+
+def _notes(mirror: Mirror) -> list[str]:
+    return sorted(str(row[0]) for row in mirror.query(mirror.sink, f"SELECT note FROM {TARGET}"))
+
+
+def _refused(mirror: Mirror, start: str) -> Refused:
+    error = _starts(mirror, start).wait_error()
+    assert isinstance(error, Refused), error
+    assert mirror.query(mirror.sink, "SELECT FROM slotkeeper_progress") == []
+    assert mirror.query(mirror.warehouse.connect, f"SELECT FROM dws.slot WHERE slot_name = '{mirror.job.slot}'") == []
+    return error
+
+
+@pytest.mark.parametrize("switches", [Switches(), Switches(auto_create=False, latest_inclusive=True)])
+def test_latest_takes_only_what_comes_and_leaves_the_target_as_it_is(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, switches: Switches
+) -> None:
+    mirror = _mirror(make_warehouse(switches=switches), make_mirror)
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'old' FROM generate_series(1, 50) n")
+    mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)")
+    mirror.at_sink(f"INSERT INTO {TARGET} SELECT n, 'by another tool' FROM generate_series(1, 50) n")
+    _starts(mirror, "latest").wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (51, 'new')", f"UPDATE {TABLE} SET note = 'new' WHERE id = 1")
+    until(lambda: _notes(mirror).count("new") == 2, 30, "both changes")
+    assert _notes(mirror).count("by another tool") == 49
+    assert JobEvent.COPY_BEGAN not in mirror.heard.events
+    mirror.stop()
+    mirror.source(f"DELETE FROM {TABLE} WHERE id = 2")
+    _starts(mirror, "latest").wait_running()
+    until(lambda: len(_notes(mirror)) == 50, 30, "the delete of the time in between")
+    mirror.stop()
+
+
+def test_latest_waits_for_transactions_whose_rows_are_not_recorded(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+    writer = warehouse.connect(False)
+    with pg.transaction(writer) as cursor:
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 'not recorded')")
+        _starts(mirror, "latest")
+        until(lambda: any("waiting for transactions" in text for text in mirror.heard.retries), 30, "the wait")
+        assert mirror.heard.state is None
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (2, 'recorded, and before the start all the same')")
+    writer.close()
+    mirror.wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (3, 'after')")
+    until(lambda: "after" in _notes(mirror), 30, "what came after")
+    assert _notes(mirror) == ["after"]
+    mirror.stop()
+
+
+def test_a_start_at_latest_that_is_broken_off_begins_anew(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    mirror.job = replace(mirror.job, start="latest")
+    mirror.start(driver_probe=At("after_first_registration", die)).join()
+    assert isinstance(mirror.error, KeyboardInterrupt)
+    mirror.start().wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'new')")
+    until(lambda: _notes(mirror) == ["new"], 30, "the change")
+    mirror.stop()
+
+
+def _recorded(warehouse: Warehouse, texts: list[str]) -> list[datetime]:
+    """Rows with these notes, in transactions of their own, recorded for another slot; the time before each."""
+    other = Surface(warehouse)
+    other.start(TABLE, "elsewhere")
+    other.close()
+    times = []
+    for number, text in enumerate(texts):
+        connection = warehouse.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            times.append(cursor.fetchall()[0][0])
+            cursor.execute(f"INSERT INTO {TABLE} VALUES (%s, %s)", (number, text))
+        connection.close()
+    return times
+
+
+def test_a_time_takes_everything_from_then_on_and_is_not_verified(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
+    _starts(mirror, times[3].isoformat()).wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: "later" in _notes(mirror), 30, "the last change")
+    assert _notes(mirror) == ["d", "e", "f", "later"]
+    mirror.stop()
+    with pytest.raises(Refused, match="holds only what changed since the start") as refused:
+        verify(mirror.job, False, lambda *_: None)
+    assert "initial" in refused.value.hint
+
+
+def test_a_time_after_the_last_record_begins_at_latest(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    _recorded(warehouse, ["a"])
+    _starts(mirror, datetime.now(timezone.utc).isoformat()).wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: _notes(mirror) == ["later"], 30, "the change")
+    mirror.stop()
+
+
+def test_a_time_is_refused_where_it_cannot_be_kept(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
+    now = datetime.now(timezone.utc)
+    assert "holds no record at all" in _refused(mirror, (now - timedelta(seconds=60)).isoformat()).message
+    _recorded(warehouse, ["a"])
+    assert "lies in the future" in _refused(mirror, (now + timedelta(days=1)).isoformat()).message
+    error = _refused(mirror, (now - timedelta(seconds=700)).isoformat())
+    assert "older than binlog_ttl (600 s)" in error.message and "later time" in error.hint
+
+
+def test_a_time_needs_a_table_with_binlog_timestamps(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+    error = _refused(mirror, datetime.now(timezone.utc).isoformat())
+    assert f"{TABLE} has no binlog timestamps" in error.message
+
+
+def test_points_take_what_lies_behind_each(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+    _recorded(warehouse, [f"row {n}" for n in range(20)])
+    oid = mirror.query(warehouse.connect, f"SELECT '{TABLE}'::regclass::oid")[0][0]
+    found = mirror.query(
+        warehouse.connect,
+        f"SELECT n.node_name, x.csn, b.c2 FROM dws.binlog_tx x JOIN dws.b_{oid} b USING (xid)"
+        " JOIN dws.node n ON n.ord = b.dn",
+    )
+    points = {name: sorted(csn for other, csn, _ in found if other == name)[1] for name, _, _ in found}
+    expected = sorted(note for name, csn, note in found if csn >= points[name])
+    _starts(mirror, ", ".join(f"{name}={point}" for name, point in points.items())).wait_running()
+    until(lambda: _notes(mirror) == expected, 30, "what lies behind the points")
+    assert 0 < len(expected) < 20
+    mirror.stop()
+
+
+def test_points_are_refused_where_they_cannot_be_kept(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+    _recorded(warehouse, [f"row {n}" for n in range(20)])
+    names = [name for name, _ in warehouse.nodes()]
+    assert (
+        "other DNs than the cluster has (dn_4, dn_9)"
+        in _refused(mirror, "dn_1=10016, dn_2=10016, dn_3=10016, dn_9=10016").message
+    )
+    beyond = _refused(mirror, ", ".join(f"{name}=99999999" for name in names))
+    assert "lies beyond the newest one" in beyond.message
+    run(warehouse, "SELECT pgxc_register_full_sync_point('ods.orders', 'elsewhere')")
+    warehouse.purge()
+    gone = _refused(mirror, ", ".join(f"{name}=10001" for name in names))
+    assert "whether every change from point 10001 on is still there cannot be told" in gone.message
+    assert "choose a point from" in gone.hint
+
+
+def test_records_of_a_table_with_timestamps_go_by_their_own_age(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    """What is different there: a record stays for the TTL although every slot has read it, and no longer."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
+    mirror.start().wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
+    mirror.wait_equal()
+    mirror.stop()
+    oid = mirror.query(warehouse.connect, f"SELECT '{TABLE}'::regclass::oid")[0][0]
+    kept = f"SELECT count(*) FROM dws.b_{oid}"
+    warehouse.purge()
+    assert mirror.query(warehouse.connect, kept) == [(1,)]
+    run(warehouse, "UPDATE dws.binlog_tx SET ts_us = ts_us - 700 * 1000000::bigint")
+    warehouse.purge()
+    assert mirror.query(warehouse.connect, kept) == [(0,)]
