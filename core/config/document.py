@@ -36,7 +36,7 @@ Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) an
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
 - *Documented name* is the vendor's; write the key as given here. The camelCase name gets an error that says so.
-- *Test* is where the effect of the key is tested; where it names a folder only, its reading and limits are.
+- *Test*: `tests/unit/config` tests how a key is read and its limits; any other file tests what the key does.
 - *Not yet*, *no meaning here*: known and refused by name, also with its default value.
 - Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
   `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_LOGGING__LEVEL`), above those typed options;

@@ -9,7 +9,6 @@ from __future__ import annotations
 from core.config import values
 from core.config.keys import Key, Section, no_meaning, section
 
-_MODEL = "tests/unit/config"
 _EFFECTS = "tests/integration/test_binlog_parameters.py"
 _RETRY = "tests/unit/test_retry.py"
 _NODES = "tests/fault/test_topology.py"
@@ -18,15 +17,15 @@ _WAIT = values.duration(1, values.DAY)
 _LIMIT = values.duration(1, values.WEEK)
 
 BINLOG: Section = section(
-    Key("binlog", "read the binlog; false is one full copy", values.boolean, False, "", "binlog", _MODEL),
+    Key("binlog", "read the binlog; false is one full copy", values.boolean, False, "", "binlog", _EFFECTS),
     Key(
         "binlog_slot_name",
         "slot of the source table; the same as the job's slot, set one of them",
         values.slot,
         documented="binlogSlotName",
-        tested=_MODEL,
+        tested=_EFFECTS,
     ),
-    Key("binlog_batch_read_size", "binlog rows read in a batch", _ROWS, 5_000, "rows", "binlogBatchReadSize", _MODEL),
+    Key("binlog_batch_read_size", "binlog rows read in a batch", _ROWS, 5_000, "rows", "binlogBatchReadSize", _EFFECTS),
     Key(
         "full_sync_binlog_batch_read_size",
         "rows of a chunk of the full copy",
@@ -34,9 +33,9 @@ BINLOG: Section = section(
         50_000,
         "rows",
         "fullSyncBinlogBatchReadSize",
-        _MODEL,
+        _EFFECTS,
     ),
-    Key("binlog_read_timeout", "limit of one incremental read", _LIMIT, 600_000, "ms", "binlogReadTimeout", _MODEL),
+    Key("binlog_read_timeout", "limit of one incremental read", _LIMIT, 600_000, "ms", "binlogReadTimeout", _EFFECTS),
     Key(
         "full_sync_binlog_read_timeout",
         "limit of one read of the full copy",
@@ -44,10 +43,10 @@ BINLOG: Section = section(
         1_800_000,
         "ms",
         "fullSyncBinlogReadTimeout",
-        _MODEL,
+        _EFFECTS,
     ),
-    Key("binlog_sleep_time", "sleep after an empty read, x empty reads", _WAIT, 500, "ms", "binlogSleepTime", _MODEL),
-    Key("binlog_max_sleep_time", "longest such sleep", _WAIT, 10_000, "ms", "binlogMaxSleepTime", _MODEL),
+    Key("binlog_sleep_time", "sleep after an empty read, x empty reads", _WAIT, 500, "ms", "binlogSleepTime", _EFFECTS),
+    Key("binlog_max_sleep_time", "longest such sleep", _WAIT, 10_000, "ms", "binlogMaxSleepTime", _EFFECTS),
     Key(
         "binlog_max_retry_times",
         "quick retries after an error at the source",
@@ -73,7 +72,7 @@ BINLOG: Section = section(
         True,
         "",
         "newSystemValue",
-        _MODEL,
+        _EFFECTS,
     ),
     Key(
         "connection_socket_timeout",
@@ -82,7 +81,7 @@ BINLOG: Section = section(
         0,
         "ms",
         "connectionSocketTimeout",
-        _MODEL,
+        _EFFECTS,
     ),
     Key(
         "binlog_sync_point_size",
@@ -91,7 +90,7 @@ BINLOG: Section = section(
         5_000,
         "sync points",
         "binlogSyncPointSize",
-        _MODEL,
+        _EFFECTS,
     ),
     Key(
         "binlog_parallel_num",
@@ -149,9 +148,13 @@ BINLOG: Section = section(
     no_meaning("binlogQueueSize", 0, "rows", "limit of the reader's queue", "rows pass through a pipe of fixed size"),
     no_meaning("connectionSize", 1, "", "threads of the read pool", "the tasks of Spark are the readers"),
     no_meaning("connectionPoolName", None, "", "name of the pool", "sessions are named slotkeeper/<job>/<epoch>"),
-    no_meaning("connectionPoolTimeout", None, "ms", "limit of the wait for a connection", "it is 10 s"),
+    no_meaning(
+        "connectionPoolTimeout", None, "ms", "limit of the wait for a connection", "a task waits for a seat of Spark"
+    ),
     no_meaning("connectionMaxUseCount", None, "", "uses of a connection", "a session lives as long as its job's epoch"),
-    no_meaning("needConnectionPoolMonitor", None, "", "monitor the pool", "the console shows sessions"),
-    no_meaning("connectionPoolMonitorPeriod", None, "ms", "interval of that monitor", "there is no such monitor"),
+    no_meaning("needConnectionPoolMonitor", None, "", "monitor the pool", "each task has a session of its own"),
+    no_meaning(
+        "connectionPoolMonitorPeriod", None, "ms", "interval of that monitor", "each task has a session of its own"
+    ),
     no_meaning("connectionTimeOut", None, "ms", "limit of one try to connect", "it is the source's connect_timeout"),
 )

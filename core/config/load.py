@@ -28,6 +28,13 @@ _NO_OPTIONS: Mapping[str, object] = {}
 _START_HINT = "copy config.example.toml there, name a file with --config, or try: slotkeeper demo"
 
 
+WEAKER = (
+    "binlog_ignore_update_before leaves out the old keys of updates: equal only as long as no primary key is ever "
+    "changed"
+)
+"""The weaker promise, in the words that are shown."""
+
+
 def default_path(env: Mapping[str, str]) -> Path:
     """Where a configuration is looked for when nobody names one."""
     return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
@@ -76,6 +83,7 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
         for name, entry in entries.items()
         if (complaint := secrets.complaint(entry.endpoint.password))
     ]
+    warnings += [f"jobs.{name}: {WEAKER}" for name, job in jobs.items() if job.binlog.binlog_ignore_update_before]
     level = str(logging["level"])
     return Loaded(file, sources, sinks, jobs, state_dir, level, tuple(reading.settings), tuple(warnings))
 

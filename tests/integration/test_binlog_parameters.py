@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core import wiring
+from core.config.load import load
+from core.domain.position import Position
+from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine.job import JobEnd
+from core.errors import Refused, SlotkeeperError
+from core.sources.dws import session as dws_session
+from core.sources.dws.session import DwsSession, copy_line
+from core.sources.dws.source import DwsSource
+from core.wiring import open_source
+from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
@@ -23,6 +38,167 @@ def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, **binlog: object) -> 
     made.job = replace(made.job, binlog=replace(made.job.binlog, **binlog))  # type: ignore[arg-type]
     made.source(f"INSERT INTO {TABLE} SELECT n, 'row' FROM generate_series(1, 100) n")
     return made
+
+
+def test_binlog_false_is_one_full_copy_and_no_slot(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, binlog=False)
+    mirror.start().join()
+    assert mirror.end is JobEnd.FINISHED and mirror.difference() == (0, 0)
+    assert mirror.query(warehouse.connect, "SELECT FROM dws.slot") == []
+
+
+def test_binlog_slot_name_is_the_slot_that_is_made(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = _mirror(warehouse, make_mirror)
+    text = job("j", "x", TABLE, "mart.orders").replace('slot = "x"\n', "") + 'binlog_slot_name = "theirs"\n'
+    loaded = load(config(tmp_path, mirror.job.source, mirror.job.sink, text), {})
+    mirror.job = replace(mirror.job, slot=loaded.jobs["j"].slot)
+    mirror.start().wait_running().stop()
+    assert mirror.query(warehouse.connect, "SELECT DISTINCT slot_name FROM dws.slot") == [("theirs",)]
+
+
+def test_binlog_batch_read_size_is_what_a_cursor_fetches(
+    warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise Refused("COPY is not there", code="0A000")
+
+    fetched: list[int] = []
+
+    def counted(row: tuple[object, ...]) -> bytes:
+        fetched.append(1)
+        return copy_line(row)
+
+    monkeypatch.setattr(DwsSession, "copy_out", refuse)
+    monkeypatch.setattr(dws_session, "copy_line", counted)
+    mirror = _mirror(warehouse, make_mirror, binlog_batch_read_size=7, full_sync_binlog_batch_read_size=30)
+    batches: list[int] = []
+    whole = DwsSession.cursor_out
+
+    def seen(self: DwsSession, statement: Any, out: Any, limit_ms: int, batch: int) -> int:
+        batches.append(batch)
+        return whole(self, statement, out, limit_ms, batch)
+
+    monkeypatch.setattr(DwsSession, "cursor_out", seen)
+    mirror.start().wait_running()
+    assert set(batches) == {30}
+    batches.clear()
+    mirror.source(f"UPDATE {TABLE} SET note = 'new'")
+    mirror.wait_equal()
+    mirror.stop()
+    assert set(batches) == {7} and len(fetched) == 100 + 200
+
+
+def test_full_sync_binlog_batch_read_size_is_the_size_of_a_chunk(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, full_sync_binlog_batch_read_size=30)
+    mirror.start().wait_running().stop()
+    assert mirror.query(mirror.sink, "SELECT rows FROM slotkeeper_chunks ORDER BY number") == [
+        (30,),
+        (30,),
+        (30,),
+        (10,),
+    ]
+
+
+def _late(read: Callable[[], object], least: float, most: float) -> None:
+    began = time.monotonic()
+    with pytest.raises(SlotkeeperError) as failed:
+        read()
+    assert failed.value.code == "57014" and least <= time.monotonic() - began < most
+
+
+def test_binlog_read_timeout_ends_a_read_that_hangs(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, binlog_read_timeout=400)
+    mirror.start().wait_running().stop()
+    source = open_source(mirror.job, "test")
+    (shard, *_), latest = source.nodes(), source.look(None)[0].latest
+    warehouse.dn_hanging(shard.name)
+    _late(lambda: source.copy_changes(shard, Position(0), latest, io.BytesIO()), 0.3, 2.0)
+    warehouse.dn_hanging(None)
+    source.close()
+
+
+def test_full_sync_binlog_read_timeout_ends_a_copy_that_hangs(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, full_sync_binlog_read_timeout=400)
+    source = open_source(mirror.job, "test")
+    (chunk,) = source.plan_chunks(500)
+    locker = warehouse.connect(False)
+    with pg.transaction(locker) as cursor:
+        cursor.execute(f"LOCK TABLE {TABLE}")
+        _late(lambda: source.copy_chunk(chunk, io.BytesIO()), 0.3, 5.0)
+    locker.close()
+    source.close()
+
+
+def test_connection_socket_timeout_bounds_every_answer(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, connection_socket_timeout=300)
+    source = open_source(mirror.job, "test")
+    _late(lambda: source.session.composed_rows(pg.sql.SQL("SELECT pg_sleep(30)"), None, 20_000), 0.2, 5.0)
+    source.close()
+
+
+def test_binlog_sync_point_size_is_the_width_of_a_range(
+    warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges: list[int] = []
+    whole = DwsSource.copy_changes
+
+    def seen(self: DwsSource, shard: Any, after: Position, up_to: int, out: Any) -> int:
+        ranges.append(up_to - after.point)
+        return whole(self, shard, after, up_to, out)
+
+    monkeypatch.setattr(DwsSource, "copy_changes", seen)
+    mirror = _mirror(warehouse, make_mirror, binlog_sync_point_size=5)
+    mirror.start().wait_running()
+    for number in range(30):
+        mirror.source(f"UPDATE {TABLE} SET note = 'n{number}' WHERE id = {number}")
+    mirror.wait_equal()
+    mirror.stop()
+    assert 0 < max(ranges) <= 5
+
+
+@pytest.mark.parametrize(("sleep", "most", "least_looks", "most_looks"), [(20, 20, 10, 400), (400, 400, 1, 8)])
+def test_binlog_sleep_time_and_binlog_max_sleep_time_pace_an_idle_job(
+    warehouse: Warehouse,
+    make_mirror: MakeMirror,
+    monkeypatch: pytest.MonkeyPatch,
+    sleep: int,
+    most: int,
+    least_looks: int,
+    most_looks: int,
+) -> None:
+    looks: list[float] = []
+    whole = DwsSource.look
+    mirror = _mirror(warehouse, make_mirror, binlog_sleep_time=sleep, binlog_max_sleep_time=most)
+    mirror.keepalive = 600.0
+    mirror.start().wait_running()
+
+    def seen(self: DwsSource, shard: Any) -> Any:
+        looks.append(time.monotonic())
+        return whole(self, shard)
+
+    monkeypatch.setattr(DwsSource, "look", seen)
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began > 2.0, 10, "two seconds to pass")
+    count = len(looks)
+    mirror.stop()
+    assert least_looks <= count <= most_looks
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_new_system_value_names_the_columns_that_are_read(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, new: bool
+) -> None:
+    mirror = _mirror(make_warehouse(switches=Switches(new_system_names=new)), make_mirror, new_system_value=new)
+    mirror.start().wait_running()
+    mirror.source(f"UPDATE {TABLE} SET note = 'new'")
+    mirror.wait_equal()
+    mirror.stop()
+    wrong = open_source(replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=not new)), "test")
+    with pytest.raises(SlotkeeperError, match="does not exist"):
+        wrong.copy_changes(wrong.nodes()[0], Position(0), 99_999, io.BytesIO())
+    wrong.close()
 
 
 class Together:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
+from core.config.load import load
 from core.domain.job import JobEvent
 from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.wiring_slots import verify
+from tests.support.looking import config, job
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
@@ -127,10 +130,17 @@ def test_a_time_takes_everything_from_then_on_and_is_not_verified(
     assert "initial" in refused.value.hint
 
 
-def test_a_time_after_the_last_record_begins_at_latest(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_binlog_start_time_is_the_start_in_utc_and_after_the_last_record_it_is_latest(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     _recorded(warehouse, ["a"])
-    _starts(mirror, datetime.now(timezone.utc).isoformat()).wait_running()
+    mirror.source("SELECT pg_sleep(1.1)")  # the documented format has whole seconds
+    written = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S}"
+    text = job("j", "s", TABLE, TARGET) + f'binlog_start_time = "{written}"\n'
+    loaded = load(config(tmp_path, mirror.job.source, mirror.job.sink, text), {})
+    assert loaded.jobs["j"].start == f"{written}+00:00"
+    _starts(mirror, loaded.jobs["j"].start).wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
     until(lambda: _notes(mirror) == ["later"], 30, "the change")
     mirror.stop()

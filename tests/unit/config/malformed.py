@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from tests.unit.config.cases import Case
+from tests.unit.config.cases import case as _case
 from tests.unit.config.samples import SECOND_JOB, SECRET, VALID, added, changed
 
 SOURCE, SINK, JOB = "sources.dws1", "sinks.mart", "jobs.orders_rt"
 BINLOG, OPTIONS, RETRY, SPARK = f"{JOB}.binlog", f"{JOB}.sink_options", f"{JOB}.retry", f"{JOB}.spark"
 CHANNEL_END = 'into = "mart.orders"'
-
-
-@dataclass(frozen=True)
-class Case:
-    """One malformed configuration."""
-
-    name: str
-    text: str
-    says: tuple[str, ...]
-    env: dict[str, str] = field(default_factory=dict)
-
-
-def _case(name: str, text: str, *says: str, **env: str) -> Case:
-    return Case(name, text, says, env)
 
 
 SPELLING = [
@@ -63,8 +49,6 @@ CAMEL_AND_LATER = [
     _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
     _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
     _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
-    _case("start latest", added(JOB, 'start = "latest"'), "not supported yet"),
-    _case("start time", added(JOB, 'start = "2026-01-01T00:00:00Z"'), "not supported yet"),
     _case("dialect later", changed('"dws"', '"mysql"'), "dialect", "not supported yet"),
     _case("kind later", changed('"postgres"', '"doris"'), "kind", "not supported yet"),
     _case(
@@ -193,4 +177,4 @@ ENVIRONMENT = [
     _case("variable: too short", VALID, "names no key", SLOTKEEPER_JOBS__ORDERS_RT="x"),
 ]
 
-CASES = [*SPELLING, *CAMEL_AND_LATER, *VALUES, *NAMES, *SECRETS, *ENVIRONMENT]
+CASES: list[Case] = [*SPELLING, *CAMEL_AND_LATER, *VALUES, *NAMES, *SECRETS, *ENVIRONMENT]

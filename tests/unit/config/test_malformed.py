@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from tests.unit.config.cases import Case
 from tests.unit.config.malformed import CASES as OTHERS
-from tests.unit.config.malformed import Case
+from tests.unit.config.malformed_exact import EXACT
 from tests.unit.config.malformed_sink import CHANNEL_CASES, SINK_CASES
 from tests.unit.config.samples import SECRET, VALID
 
@@ -59,9 +60,18 @@ def test_is_refused_by_the_real_process(case: Case, tmp_path: Path) -> None:
     _assert_one_message(done.stderr, case)
 
 
+@pytest.mark.parametrize("case", EXACT, ids=lambda case: case.name)
+def test_says_exactly_this(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(case.text)
+    assert main(["config", "check", "--config", str(file)]) == 2
+    assert capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines() == [*case.says]
+
+
 def test_there_are_many_and_each_has_a_name_of_its_own() -> None:
-    assert len(CASES) >= 40
-    assert len({case.name for case in CASES}) == len(CASES)
+    every = [*CASES, *EXACT]
+    assert len(every) >= 165 and len(EXACT) >= 60
+    assert len({case.name for case in every}) == len(every)
 
 
 def _refused(file: Path, capsys: pytest.CaptureFixture[str]) -> str:

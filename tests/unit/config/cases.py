@@ -1,0 +1,19 @@
+"""What one malformed configuration is; `malformed.py` and `malformed_exact.py` list them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Case:
+    """One malformed configuration."""
+
+    name: str
+    text: str
+    says: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def case(name: str, text: str, *says: str, **env: str) -> Case:
+    return Case(name, text, says, env)
