@@ -1,0 +1,207 @@
+"""The core as a library: read a slot batch by batch, see its errors, write to a sink, register. At least once.
+
+There is no progress row here: the slot's own points are the memory, so a program that dies between writing and
+registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
+read like this belongs to no job. Next door: `core.wiring` composes jobs, which deliver exactly once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from core import wiring
+from core.config.load import load as load_config
+from core.config.model import Loaded
+from core.domain.position import Position
+from core.domain.slot import EventType, Look, Shard, TableIdentity
+from core.domain.spec import JobSpec
+from core.domain.watch import Expected, judge, trouble
+from core.engine.progress import choose_xmin, position_after, range_end
+from core.engine.register import widened
+from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, TroubleName
+from core.sinks.postgres import statements as compose
+from core.sinks.postgres import target as targets
+
+__all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
+
+_UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def load(path: str) -> Loaded:
+    """A configuration file; raises ConfigError with file, key and line."""
+    return load_config(Path(path), os.environ)
+
+
+def passes(error: SlotkeeperError) -> bool:
+    """Whether the cause passes by itself, so that reading again later is all that is needed."""
+    return error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One change: `values` are text by column, None for NULL; of B and d records only the key's are filled."""
+
+    kind: EventType
+    point: int
+    sequence: int
+    values: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one DN has in one range: `text` is COPY text as the sink takes it, `position` where the DN stands after."""
+
+    shard: Shard
+    position: Position
+    rows: int
+    text: bytes
+    columns: tuple[str, ...]
+    look: Look
+    top_point: int | None
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """The changes one by one, in the order in which the server sent them."""
+        for line in self.text.decode().split("\n")[:-1]:
+            point, sequence, kind, *values = line.split("\t")
+            named = dict(zip(self.columns, map(_value, values), strict=True))
+            yield Record(EventType(kind), int(point), int(sequence), named)
+
+
+class Reader:
+    """One slot of one table, read in this thread; the job gives source, table, slot and options.
+
+    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped.
+    """
+
+    def __init__(self, job: JobSpec) -> None:
+        self._admin = wiring.open_admin(job, "library")
+        self._options = job.binlog
+        self._position: dict[Shard, Position] = {}
+        self._expected: dict[Shard, Expected] = {}
+        self._xmin: dict[Shard, int] = {}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def table(self) -> TableIdentity:
+        """The source's columns and key."""
+        return self._admin.identity
+
+    def start(self) -> None:
+        """Go on where the slot stands; a new slot begins at the newest point (what is there is not read)."""
+        self._admin.admit()
+        looks = self._admin.look(None)
+        if all(look.points.missing for look in looks):
+            self._admin.register_full_sync()
+            looks = self._admin.look(None)
+        for look in looks:
+            live, durable = look.points.both
+            if not live or not durable:
+                raise trouble(TroubleName.SLOT_LOST, f"{look.shard.name}: the slot holds {live}/{durable}")
+            self._position[look.shard] = Position(min(live, durable))
+            self._expected[look.shard] = Expected(frozenset({live}), frozenset({durable}), look.incarnation)
+            self._xmin[look.shard] = look.xmin
+
+    def read(self) -> Iterator[Batch]:
+        """One range of each DN that has moved; a batch without rows is to be registered too."""
+        for look in self._admin.look(None):
+            after = self._position[look.shard]
+            self._check(look)
+            if look.latest <= after.point and not self._admin.has_changes(look.shard, after, look.latest):
+                continue
+            up_to = range_end(after, look.latest, self._options.binlog_sync_point_size)
+            out = io.BytesIO()
+            rows = self._admin.copy_changes(look.shard, after, max(up_to, after.point), out)
+            self._check(*self._admin.look(look.shard))
+            yield self._batch(look, after, max(up_to, after.point), rows, out.getvalue())
+
+    def register(self, batch: Batch) -> None:
+        """Tell the source that a batch is written: it may drop what lies before, and the next read goes on behind."""
+        shard, point = batch.shard, batch.position.point
+        choice = choose_xmin(point, batch.look.latest, batch.look.xmin, batch.top_point, self._xmin[shard])
+        found = self._admin.xmin_at(shard, choice.ask_at) if choice.known is None and choice.ask_at else None
+        xmin = choice.known or max(found or 0, choice.fallback)
+        expected = self._expected[shard]
+        self._expected[shard] = widened(expected, point)
+        for checkpoint in (False, True):
+            if self._admin.register(shard, point, checkpoint, xmin) != 1:
+                raise Busy(f"{shard.name}: the registration reached no node", where="source")
+        self._expected[shard] = replace(expected, live=frozenset({point}), durable=frozenset({point}))
+        self._position[shard], self._xmin[shard] = batch.position, xmin
+
+    def close(self) -> None:
+        """End the session; safe to call twice. The slot stays, until its TTL runs out."""
+        self._admin.close()
+
+    def _check(self, look: Look) -> None:
+        found = judge(look, self._expected[look.shard])
+        if found:
+            raise found
+
+    def _batch(self, look: Look, after: Position, up_to: int, rows: int, text: bytes) -> Batch:
+        heads = [
+            (int(point), int(sequence)) for point, sequence, _ in (x.split(b"\t", 2) for x in text.split(b"\n")[:-1])
+        ]
+        top = max((sequence for point, sequence in heads if point == up_to), default=None)
+        columns = tuple(column.name for column in self.table.columns)
+        position = position_after(after, up_to, top)
+        return Batch(look.shard, position, rows, text, columns, look, max((one for one, _ in heads), default=None))
+
+
+class Sink:
+    """The job's target: made on request, checked, and written to batch by batch."""
+
+    def __init__(self, job: JobSpec, table: TableIdentity) -> None:
+        self._session = wiring.open_sink_session(job, "library")
+        self._target = targets.target_of(job.channel.target, table)
+        self._ignore_delete = job.sink_options.ignore_delete
+        if job.channel.create_target:
+            targets.create(self._session, job.channel.target, table)
+        targets.check(self._session, self._target, table)
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def write(self, batch: Batch) -> None:
+        """The net effect of a batch per key, in one transaction; writing it again changes nothing."""
+        if not batch.rows:
+            return
+        with self._session.transaction() as cursor:
+            cursor.execute(compose.create_staging(self._target))
+            cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(batch.text))
+            cursor.execute(compose.apply(self._target, self._ignore_delete))
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._session.close()
+
+
+def _value(text: str) -> str | None:
+    r"""A field of COPY text as text.
+
+    >>> _value(r"\N"), _value(r"a\tb\\c")
+    (None, 'a\tb\\c')
+    """
+    if text == "\\N":
+        return None
+    first, *rest = text.split("\\\\")
+    parts = [_unescaped(first), *map(_unescaped, rest)]
+    return "\\".join(parts)
+
+
+def _unescaped(text: str) -> str:
+    head, *rest = text.split("\\")
+    return head + "".join(_UNESCAPED.get(part[:1], part[:1]) + part[1:] for part in rest)
