@@ -17,6 +17,7 @@ from core.config.places import tables
 from core.config.secrets import resolve
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.sinks.postgres import eligibility as sinks
 from core.sinks.postgres.session import SinkSession
@@ -162,7 +163,10 @@ def _table_findings(
         return
     if seen.complaint and binlog:
         yield Finding(place, Level.FAIL, f"the binlog functions do not serve it: {seen.complaint}")
-    elif not found:
+    if binlog and ttl_of(seen.facts.options).by_record:
+        text = "records are deleted after binlog_ttl, read or not: a job that is behind for longer loses changes"
+        yield Finding(place, Level.WARN, text)
+    if not (found or (seen.complaint and binlog)):
         facts = seen.facts
         spread = "distribution unknown" if facts.distribution is None else "distributed by hash"
         options = f", options {facts.options}" if facts.options else ""

@@ -67,6 +67,8 @@ def begin(all_: Surroundings) -> Begun:
     rows = store.rows()  # a changed set of DNs may have been adopted
     if not first:
         all_.sessions.source("start").admit()
+        if decided is not None:
+            starts.refuse_aged(all_, store)
         target.ready(identity)
     if decided is None:
         return _begin_copy_only(all_, store, identity, epoch, rows)

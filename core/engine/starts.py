@@ -13,9 +13,10 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look
 from core.domain.starting import StartAt, StartKind
+from core.domain.watch import trouble
 from core.engine.ports import Starter, Store, Surroundings, lane_key
 from core.engine.quiet import wait_for_open_transactions
-from core.errors import Busy, Refused, SlotkeeperError
+from core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from core.ports import SlotAdmin
 
 
@@ -36,6 +37,18 @@ def check(all_: Surroundings, at: StartAt) -> None:
         _check_time(all_, starter, at.at)
     if at.kind is StartKind.POINTS:
         _check_points(all_, starter, dict(at.points))
+
+
+def refuse_aged(all_: Surroundings, store: Store) -> None:
+    """SLOT LOST where a table with binlog timestamps was left alone for longer than its records live.
+
+    DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, and the slot's points do not tell.
+    """
+    age = store.registered_age()
+    ttl = all_.sessions.starter().record_ttl() if age is not None else None
+    if age is not None and ttl is not None and age >= ttl:
+        what = f"nobody registered for {age:.0f} s, and records of this table are deleted after {ttl} s, read or not"
+        raise trouble(TroubleName.SLOT_LOST, what)
 
 
 def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:

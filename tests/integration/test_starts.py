@@ -13,7 +13,7 @@ from core.domain.job import JobEvent
 from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.errors import Refused
+from core.errors import Refused, Trouble, TroubleName
 from core.wiring_slots import verify
 from tests.support.looking import config, job
 from tests.support.mirror import At, MakeMirror, Mirror
@@ -210,3 +210,16 @@ def test_records_of_a_table_with_timestamps_go_by_their_own_age(warehouse: Wareh
     run(warehouse, "UPDATE dws.binlog_tx SET ts_us = ts_us - 700 * 1000000::bigint")
     warehouse.purge()
     assert mirror.query(warehouse.connect, kept) == [(0,)]
+
+
+def test_a_table_with_timestamps_that_was_left_alone_too_long_is_slot_lost(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
+    mirror.start().wait_running().stop()
+    mirror.at_sink("UPDATE slotkeeper_progress SET registered_at = now() - interval '500 s'")
+    mirror.start().wait_running().stop()
+    mirror.at_sink("UPDATE slotkeeper_progress SET registered_at = now() - interval '601 s' WHERE shard = 'dn_2'")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
+    assert "records of this table are deleted after 600 s, read or not" in error.message

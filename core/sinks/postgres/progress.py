@@ -185,6 +185,12 @@ class PostgresProgress:
             found = self.session.run(cursor, "chunks_left", self._all).fetchall()
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
+    def registered_age(self) -> float | None:
+        """Seconds since the lane that was registered longest ago was, by the sink's clock."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "registered_age", self._all).fetchone()
+        return found[0] if found else None
+
     def chunk_counts(self) -> ChunkCounts:
         """How far the copy is."""
         with self.session.transaction() as cursor:

@@ -232,6 +232,11 @@ ORDER BY number
 SELECT count(CASE WHEN state = 'done' THEN 1 END), count(*), coalesce(sum(rows), 0) FROM {schema}.slotkeeper_chunks
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
+-- name: registered_age
+-- Seconds since the lane of a slot that was registered longest ago was; null where none ever was.
+SELECT extract(epoch FROM clock_timestamp() - min(registered_at))::float8 FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
 -- name: take_chunk
 -- The chunk's fence; chunks never lock progress rows.
 UPDATE {schema}.slotkeeper_chunks SET state = 'done'

@@ -88,6 +88,12 @@ class DwsReach(DwsSlotAdmin):
         options = DwsViewer(self.session).options(self.table)
         return None if options is None else ttl_of(options).seconds
 
+    def record_ttl(self) -> int | None:
+        """The TTL where records go by their own age, read or not (enable_binlog_timestamp); else None."""
+        options = DwsViewer(self.session).options(self.table)
+        ttl = ttl_of(options) if options is not None else None
+        return ttl.seconds if ttl and ttl.by_record else None
+
     def _some(self, shard: Shard, low: Position, high: Position) -> int:
         try:
             self._orient(shard)
