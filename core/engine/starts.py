@@ -107,9 +107,10 @@ def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
     wait_for_open_transactions(all_, all_.sessions.source("start"))
     starter.register_full_sync()
     looks = starter.look(None)
-    short = [look.shard.name for look in looks if look.points.missing or look.points.live != look.points.durable]
-    if not looks or short:
-        raise Busy(f"{', '.join(short) or 'no DN'}: the full-sync point did not take", where="source")
+    moved = {look.shard for look in looks if not look.points.missing and look.points.live == look.points.durable}
+    short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
+    if short:
+        raise Busy(f"{short}: the full-sync point did not take", where="source")
     return [Begin(look, look.points.live or 0, look.xmin) for look in looks]
 
 

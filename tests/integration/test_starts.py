@@ -84,6 +84,21 @@ def test_latest_waits_for_transactions_whose_rows_are_not_recorded(
     mirror.stop()
 
 
+@pytest.mark.parametrize("auto_create", [True, False])
+def test_latest_is_not_begun_where_a_dn_was_left_out(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, auto_create: bool
+) -> None:
+    warehouse = make_warehouse(switches=Switches(auto_create=auto_create))
+    mirror = _mirror(warehouse, make_mirror)
+    warehouse.partial_registration("dn_3", 2)  # both calls of the first try
+    _starts(mirror, "latest")
+    until(lambda: any("dn_3: the full-sync point did not take" in text for text in mirror.heard.retries), 30, "the try")
+    mirror.wait_running()
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'new' FROM generate_series(1, 40) n")
+    until(lambda: len(_notes(mirror)) == 40, 30, "the changes of every DN")
+    mirror.stop()
+
+
 def test_a_start_at_latest_that_is_broken_off_begins_anew(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror)
 

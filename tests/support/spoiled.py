@@ -1,6 +1,6 @@
 """Sources and targets that cannot be mirrored: how each is spoiled, what is said of it, and the cure.
 
-Next door: `tests/integration/test_eligibility.py` starts jobs over them; `core.embedded.facts` makes the stand-in say it.
+Next door: `tests/integration/test_eligibility.py` starts jobs over them; `core.embedded.facts` has the switches.
 """
 
 from __future__ import annotations

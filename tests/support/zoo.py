@@ -13,7 +13,7 @@ from core.sqltext import dotted
 from tests.support.mirror import Mirror
 
 TABLE = "Ods.Zoo"
-TARGET = "Mart.Zoo_Copy"
+TARGET = "mart.table"
 USER_TYPES = (
     "CREATE SCHEMA kinds",
     "CREATE TYPE kinds.mood AS ENUM ('sad', 'Very Happy', '', 'o''k')",

@@ -1,0 +1,53 @@
+"""The rules that need no server: versions, options, and what is not known is no objection."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.sources.dws.eligibility import (
+    NEEDED,
+    ServerFacts,
+    TableFacts,
+    empties,
+    given_options,
+    kernel,
+    server_objections,
+    table_objections,
+)
+
+ALL = dict.fromkeys(NEEDED, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("PostgreSQL 9.2.4 (GaussDB 9.1.0.210 build 1a2b) compiled at 2024", (9, 1, 0, 210)),
+        ("PostgreSQL 9.2.4 (GaussDB Kernel 8.3.0 build x)", (8, 3, 0)),
+        ("PostgreSQL 18.6 on x86_64", None),
+    ],
+)
+def test_the_kernel_is_read_out_of_the_version(version: str, found: tuple[int, ...] | None) -> None:
+    assert kernel(version) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [("GaussDB 8.3.0.100", True), ("GaussDB 9.1.0.199", True), ("GaussDB 9.1.0", False), ("GaussDB 9.1.1", False)],
+)
+def test_a_kernel_counts_as_old_only_where_its_version_says_so(version: str, refused: bool) -> None:
+    assert bool(list(server_objections(ServerFacts(version, ALL)))) is refused
+
+
+def test_what_is_not_known_is_no_objection() -> None:
+    facts = TableFacts(True, True, False, "enable_hstore=on,enable_binlog_timestamp=true", None)
+    assert list(table_objections("ods.t", facts, binlog=True)) == []
+
+
+def test_options_are_read_without_their_case() -> None:
+    assert given_options("ORIENTATION=Column,enable_binlog=ON") == {"orientation": "column", "enable_binlog": "on"}
+
+
+@pytest.mark.parametrize(("mode", "said"), [("ORA", "as NULL"), ("TD", "stay empty"), ("MySQL", "stay empty")])
+def test_each_compatibility_mode_is_named(mode: str, said: str) -> None:
+    assert said in empties({"sql_compatibility": mode})
+    assert empties({}) == ""
