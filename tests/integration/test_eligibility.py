@@ -21,7 +21,7 @@ from core.wiring import open_sink_session
 from core.wiring_doctor import Level, check_sink, check_source
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
-from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET
+from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend
 from tests.support.standin import drop_database, run
 
 
@@ -33,9 +33,9 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 @pytest.fixture(scope="module")
 def shared(pg_server: Server) -> Iterator[Mirror]:
-    """One mirror for all spoiled targets: its source is never spoiled, and no start of it gets through."""
+    """One mirror for all that is spoiled and mended again: no start of it gets through."""
     warehouse = Warehouse.install(pg_server, database="warehouse_of_targets")
-    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
+    mend(warehouse)
     made = Mirror(warehouse, TABLE)
     yield made
     made.close()
@@ -60,12 +60,15 @@ def _failures(mirror: Mirror, tmp_path: Path, side: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOURCE)
-def test_a_source_is_refused_by_name_with_its_cure(mirror: Mirror, tmp_path: Path, name: str) -> None:
+def test_a_source_is_refused_by_name_with_its_cure(shared: Mirror, tmp_path: Path, name: str) -> None:
     case = SOURCE[name]
-    case.spoil(mirror.warehouse)
-    error = _refused(mirror)
-    assert case.what in error.message and case.cure in error.hint
-    assert any(case.what in text and case.cure in text for text in _failures(mirror, tmp_path, "source"))
+    case.spoil(shared.warehouse)
+    try:
+        error = _refused(shared)
+        assert case.what in error.message and case.cure in error.hint
+        assert any(case.what in text and case.cure in text for text in _failures(shared, tmp_path, "source"))
+    finally:
+        mend(shared.warehouse)
 
 
 @pytest.mark.parametrize("name", SINK)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.embedded import facts
+from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from tests.support.standin import run
 
@@ -246,3 +247,17 @@ SINK = {
         "name an ordinary table",
     ),
 }
+
+
+def mend(warehouse: Warehouse) -> None:
+    """Take back whatever a case of SOURCE did: the table is made anew, and so are the calls."""
+    run(
+        warehouse,
+        "DELETE FROM dws.setting",
+        "DELETE FROM dws.locator",
+        "DROP SCHEMA IF EXISTS ods CASCADE",
+        "DROP FOREIGN DATA WRAPPER IF EXISTS w CASCADE",
+    )
+    warehouse.configure(Switches())
+    run(warehouse, "GRANT EXECUTE ON FUNCTION pgxc_get_binlog_sync_point TO PUBLIC")
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
