@@ -189,9 +189,10 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
     if not server.temporary:
         yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
     yield _progress_finding(place, entry.progress_schema, viewer)
+    silent: set[str] = set()
     for job in jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
-        yield from _fit_findings(f"{place} {job.channel.target}", job, viewer)
+        yield from _fit_findings(f"{place} {job.channel.target}", job, viewer, silent)
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
@@ -227,10 +228,13 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
             yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
 
 
-def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Whether an existing target can hold the source; where the source does not answer, only what needs no source."""
+def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, silent: set[str]) -> Iterator[Finding]:
+    """Whether an existing target can hold the source; where the source does not answer, only what needs no source.
+
+    `silent` collects sources that do not answer: each is waited for once.
+    """
     name = job.channel.target
-    identity, complaint = _identity(job)
+    identity, complaint = (None, "") if job.source.name in silent else _identity(job, silent)
     if complaint:
         yield Finding(place, Level.FAIL, complaint)
     if identity is None:
@@ -246,23 +250,24 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer) -> Iterator[
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
 
 
-def _identity(job: JobSpec) -> tuple[TableIdentity | None, str]:
+def _identity(job: JobSpec, silent: set[str]) -> tuple[TableIdentity | None, str]:
     """The source's table, and what the channel asks of it in vain; None where it cannot be told or is not to be had.
 
     What a source has against being read its own findings say.
     """
-    session = open_viewer(job.source).session
-    source = DwsSource(session, job.channel.source_table, job.slot, job.binlog)
+    try:
+        source = DwsSource(open_viewer(job.source).session, job.channel.source_table, job.slot, job.binlog)
+    except ConfigError:  # a password reference that cannot be resolved
+        return None, ""
     try:
         identity = source.identify()
-    except SlotkeeperError:
-        source.close()
-        return None, ""
-    source.selection = Selection.of(job.channel)
-    try:
+        source.selection = Selection.of(job.channel)
         source.selects(identity)
     except SlotkeeperError as error:
-        return None, f"{error}" + (f" ({error.hint})" if error.hint else "")
+        if error.kind is ErrorKind.TRANSIENT:
+            silent.add(job.source.name)
+        chosen = bool(source.selection.names or source.selection.where)
+        return None, (f"{error}" + (f" ({error.hint})" if error.hint else "")) if chosen else ""
     finally:
         source.close()
     return identity, ""
