@@ -153,12 +153,12 @@ SINK = {
     ),
     "another type": (
         [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note bytea)"],
-        f"target {TARGET} keeps column 'note' as bytea, the source's is text",
+        f"target {TARGET} column 'note' is bytea, the source's is text",
         f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
     ),
     "too narrow": (
         [f"CREATE TABLE {TARGET} (id integer PRIMARY KEY, note text)"],
-        f"target {TARGET} keeps column 'id' as integer, the source's is bigint",
+        f"target {TARGET} column 'id' is integer, the source's is bigint",
         f"ALTER TABLE {TARGET} ALTER COLUMN id TYPE bigint",
     ),
     "generated": (

@@ -215,7 +215,7 @@ def _column_objections(
     source = identity.user_type(column.type)
     if source is None or there.type == "text":
         if not types.holds(there.base or there.type, column.type):
-            what = f"keeps column {column.name!r} as {there.type}, the source's is {column.type}"
+            what = f"column {column.name!r} is {there.type}, the source's is {column.type}"
             yield _objection(target, what, f"{alter} TYPE {types.at_postgres(column.type)}")
         return
     yield from _user_type_objections(target, column, source, there, facts, alter)
@@ -227,11 +227,11 @@ def _user_type_objections(
     """A column of a type that somebody made: the same type at the sink, a domain's base, or text."""
     if source.kind == "d" and there.type != column.type:
         if not types.holds(there.base or there.type, source.base):
-            what = f"keeps column {column.name!r} as {there.type}, the source's is a domain over {source.base}"
+            what = f"column {column.name!r} is {there.type}, the source's is a domain over {source.base}"
             yield _objection(target, what, f"{alter} TYPE {source.base}")
         return
     if there.type != column.type:
-        what = f"keeps column {column.name!r} as {there.type}, the source's is {column.type}"
+        what = f"column {column.name!r} is {there.type}, the source's is {column.type}"
         yield _objection(target, what, f"{alter} TYPE {column.type}, or TYPE text")
         return
     known = facts.types.get(source.name)
