@@ -24,8 +24,10 @@ from core.domain.watch import Expected, judge, trouble
 from core.engine.progress import choose_xmin, position_after, range_end
 from core.engine.register import widened
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, TroubleName
+from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
+from core.sinks.postgres.sink import execute
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
 
@@ -44,7 +46,10 @@ def passes(error: SlotkeeperError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One change: `values` are text by column, None for NULL; of B and d records only the key's are filled."""
+    """One change: `values` are text by column, None for NULL; of B and d records only the key's are filled.
+
+    A row that the channel's filter does not accept (any more) is a d record with all its values.
+    """
 
     kind: EventType
     point: int
@@ -70,7 +75,7 @@ class Batch:
         for line in self.text.decode().split("\n")[:-1]:
             point, sequence, kind, *values = line.split("\t")
             named = dict(zip(self.columns, map(_value, values), strict=True))
-            yield Record(EventType(kind), int(point), int(sequence), named)
+            yield Record(EventType.DELETE if kind == "x" else EventType(kind), int(point), int(sequence), named)
 
 
 class Reader:
@@ -153,7 +158,7 @@ class Reader:
             (int(point), int(sequence)) for point, sequence, _ in (x.split(b"\t", 2) for x in text.split(b"\n")[:-1])
         ]
         top = max((sequence for point, sequence in heads if point == up_to), default=None)
-        columns = tuple(column.name for column in self.table.columns)
+        columns = tuple(column.name for column in self._admin.selection.columns(self.table))
         position = position_after(after, up_to, top)
         return Batch(look.shard, position, rows, text, columns, look, max((one for one, _ in heads), default=None))
 
@@ -163,11 +168,12 @@ class Sink:
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
         self._session = wiring.open_sink_session(job, "library")
-        self._target = targets.target_of(job.channel.target, table)
-        self._ignore_delete = job.sink_options.ignore_delete
+        self._options = job.sink_options
+        target, image = targets.target_of(job.channel, table), targets.image_of(job.channel, table)
         if job.channel.create_target:
-            targets.create(self._session, job.channel.target, table)
-        targets.check(self._session, self._target, table)
+            targets.create(self._session, job.channel.target, image)
+        targets.check(self._session, target, image, self._options)
+        self._target = targets.seen(self._session, target)
 
     def __enter__(self) -> Sink:
         return self
@@ -179,10 +185,12 @@ class Sink:
         """The net effect of a batch per key, in one transaction; writing it again changes nothing."""
         if not batch.rows:
             return
+        plan = modes.plan(self._target, self._options, batch.rows)
         with self._session.transaction() as cursor:
-            cursor.execute(compose.create_staging(self._target))
+            for made in modes.temporary(self._target, self._options):
+                cursor.execute(made)
             cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(batch.text))
-            cursor.execute(compose.apply(self._target, self._ignore_delete))
+            execute(cursor, plan)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,22 @@ def test_a_table_that_cannot_be_followed_is_refused(mirror: Mirror, path: str) -
     mirror.source(f"ALTER TABLE {TABLE} DROP CONSTRAINT orders_pkey")
     with Reader(library.load(path).jobs["own"]) as reader, pytest.raises(Refused, match="has no primary key"):
         reader.start()
+
+
+def test_a_channel_s_mapping_filter_and_write_mode_hold_here_too(mirror: Mirror, path: str) -> None:
+    job_ = library.load(path).jobs["own"]
+    columns = (("id", "Order Id"), ("part", "part"), ("note", "text"))
+    channel = replace(job_.channel, columns=columns, where="part < 2")
+    options = replace(job_.sink_options, write_mode="copy_merge", conflict_strategy="ignore")
+    job_ = replace(job_, channels=(channel,), sink_options=options)
+    with Reader(job_) as reader, Sink(job_, reader.table) as sink:
+        reader.start()
+        mirror.source(f"INSERT INTO {TABLE} VALUES (1, 1, 'a'), (2, 2, 'b')", f"INSERT INTO {TABLE} VALUES (3, 1, 'c')")
+        mirror.source(f"UPDATE {TABLE} SET note = 'z' WHERE id = 1", f"UPDATE {TABLE} SET part = 2 WHERE id = 3")
+        kinds = []
+        for batch in reader.read():
+            kinds += [(record.kind, record.values["id"]) for record in batch.records]
+            sink.write(batch)
+            reader.register(batch)
+    assert (EventType.DELETE, "2") in kinds
+    assert mirror.query(mirror.sink, 'SELECT "Order Id", part, text FROM mart.orders') == [(1, 1, "a")]

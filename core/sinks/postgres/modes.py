@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.sinks.postgres import effects
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.statements import TargetTable, create_staging
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
@@ -62,6 +62,12 @@ def needs_net(table: TargetTable, options: SinkOptions) -> bool:
     if options.write_mode == "copy_merge" or table.kind == "dws":
         return True
     return not options.updates_only and not effects.last_is_enough(table, options)
+
+
+def temporary(table: TargetTable, options: SinkOptions) -> tuple[pg.sql.Composable, ...]:
+    """The session's own tables that steps need."""
+    staging = create_staging(table)
+    return (staging, effects.create_net(table)) if needs_net(table, options) else (staging,)
 
 
 def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:

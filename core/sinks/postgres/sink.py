@@ -122,17 +122,14 @@ class PostgresSink:
         self.session.ready()
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
-                cursor.execute(compose.create_staging(self.target))
-                if modes.needs_net(self.target, self.options):
-                    cursor.execute(effects.create_net(self.target))
+                for statement in modes.temporary(self.target, self.options):
+                    cursor.execute(statement)
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run a step's statements; kept ones by their names, planned anew now and then."""
         if not plan.kept:
-            for statement in plan.statements[:-1]:
-                cursor.execute(statement)
-            _last(cursor, plan.statements[-1], plan.instead)
+            execute(cursor, plan)
             return
         used = self._kept.get(size, 0)
         self._kept[size] = used + 1
@@ -154,6 +151,13 @@ class PostgresSink:
             except BaseException:
                 self.session.close()
                 raise
+
+
+def execute(cursor: pg.Cursor, plan: Plan) -> None:
+    """Run a step's statements once, as they are."""
+    for statement in plan.statements[:-1]:
+        cursor.execute(statement)
+    _last(cursor, plan.statements[-1], plan.instead)
 
 
 def _last(cursor: pg.Cursor, statement: pg.sql.Composable, instead: pg.sql.Composable | None) -> None:
