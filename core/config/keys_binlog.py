@@ -94,7 +94,7 @@ BINLOG: Section = section(
     ),
     Key(
         "binlog_parallel_num",
-        "lanes of one stint that are read at once, where there are fewer seats than DNs",
+        "lanes of one stint that are read at once, where there are fewer seats than DNs; they share the pool",
         values.whole(1, 64),
         3,
         "",

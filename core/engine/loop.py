@@ -64,6 +64,8 @@ class Loop(Attendant):
         self._wish = wish
         self._tick = tick
         self._stints: dict[int, Stint] = {}
+        self._shares: dict[int, int] = {}
+        """How many source sessions each stint under way reads through."""
         self._next_stint = 1
         self._slack = OVERRUN
 
@@ -203,7 +205,8 @@ class Loop(Attendant):
                 lane = replace(lane, changes_before=lane.changes)
                 self.lanes[shard] = lane
                 tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
-            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, self._parallel())
+            parallel = self._shares[stint.number] = self._parallel()
+            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, parallel)
             future = self._runner.submit(STINT, spec, stint.group)
             future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
 
@@ -212,11 +215,16 @@ class Loop(Attendant):
         return self.plan.stint_seconds / (1 if len(self.lanes) <= self._runner.seats else 3)
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only where there are fewer seats than DNs."""
-        return 1 if len(self.lanes) <= self._runner.seats else self.plan.job.binlog.binlog_parallel_num
+        """DWS: `binlog_parallel_num` counts only where there are fewer seats than DNs; all stints share the pool."""
+        if len(self.lanes) <= self._runner.seats:
+            return 1
+        options, seats = self.plan.job.binlog, max(1, self._runner.seats - len(self._shares))
+        left = options.connection_pool_size - sum(self._shares.values())
+        return max(1, min(options.binlog_parallel_num, -(-left // seats)))
 
     def _stint_ended(self, number: int, future: Future[Any]) -> None:
         stint = self._stints.pop(number)
+        self._shares.pop(number, None)
         self._learn(stint)
         mine = [shard for shard in stint.lanes if self.lanes[shard].stint == number]
         try:

@@ -78,6 +78,13 @@ def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
     assert crowd.sessions == {1}
 
 
+@pytest.mark.parametrize(("pool", "sessions"), [(2, {1}), (5, {2, 3}), (100, {4})])
+def test_connection_pool_size_is_shared_by_the_stints_that_run_at_once(pool: int, sessions: set[int]) -> None:
+    crowd = Crowd(NAMES[:20], STEP, parallel=4, pool=pool)
+    longest(crowd, deadline=0.1)
+    assert crowd.sessions == sessions
+
+
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     parallel: int, make_warehouse: MakeWarehouse, make_mirror: MakeMirror

@@ -48,6 +48,7 @@ class Crowd:
     slow: frozenset[str] = frozenset()
     hanging: frozenset[str] = frozenset()
     parallel: int = 3
+    pool: int = 5
     done: dict[str, int] = field(default_factory=dict)
     tasks_started: int = 0
     sessions: set[int] = field(default_factory=set)
@@ -64,7 +65,12 @@ class Crowd:
     def job(self) -> JobSpec:
         """A job whose lanes these are."""
         end = Endpoint("none", "localhost", 1, "none", "none")
-        options = BinlogOptions(binlog=True, binlog_parallel_num=self.parallel, check_node_change_interval=3_600_000)
+        options = BinlogOptions(
+            binlog=True,
+            binlog_parallel_num=self.parallel,
+            connection_pool_size=self.pool,
+            check_node_change_interval=3_600_000,
+        )
         return JobSpec("crowd", end, end, "s", (ChannelSpec("ods.t", "mart.t"),), binlog=options)
 
     def loop(self, stint_seconds: float, tick: Any) -> Loop:
