@@ -23,6 +23,8 @@ from core.errors import Refused
 from core.sources.dws import by_hand
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
+from core.sources.dws.watch import DwsWatch
+from core.sqltext import dotted
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from tests.support.looking import job, server
@@ -330,6 +332,22 @@ def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
     assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
+
+
+def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
+    place, table = make(), "Ods.Order Lines"
+    place.warehouse.create_table(dotted(table), "id bigint, status text", ("id",))
+    place.surface.start(dotted(table), FOREIGN)
+    run(place.warehouse, f"INSERT INTO {dotted(table)} VALUES (1, 'NEW')")
+    page = wiring_peek.rows(load(place.config, {}), "dws1", table, Ask(filter=Filter(key={"id": "1"})))
+    assert [row.values for row in page.rows] == [("1", "NEW")]
+    source = load(place.config, {}).sources["dws1"].endpoint
+    reader = DwsWatch(source, resolve(source.password), "test")
+    told = reader.told(table)
+    assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
+    assert reader.unread(table)
+    reader.close()
+    assert place.surface.rows(by_hand.look(table))
 
 
 def _session(place: Place) -> DwsSession:

@@ -15,7 +15,7 @@ from core.errors import Refused, SlotkeeperError
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import NEW_NAMES, OLD_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
-from core.sqltext import statements
+from core.sqltext import dotted, statements
 
 READ_LIMIT_MS = 3_000
 LONGEST = 4_000
@@ -108,7 +108,7 @@ class DwsPeek:
             type=kind,
             time=SQL("picked.{}").format(Identifier(_TIME)) if self._new_names else SQL("NULL::bigint"),
             values=SQL(", ").join(values),
-            table=Literal(table),
+            table=Literal(dotted(table)),
             node=Literal(shard.node_id),
             start=Literal(max(0, what.after.point - 1)),
             end=Literal(what.up_to + 1),

@@ -16,7 +16,7 @@ from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.faults import translated
 from core.sources.dws.viewer import PointSeen, UnreadSeen
-from core.sqltext import statements
+from core.sqltext import dotted, statements
 
 LIMIT_MS = 3_000
 _NO_FUNCTION = frozenset({"42883", "0A000"})
@@ -45,7 +45,7 @@ class DwsWatch:
     def told(self, table: str) -> TableTold | None:
         """Points and clock; None where this kernel has just turned out not to list points."""
         schema, _, name = table.rpartition(".")
-        names = {"table": table, "schema": schema or "public", "name": name}
+        names = {"table": dotted(table), "schema": schema or "public", "name": name}
         try:
             rows = self._rows(statements("core.sources.dws", "watch.sql")["points" if self._lists else "clock"], names)
         except SlotkeeperError as error:
@@ -62,7 +62,7 @@ class DwsWatch:
     def unread(self, table: str) -> Sequence[UnreadSeen] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         try:
-            rows = self._rows(statements("core.sources.dws")["consume_progress"], {"table": table})
+            rows = self._rows(statements("core.sources.dws")["consume_progress"], {"table": dotted(table)})
         except SlotkeeperError as error:
             if error.code in _NO_FUNCTION:
                 return None
