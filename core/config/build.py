@@ -129,7 +129,8 @@ def _job(
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
     channel = _channel(reading, path, raw)
-    _agree(reading, path, given, binlog, channel)
+    options = _sink_options(reading, path, raw, given["on_existing"], channel)
+    _agree(reading, path, given, binlog, channel, options)
     if _server(source.endpoint) == _server(sink.endpoint) and channel.source_table == channel.target:
         raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
     return JobSpec(
@@ -145,7 +146,7 @@ def _job(
         sink_kind=sink.kind,
         environment=source.environment,
         binlog=binlog,
-        sink_options=_sink_options(reading, path, raw, given["on_existing"], channel),
+        sink_options=options,
         retry=_retry(reading, path, raw),
         spark=_spark(reading, path, raw),
     )
@@ -186,7 +187,14 @@ def _start_time(reading: Reading, path: Path, value: object) -> str:
         raise reading.error(path, f"{dotted(path)} {error}") from None
 
 
-def _agree(reading: Reading, path: Path, given: Mapping[str, Any], binlog: BinlogOptions, channel: ChannelSpec) -> None:
+def _agree(
+    reading: Reading,
+    path: Path,
+    given: Mapping[str, Any],
+    binlog: BinlogOptions,
+    channel: ChannelSpec,
+    options: SinkOptions,
+) -> None:
     """Refuse options of two tables that contradict each other."""
     if given["start"] != "initial" and not binlog.binlog:
         what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
@@ -195,6 +203,10 @@ def _agree(reading: Reading, path: Path, given: Mapping[str, Any], binlog: Binlo
         here: Path = (*path, "binlog", "binlog_ignore_update_before")
         what = f"{dotted(here)} drops the old key of a changed one, so that its row would stay"
         raise reading.error(here, what, "set keys_never_change = true in the channel, where that is certain")
+    if binlog.binlog_ignore_update_before and not options.ignore_update_before:
+        here = (*path, "sink_options", "ignore_update_before")
+        what = f"{dotted(here)} = false has no effect: binlog_ignore_update_before leaves old images at the server"
+        raise reading.error(here, what, "set one of them")
 
 
 def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> str:

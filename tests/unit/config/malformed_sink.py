@@ -79,6 +79,13 @@ SINK_CASES = [
         ),
         ("a new one has none", "remove create_target"),
     ),
+    Case(
+        "old images wanted that the source leaves out",
+        added(OPTIONS, "ignore_update_before = false")
+        .replace("binlog = true\n", "binlog = true\nbinlog_ignore_update_before = true\n")
+        .replace(CHANNEL_END, CHANNEL_END + "\nkeys_never_change = true"),
+        ("ignore_update_before = false has no effect", "set one of them"),
+    ),
 ]
 
 
