@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.spec import SinkOptions
+from core.domain.spec import UPDATE_MODES, SinkOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.sources.dws.session import DwsSession
@@ -14,8 +14,14 @@ from core.sqltext import dotted
 from tests.support import zoo
 from tests.support.mirror import MakeMirror, Mirror
 
-MODES = {"default": SinkOptions()}
-"""Write modes by name: every one has to carry every type."""
+MODES = {
+    "default": SinkOptions(),
+    "upsert": SinkOptions(write_mode="upsert"),
+    "copy_upsert, replace": SinkOptions(write_mode="copy_upsert", conflict_strategy="replace"),
+    "copy_merge": SinkOptions(write_mode="copy_merge"),
+    "each changed row anew": SinkOptions(ignore_update_before=False),
+}
+"""Options by name that insert: every one has to carry every type."""
 
 
 @pytest.fixture
@@ -45,6 +51,22 @@ def _walk(mirror: Mirror) -> None:
 def test_every_type_is_mirrored(mirror: Mirror, mode: str) -> None:
     mirror.job = replace(mirror.job, sink_options=MODES[mode])
     _walk(mirror)
+
+
+@pytest.mark.parametrize("mode", UPDATE_MODES)
+def test_every_type_is_updated(mirror: Mirror, mode: str) -> None:
+    """In the modes that insert nothing, over the rows that a copy has made."""
+    mirror.start().wait_running()
+    zoo.wait_equal(mirror)
+    mirror.stop()
+    mirror.job = replace(mirror.job, on_existing="merge", sink_options=SinkOptions(write_mode=mode))
+    mirror.start().wait_running()
+    for _ in range(2):
+        zoo.rotate(mirror, 0)
+        zoo.wait_equal(mirror)
+    mirror.source(f"DELETE FROM {dotted(zoo.TABLE)} WHERE k % 5 = 1")
+    zoo.wait_equal(mirror)
+    mirror.stop()
 
 
 def test_every_type_is_mirrored_through_a_cursor(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
