@@ -96,8 +96,6 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
         value = key.read(key.default) if key.read and key.default is not None else key.default
         reading.note(path, _spelled(key, value), Origin(Layer.DEFAULT))
         return value
-    if key.later:
-        raise reading.error(path, f"{dotted(path)} is known but not supported yet", "remove the key")
     if key.because:
         raise reading.error(path, f"{dotted(path)} has no meaning here: {key.because}", "remove the key")
     if key.read is None:

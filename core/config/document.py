@@ -37,7 +37,7 @@ Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) an
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
 - *Documented name* is the vendor's; write the key as given here. The camelCase name gets an error that says so.
 - *Test*: `tests/unit/config` tests how a key is read and its limits; any other file tests what the key does.
-- *Not yet*, *no meaning here*: known and refused by name, also with its default value.
+- *No meaning here*: known and refused by name, also with its default value.
 - Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
   `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_LOGGING__LEVEL`), above those typed options;
   `slotkeeper config show --origin` tells where each value came from.
@@ -67,7 +67,7 @@ def _table(section: Section) -> str:
 
 def _row(key: Key) -> str:
     documented = f"`{key.documented}`" if key.documented else ""
-    test = f"no meaning here: {key.because}" if key.because else "not yet" if key.later else f"`{key.tested}`"
+    test = f"no meaning here: {key.because}" if key.because else f"`{key.tested}`"
     return f"| `{key.name}` | {documented} | {spelled_default(key)} | {key.unit} | {key.meaning} | {test} |"
 
 

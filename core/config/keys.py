@@ -31,8 +31,8 @@ REQUIRED = _Required()
 class Key:
     """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
 
-    `documented` is the vendor's name and `tested` where its effect is tested; `later` refuses the key as not built
-    yet, `because` as one that has no meaning here, with the reason; `private` keeps its value out of every message.
+    `documented` is the vendor's name and `tested` where its effect is tested; `because` refuses the key as one that has
+    no meaning here, with the reason; `private` keeps its value out of every message.
     """
 
     name: str
@@ -42,14 +42,13 @@ class Key:
     unit: str = ""
     documented: str = ""
     tested: str = ""
-    later: bool = False
     private: bool = False
     because: str = ""
 
     @property
     def refused(self) -> bool:
         """Whether the key may not be set at all."""
-        return self.later or bool(self.because)
+        return bool(self.because)
 
 
 Section = Mapping[str, Key]
@@ -58,11 +57,6 @@ Section = Mapping[str, Key]
 def section(*keys: Key) -> Section:
     """Keys by name, in the order in which they are documented."""
     return {key.name: key for key in keys}
-
-
-def later(documented: str, default: object, unit: str, meaning: str) -> Key:
-    """A parameter of the vendor that is known and not built yet."""
-    return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, later=True)
 
 
 def no_meaning(documented: str, default: object, unit: str, meaning: str, because: str) -> Key:

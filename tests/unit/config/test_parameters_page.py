@@ -30,8 +30,6 @@ def fault(key: str, test: str) -> str:
     """What is wrong with a row's last cell; "" where nothing is."""
     if test.startswith("no meaning here: "):
         return "" if len(test) > len("no meaning here: ") else "no reason is given"
-    if test == "not yet":
-        return ""  # refused by name; tests/unit/config/malformed.py
     path = ROOT / test.strip("`")
     if test.strip("`").startswith(READING) or not path.is_file():
         return f"{test} is no file that tests an effect"
