@@ -302,7 +302,7 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     """The overview's line on slots: what is cleared first, from looks that may be old, and says so."""
     slots = all_slots(tables)
     if not slots:
-        return Level.REST, "slots: not looked at yet; 3 looks"
+        return Level.REST, "slots: not seen yet"
     keyed = [(left, one.key, one) for one in slots if (left := remaining(one.held.left, one.seen.at, now)) is not None]
     unknown = len(slots) - len(keyed)
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""

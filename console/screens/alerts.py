@@ -39,7 +39,7 @@ class AlertsScreen(AckingScreen):
 
     def about(self) -> str:
         """How many fire."""
-        slots = "" if self.console.shown.tables else "   slots not looked at yet: 3 looks"
+        slots = "" if self.console.shown.tables else "   slots not seen yet"
         return figures(self._alerts(), self._acks(), self.console.now) + slots
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
