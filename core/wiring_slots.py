@@ -1,7 +1,7 @@
-"""The composition root of commands that only look: slots of a table, and the comparison of a job's two tables.
+"""The composition root of what only looks: sessions at a source that look, and the comparison of a job's two tables.
 
 `core.wiring` is the one of jobs. Nothing here creates a slot, a table or a progress row.
-Next door: `core.slots.inspect` and `core.verify` see protocols only; `core.wiring_doctor` checks what jobs need.
+Next door: `core.verify` sees protocols only; `core.wiring_verbs` looks at slots, `core.wiring_doctor` checks all of it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
 from core import wiring
-from core.config.model import Loaded
-from core.config.places import owners
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
@@ -24,7 +22,6 @@ from core.errors import Refused
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
-from core.slots.inspect import TableSlots, inspect
 from core.sources.dws import faults as source_faults
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -47,15 +44,6 @@ def look_name(what: str) -> str:
 def open_viewer(endpoint: Endpoint) -> DwsViewer:
     """A session at a source that only looks."""
     return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), look_name(endpoint.name)))
-
-
-def slots_of(loaded: Loaded, source: str, table: str) -> TableSlots:
-    """The slots of a source's table, without creating any; raises what the source raises."""
-    viewer = open_viewer(loaded.sources[source].endpoint)
-    try:
-        return inspect(viewer, source, table, owners(loaded, source, table))
-    finally:
-        viewer.close()
 
 
 # -- verify ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg2
 import psycopg2.extensions
@@ -163,10 +162,3 @@ def transaction(connection: Connection) -> Iterator[Cursor]:
             except psycopg2.Error:
                 connection.close()
         raise
-
-
-def fetch_dicts(connection: Connection, statement: str, parameters: Any = None) -> list[dict[str, Any]]:
-    """All rows of one statement as dictionaries by column name."""
-    with connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
-        cursor.execute(statement, parameters)
-        return [dict(row) for row in cursor.fetchall()]
