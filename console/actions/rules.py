@@ -80,11 +80,6 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     return (Want(Part.NUMBER, str(len(jobs)), "how many jobs"),) if len(jobs) > 1 else ()
 
 
-def job_tier(wants: Sequence[Want]) -> Tier:
-    """The tier of a command on jobs by what it asks for."""
-    return Tier.NAMED if wants else Tier.KEY
-
-
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
     """What is not typed right yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]
