@@ -51,6 +51,7 @@ class SparkCluster:
         self.folder = folder
         self.secret = secret
         self._started: list[subprocess.Popen[bytes]] = []
+        self._workers: list[int] = []
         private_folder(folder)
         self.java_home = shim_home(find_java(), (folder,))
         (folder / "log4j2.properties").write_text(_LOG4J, "utf-8")
@@ -69,6 +70,11 @@ class SparkCluster:
         """Start one more worker; it registers by itself."""
         where = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "600m", self.url)
         self._start(name, "worker.Worker", *where, secret=secret)
+        self._workers.append(self._started[-1].pid)
+
+    def worker_pids(self) -> list[int]:
+        """The workers, whose children are executors."""
+        return list(self._workers)
 
     def registered(self) -> int:
         """How many workers the master has taken."""
