@@ -62,7 +62,11 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     standalone = Master.parse(master).kind is MasterKind.STANDALONE
     if standalone != (secret is not None):
         raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port need each other")
-    return {"master": master} | ({"secret_file": str(secret.absolute())} if secret else {})
+    if secret is None:
+        return {"master": master}
+    # its workers have to be on this machine: the demo's servers listen on loopback only
+    here = {f'settings."spark.driver.{name}"': "127.0.0.1" for name in ("host", "bindAddress")}
+    return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
 @app.callback(invoke_without_command=True)

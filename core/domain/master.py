@@ -31,13 +31,14 @@ class MasterKind(Enum):
 class Master:
     """A Spark master: `seats` are the places that its text names, None where this machine or the cluster says it.
 
-    `memory` is MiB of each worker of a local cluster; `places` are the (host, port) of a standalone cluster's masters,
-    of which one leads.
+    A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) of a standalone cluster's
+    masters, of which one leads.
     """
 
     text: str
     kind: MasterKind
     seats: int | None = None
+    workers: int = 0
     memory: int = 0
     places: tuple[tuple[str, int], ...] = ()
 
@@ -77,7 +78,7 @@ def _local_cluster(text: str, workers: int, cores: int, memory: int) -> Master:
         raise ValueError("needs at least one worker with one core: local-cluster[workers,cores,MiB]")
     if memory < LEAST_MEMORY:
         raise ValueError(f"needs at least {LEAST_MEMORY} MiB for each worker: local-cluster[workers,cores,MiB]")
-    return Master(text, MasterKind.LOCAL_CLUSTER, workers * cores, memory)
+    return Master(text, MasterKind.LOCAL_CLUSTER, workers * cores, workers, memory)
 
 
 def _places(text: str) -> tuple[tuple[str, int], ...]:

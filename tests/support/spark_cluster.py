@@ -33,12 +33,12 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 _NEEDED = ("psycopg2", "psycopg2_binary.libs")
 
 
-def bare_python(folder: Path) -> Path:
+def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
     """The interpreter of a new environment that holds what `docs/runbook.md` asks of a worker, and nothing of ours."""
     venv.create(folder, with_pip=False, symlinks=True)
     mine = Path(sysconfig.get_path("purelib"))
     theirs = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    for name in _NEEDED:
+    for name in needed:
         if (mine / name).exists():
             (theirs / name).symlink_to(mine / name)
     return folder / "bin" / "python"
