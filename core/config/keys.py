@@ -265,7 +265,6 @@ SPARK_SETTINGS = frozenset(
         "spark.executor.cores",
         "spark.executor.heartbeatInterval",
         "spark.executor.memory",
-        "spark.network.crypto.enabled",
         "spark.network.timeout",
         "spark.rpc.askTimeout",
     }

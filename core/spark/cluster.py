@@ -10,21 +10,22 @@ from __future__ import annotations
 import re
 import secrets
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from core.config.secrets import place, resolve
+from core.domain.endpoint import SecretRef
 from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
 from core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
 from core.spark.folders import private_folder
+from core.spark.settings import ENCRYPTED
 
 EXECUTOR_LOST = "spark executor lost"
 _SILENCE = ("failed to connect", "connection refused", "connection reset", "unknownhost", "unresolved", "timed out")
-_ANSWER_WITHIN = {"spark.rpc.lookupTimeout": "10s", "spark.rpc.numRetries": "1"}
+_ASKING = {"spark.rpc.lookupTimeout": "10s", "spark.rpc.numRetries": "1", ENCRYPTED: "true"}
 _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
@@ -46,19 +47,19 @@ def own_home(spark_home: Path, run: Path) -> Path:
     return home
 
 
-def ask_masters(jvm: Any, master: Master, secret: str, settings: Mapping[str, str], options: SparkOptions) -> None:
+def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> None:
     """Whether a master answers and takes the secret; a context would wait a minute for it and then say nothing.
 
     Raises Unreachable where none answers, ConfigError where one answers and does not take the secret.
     """
     silent: list[str] = []
     for host, port in master.places:
-        said = _asked(jvm, host, port, secret, settings)
+        said = _asked(jvm, host, port, secret)
         if not said:
             return
         if not any(word in said.lower() for word in _SILENCE):
             raise ConfigError(
-                f"the Spark master {host}:{port} does not take the secret of {place(options.secret)}: {_why(said)}",
+                f"the Spark master {host}:{port} does not take the secret of {place(reference)}: {_why(said)}",
                 hint="spark.authenticate must be true, and its secret the same, on the master, on its workers and here",
                 where="spark",
             )
@@ -70,11 +71,10 @@ def ask_masters(jvm: Any, master: Master, secret: str, settings: Mapping[str, st
     )
 
 
-def _asked(jvm: Any, host: str, port: int, secret: str, settings: Mapping[str, str]) -> str:
+def _asked(jvm: Any, host: str, port: int, secret: str) -> str:
     """Look the master up as an application would; what is wrong, or nothing."""
     conf = jvm.org.apache.spark.SparkConf(False)
-    network = {name: value for name, value in settings.items() if name.startswith("spark.network.")}
-    for name, value in (network | _ANSWER_WITHIN).items():
+    for name, value in _ASKING.items():
         conf.set(name, value)
     conf.set("spark.authenticate", "true").set("spark.authenticate.secret", secret)
     manager = jvm.org.apache.spark.SecurityManager

@@ -53,7 +53,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} spark %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-logger.client.name = org.apache.spark.network.client.TransportClientFactory
+logger.client.name = org.apache.spark.network.client
 logger.client.level = off
 """
 _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON")
@@ -229,7 +229,7 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
             conf.set("spark.authenticate.secret", secret)
             master = Master.parse(options.master)
             if master.places:
-                ask_masters(remains.gateway.jvm, master, secret, dict(options.settings), options)
+                ask_masters(remains.gateway.jvm, master, secret, options.secret)
         spark = SparkContext(conf=conf, gateway=remains.gateway)
         # It would print a traceback when the JVM is killed, which is told in other ways.
         spark._accumulatorServer.handle_error = lambda *_: None

@@ -19,6 +19,7 @@ SPARE = 1
 """A cancelled task keeps its place in Spark for up to 3 s more; the next one must not wait behind it."""
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 """C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
+ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
 """As many as `local[4]` has: without a limit a standalone cluster gives one job every core that it has."""
 
@@ -82,7 +83,8 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
         "spark.executor.memory": "512m",
     }
     if master.kind is MasterKind.STANDALONE:
-        return settings | {"spark.cores.max": _CORES_MAX}
+        # Spark goes on in the clear with a master or worker that has not set it; our driver and executors all have.
+        return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
     logged = (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / 'log4j2.properties'}")
     return settings | {
         "spark.executor.extraJavaOptions": " ".join(map(quoted, logged)),

@@ -38,7 +38,7 @@ def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iter
     folder = tmp_path_factory.mktemp("masters")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(spark_cache))
-        guarded = SparkCluster(folder / "guarded", SECRET, workers=0)
+        guarded = SparkCluster(folder / "guarded", SECRET, workers=0, encrypted=True)
         try:
             opened = SparkCluster(folder / "open", "", workers=0)
         except BaseException:
@@ -75,7 +75,7 @@ def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
     with java(tmp_path) as jvm:
 
         def ask(url: str, secret: str) -> None:
-            ask_masters(jvm, Master.parse(url), secret, {}, OPTIONS)
+            ask_masters(jvm, Master.parse(url), secret, OPTIONS.secret)
 
         ask(guarded, SECRET)
         ask(f"spark://127.0.0.1:1,{guarded.removeprefix('spark://')}", SECRET)

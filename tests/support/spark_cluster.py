@@ -45,11 +45,15 @@ def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
 
 
 class SparkCluster:
-    """One master and `workers` of one core each, whose secret is `secret`; `close` ends what was started here."""
+    """One master and `workers` of one core each, whose secret is `secret`; `close` ends what was started here.
 
-    def __init__(self, folder: Path, secret: str, workers: int = 2) -> None:
+    With `encrypted` they speak to nobody in the clear.
+    """
+
+    def __init__(self, folder: Path, secret: str, workers: int = 2, encrypted: bool = False) -> None:
         self.folder = folder
         self.secret = secret
+        self.encrypted = encrypted
         self._started: list[subprocess.Popen[bytes]] = []
         self._workers: list[int] = []
         private_folder(folder)
@@ -102,6 +106,9 @@ class SparkCluster:
         chosen = self.secret if secret is None else secret
         lines = [f"spark.authenticate {'true' if chosen else 'false'}"]
         lines += [f"spark.authenticate.secret {chosen}"] if chosen else []
+        lines += (
+            ["spark.network.crypto.enabled true", "spark.network.crypto.saslFallback false"] if self.encrypted else []
+        )
         settings.write_text("\n".join(lines) + "\n", "utf-8")
         home = self.folder / name
         private_folder(home)
