@@ -69,6 +69,12 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
+SparkMaster = Annotated[
+    str, typer.Option(parser=_master, metavar="MASTER", help="local[N], local-cluster[2,1,1024] or spark://host:port")
+]
+SparkSecretFile = Annotated[Path | None, typer.Option(help="file with the secret of a spark:// cluster")]
+
+
 @app.callback(invoke_without_command=True)
 def demo(
     headless: Annotated[bool, typer.Option("--headless", help="print progress, end by itself")] = False,
@@ -79,15 +85,8 @@ def demo(
     dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
-    spark_master: Annotated[
-        str,
-        typer.Option(
-            "--spark-master", parser=_master, metavar="MASTER", help="local[N], local-cluster[2,1,1024], spark://"
-        ),
-    ] = "local[4]",
-    spark_secret_file: Annotated[
-        Path | None, typer.Option("--spark-secret-file", help="file with the secret of a spark:// cluster")
-    ] = None,
+    spark_master: SparkMaster = "local[4]",
+    spark_secret_file: SparkSecretFile = None,
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
 ) -> None:
