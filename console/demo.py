@@ -6,11 +6,12 @@ shows what is told here; `core.embedded` has servers, stand-in and workload; `co
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,9 @@ binlog_max_sleep_time = "500ms"
 [jobs.{job}.sink_options]
 auto_flush_batch_size = 10000
 
+[jobs.{job}.spark]
+{spark}
+
 [state]
 dir = "{state}"
 """
@@ -89,13 +93,17 @@ dir = "{state}"
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write."""
+    """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
+
+    `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs.
+    """
 
     rows: int = 120_000
     dns: int = 4
     rate: float = 400.0
     seconds: float = 60.0
     seed: int = 1
+    spark: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -153,6 +161,7 @@ class Demo:
             table=TABLE,
             target=TARGET,
             state=self.folder / "state",
+            spark="\n".join(f"{key} = {json.dumps(value)}" for key, value in self.options.spark.items()),
         )
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))

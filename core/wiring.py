@@ -27,7 +27,7 @@ from core.engine import copy, stint
 from core.engine.plan import CopyOutcome, CopySpec, StintOutcome, StintSpec
 from core.engine.ports import Store, lane_key
 from core.engine.step import Probe, nothing
-from core.errors import Refused
+from core.errors import ConfigError, Refused
 from core.ports import Chunk, Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.progress import PostgresProgress
@@ -132,10 +132,23 @@ def _pair(job: JobSpec, epoch: int, copying: str) -> Iterator[_Pair]:
 
 
 def _open_pair(job: JobSpec, epoch: int, copying: str) -> _Pair:
-    source = open_source(job, str(epoch))
-    session = open_sink_session(job, str(epoch))
+    with _named_worker():
+        source = open_source(job, str(epoch))
+        session = open_sink_session(job, str(epoch))
     target = targets.target_of(job.channel, source.identify())
     return _Pair(source, PostgresSink(session, targets.seen(session, target), job.sink_options, copying))
+
+
+@contextmanager
+def _named_worker() -> Iterator[None]:
+    """A secret that cannot be had here may be had by the driver: say whose it is that is missing."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(
+            f"on the worker {socket.gethostname()}, as {getpass.getuser()}: {error.message}",
+            error.hint or "workers resolve passwords themselves: give each of them the same file, variable or command",
+        ) from None
 
 
 def close_idle(job: JobSpec) -> None:

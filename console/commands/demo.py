@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from core.config import values
 from core.domain.job import JobState
+from core.domain.master import Master, MasterKind
 from core.launch.view import JobView
 from core.verify.reader import Comparison
 
@@ -48,6 +50,31 @@ def _rate(text: str) -> float:
         raise typer.BadParameter("a number of changes a second, such as 400/s") from None
 
 
+def _master(text: str) -> str:
+    try:
+        return values.master(text)
+    except values.BadValue as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _spark(master: str, secret: Path | None) -> dict[str, str]:
+    """The job's table for Spark; a standalone cluster and its secret belong together."""
+    standalone = Master.parse(master).kind is MasterKind.STANDALONE
+    if standalone != (secret is not None):
+        raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port need each other")
+    if secret is None:
+        return {"master": master}
+    # its workers have to be on this machine: the demo's servers listen on loopback only
+    here = {f'settings."spark.driver.{name}"': "127.0.0.1" for name in ("host", "bindAddress")}
+    return {"master": master, "secret_file": str(secret.absolute()), **here}
+
+
+SparkMaster = Annotated[
+    str, typer.Option(parser=_master, metavar="MASTER", help="local[N], local-cluster[2,1,1024] or spark://host:port")
+]
+SparkSecretFile = Annotated[Path | None, typer.Option(help="file with the secret of a spark:// cluster")]
+
+
 @app.callback(invoke_without_command=True)
 def demo(
     headless: Annotated[bool, typer.Option("--headless", help="print progress, end by itself")] = False,
@@ -58,13 +85,16 @@ def demo(
     dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
+    spark_master: SparkMaster = "local[4]",
+    spark_secret_file: SparkSecretFile = None,
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
-    options = DemoOptions(rows, dns, rate, duration if headless else 7 * 86_400.0, seed)
+    spark = _spark(spark_master, spark_secret_file)
+    options = DemoOptions(rows, dns, rate, duration if headless else 7 * 86_400.0, seed, spark)
     began = time.monotonic()
     run = Demo(options, diagnostics.note)
     kept = False

@@ -10,6 +10,7 @@ import configparser
 import getpass
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ import typer
 from console import chosen, diagnostics, invocation, output
 from core import wiring_doctor
 from core.config.model import Loaded
+from core.domain.master import Master, MasterKind
 from core.domain.spec import JobSpec
 from core.errors import Refused, SlotkeeperError
 from core.state.folder import StateFolder
@@ -45,6 +47,8 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BESIDE_HEAP = 300 << 20
 """What a JVM takes beside its heap, and a seat's worker: measured 250 to 320 MB in all with a small heap."""
 _PER_SEAT = 80 << 20
+_MASTER_SECONDS = 5.0
+_WORKERS = "its workers need Python with psycopg2, and each password_file, password_env or password_command"
 _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
 
 
@@ -96,6 +100,7 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     """What can be told about this machine; `root` is where system settings lie."""
     yield from _spark()
     yield from memory(loaded.jobs, psutil.virtual_memory().available)
+    yield from masters(loaded.jobs)
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
         yield Finding("configuration", Level.WARN, warning)
@@ -142,12 +147,40 @@ def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
         yield Finding("memory", Level.OK, f"all jobs at once take about {total >> 20} MiB, {free}")
 
 
+def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
+    """Whether a standalone cluster's master takes connections; what it says to a secret is seen at a job's start."""
+    asked: dict[str, list[str]] = {}
+    for name, job in jobs.items():
+        if Master.parse(job.spark.master).places:
+            asked.setdefault(job.spark.master, []).append(name)
+    for text, names in asked.items():
+        silent = [said for place in Master.parse(text).places if (said := _no_answer(*place))]
+        which = f"{text}, for {', '.join(names)}"
+        if len(silent) == len(Master.parse(text).places):
+            yield Finding("spark master", Level.FAIL, f"{which}: {'; '.join(silent)}", unreachable=True)
+        else:
+            yield Finding("spark master", Level.OK, f"{which}: it answers; {_WORKERS}")
+
+
+def _no_answer(host: str, port: int) -> str:
+    try:
+        socket.create_connection((host, port), _MASTER_SECONDS).close()
+    except OSError as error:
+        return f"{host}:{port} does not answer ({error.strerror or error})"
+    return ""
+
+
 def needed_bytes(job: JobSpec) -> int:
-    """An estimate: heap, what a JVM takes beside it, and a Python worker for each local seat."""
+    """An estimate: heap, what a JVM takes beside it, and a Python worker for each seat here; a local cluster's workers
+    are JVMs of their own.
+    """
     spelled = re.fullmatch(r"(\d+)([kmgt]?)b?", job.spark.driver_memory.lower())
     heap = int(spelled[1]) * _UNITS.get(spelled[2], 1) if spelled else 1 << 30
-    seats = re.fullmatch(r"local\[(\d+)[^\]]*\]", job.spark.master)
-    return heap + _BESIDE_HEAP + _PER_SEAT * (int(seats[1]) if seats else 0)
+    master = Master.parse(job.spark.master)
+    beside = _PER_SEAT * (master.seats or 0)
+    if master.kind is MasterKind.LOCAL_CLUSTER:
+        beside += master.workers * ((512 << 20) + _BESIDE_HEAP)
+    return heap + _BESIDE_HEAP + beside
 
 
 def state_folder(path: Path) -> Finding:

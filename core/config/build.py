@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from core.config import keys
+from core.config.build_spark import read_spark
 from core.config.check import Reading, Table, as_table, dotted, read_section, unknown_key
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import SINK_OPTIONS
@@ -18,8 +18,9 @@ from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
 from core.config.newer_names import refuse_newer_names
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
-from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
-from core.domain.endpoint import Endpoint, SecretRef
+from core.config.references import secret_ref
+from core.config.values import BadValue, section_name, show_duration, slot, start_time
+from core.domain.endpoint import Endpoint
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
@@ -85,31 +86,10 @@ def _entries(reading: Reading, kind: str) -> list[tuple[str, Path, object]]:
 def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> Endpoint:
     return Endpoint(
         name=name,
-        password=_secret(reading, path, given),
+        password=secret_ref(reading, path, given),
         connect_timeout_ms=given["connect_timeout"],
         **{key: given[key] for key in _SERVER_KEYS},
     )
-
-
-def _secret(reading: Reading, path: Path, given: Mapping[str, Any]) -> SecretRef:
-    used = [how for how in ("file", "env", "command") if given[f"password_{how}"]]
-    if len(used) > 1:
-        names = " and ".join(f"password_{how}" for how in used)
-        raise reading.error((*path, f"password_{used[1]}"), f"[{dotted(path)}] sets {names}", "set one of them")
-    if not used:
-        return SecretRef()
-    ref = str(given[f"password_{used[0]}"])
-    return SecretRef(used[0], str(beside(reading.file, ref)) if used[0] == "file" else ref)
-
-
-def beside(file: FilePath, written: str) -> FilePath:
-    """A path of the configuration: `~` is the home, anything relative is relative to the file's folder."""
-    path = FilePath(written)
-    try:
-        path = path.expanduser()
-    except RuntimeError:  # no such user: the path stays as written and fails where it is opened
-        pass
-    return FilePath(file.absolute().parent, path)
 
 
 def _job(
@@ -148,7 +128,7 @@ def _job(
         binlog=binlog,
         sink_options=options,
         retry=_retry(reading, path, raw),
-        spark=_spark(reading, path, raw),
+        spark=read_spark(reading, path, raw.get("spark", {})),
     )
 
 
@@ -310,35 +290,6 @@ def _set_one(raw: Table, path: Path, table: str, first: str, second: str) -> Pat
     """The path of the key that was set, to point at, where the other one is a default."""
     below = raw.get(table)
     return (*path, table, first if isinstance(below, dict) and first in below else second)
-
-
-def _spark(reading: Reading, path: Path, raw: Table) -> SparkOptions:
-    here: Path = (*path, "spark")
-    given: Mapping[str, Any] = read_section(reading, here, raw.get("spark", {}), keys.SPARK)
-    chosen: list[tuple[str, str]] = []
-    for name, value in _flat(reading, (*here, "settings"), given["settings"] or {}):
-        place: Path = (*here, "settings", name)
-        if name not in keys.SPARK_SETTINGS:
-            error = unknown_key(reading, (*here, "settings"), name, sorted(keys.SPARK_SETTINGS))
-            error.hint = error.hint or "only settings of place and size are allowed; see docs/parameters.md"
-            raise error
-        try:
-            chosen.append((name, spark_setting(value)))
-        except BadValue as error:
-            raise reading.error(place, f"{dotted(place)} {error}") from None
-        reading.note(place, chosen[-1][1], reading.origin(place))
-    return SparkOptions(given["master"], given["driver_memory"], tuple(chosen))
-
-
-def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[tuple[str, object]]:
-    """Settings by their whole name, also where they were written with dots outside quotes."""
-    found: list[tuple[str, object]] = []
-    for name, value in as_table(reading, path, raw).items():
-        if isinstance(value, dict):
-            found += _flat(reading, path, value, f"{prefix}{name}.")
-        else:
-            found.append((prefix + name, value))
-    return found
 
 
 def _server(endpoint: Endpoint) -> tuple[str, int, str]:

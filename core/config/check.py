@@ -148,7 +148,7 @@ def unknown_key(
         return reading.error(
             here,
             f"{shown} in {place} is refused: secrets only by reference",
-            "use password_file, password_env or password_command",
+            "use " + ("{0}_file, {0}_env or {0}_command".format("secret" if "secret_file" in section else "password")),
         )
     if spelled != name and spelled in known:
         return reading.error(here, f"unknown key {shown} in {place}; it is spelled {spelled} here")

@@ -224,7 +224,33 @@ RETRY = section(
 )
 
 SPARK = section(
-    Key("master", "Spark master", values.text(), "local[4]", tested=_MODEL),
+    Key(
+        "master",
+        "where tasks run: `local[N]` (seats), `local-cluster[workers,cores,MiB]` or `spark://host:port`",
+        values.master,
+        "local[4]",
+        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+    ),
+    Key(
+        "secret_file",
+        "file that holds a standalone cluster's `spark.authenticate.secret`; relative to this file's folder",
+        values.text(4096),
+        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+    ),
+    Key("secret_env", "environment variable that holds that secret", values.env_name, tested=_MODEL),
+    Key(
+        "secret_command",
+        "command that prints that secret; run without a shell, at most 10 s",
+        values.text(4096),
+        private=True,
+        tested=_MODEL,
+    ),
+    Key(
+        "python",
+        "Python on a standalone cluster's workers; not set: the path of the one that runs the job",
+        values.text(4096),
+        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+    ),
     Key("driver_memory", "memory of the Spark driver", values.memory(512, 1_048_576), "512m", "MiB", tested=_MODEL),
     Key("settings", "further Spark settings, only of the allowed names", default=None, tested=_MODEL),
 )
@@ -238,15 +264,9 @@ SPARK_SETTINGS = frozenset(
         "spark.driver.port",
         "spark.executor.cores",
         "spark.executor.heartbeatInterval",
-        "spark.executor.instances",
         "spark.executor.memory",
-        "spark.executor.memoryOverhead",
-        "spark.kubernetes.authenticate.driver.serviceAccountName",
-        "spark.kubernetes.container.image",
-        "spark.kubernetes.namespace",
         "spark.network.timeout",
         "spark.rpc.askTimeout",
-        "spark.yarn.queue",
     }
 )
 """What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run."""

@@ -18,6 +18,7 @@ from core.config.check import Reading, Table, read_section
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin
 from core.config.overlay import apply_environment, apply_options
+from core.config.references import beside
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -75,13 +76,18 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
     logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
-    state_dir = build.beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
+    state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
     _note_state_dir(reading, state_dir)
     warnings = [
         f"{kind}.{name}: {complaint}"
         for kind, entries in (("sources", sources), ("sinks", sinks))
         for name, entry in entries.items()
         if (complaint := secrets.complaint(entry.endpoint.password))
+    ]
+    warnings += [
+        f"jobs.{name}.spark: {complaint}"
+        for name, job in jobs.items()
+        if (complaint := secrets.complaint(job.spark.secret))
     ]
     warnings += [f"jobs.{name}: {WEAKER}" for name, job in jobs.items() if job.binlog.binlog_ignore_update_before]
     level = str(logging["level"])

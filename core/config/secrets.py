@@ -31,7 +31,7 @@ def resolve(ref: SecretRef) -> str:
     if not ref.how:
         return ""
     readers = {"file": _from_file, "env": _from_env, "command": _from_command}
-    secret = readers[ref.how](ref.ref)
+    secret = readers[ref.how](ref)
     if not secret:
         raise ConfigError(f"{place(ref)} is empty")
     if "\0" in secret:
@@ -43,10 +43,10 @@ def resolve(ref: SecretRef) -> str:
 def place(ref: SecretRef) -> str:
     """A reference in words; of a command only its program, since its arguments may be secret themselves."""
     if ref.how == "file":
-        return f"password_file {safe(ref.ref)}"
+        return f"{ref.word}_file {safe(ref.ref)}"
     if ref.how == "env":
-        return f"the variable {safe(ref.ref)} (password_env)"
-    return f"password_command {safe(ref.ref.split(maxsplit=1)[0])} ..."
+        return f"the variable {safe(ref.ref)} ({ref.word}_env)"
+    return f"{ref.word}_command {safe(ref.ref.split(maxsplit=1)[0])} ..."
 
 
 def complaint(ref: SecretRef) -> str:
@@ -95,26 +95,26 @@ def _spellings(secret: str) -> set[str]:
     }
 
 
-def _from_file(ref: str) -> str:
-    where = place(SecretRef("file", ref))
+def _from_file(ref: SecretRef) -> str:
+    where = place(ref)
     try:
-        with Path(ref).open("rb") as stream:
+        with Path(ref.ref).open("rb") as stream:
             raw = stream.read(SIZE_MAX + 1)
     except OSError as error:
         raise ConfigError(f"{where} cannot be read: {error.strerror or type(error).__name__}") from None
     return _line(raw, where)
 
 
-def _from_env(ref: str) -> str:
-    if ref not in os.environ:
-        raise ConfigError(f"{place(SecretRef('env', ref))} is not set")
-    return os.environ[ref]
+def _from_env(ref: SecretRef) -> str:
+    if ref.ref not in os.environ:
+        raise ConfigError(f"{place(ref)} is not set")
+    return os.environ[ref.ref]
 
 
-def _from_command(ref: str) -> str:
-    where = place(SecretRef("command", ref))
+def _from_command(ref: SecretRef) -> str:
+    where = place(ref)
     try:
-        words = shlex.split(ref)
+        words = shlex.split(ref.ref)
     except ValueError:
         raise ConfigError(f"{where} is not a command: a quote is not closed") from None
     try:

@@ -12,6 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import accumulate
 
+from core.domain.master import Master
 from core.domain.slot import slot_name
 from core.domain.starting import start_at
 
@@ -279,6 +280,14 @@ def env_name(value: object) -> str:
     if not isinstance(value, str) or not _ENV_NAME.fullmatch(value):
         raise BadValue("must be the name of an environment variable (letters, digits and _)")
     return value
+
+
+def master(value: object) -> str:
+    """A Spark master that jobs were tried on."""
+    try:
+        return Master.parse(str(text()(value))).text
+    except ValueError as error:
+        raise BadValue(str(error)) from None
 
 
 def spark_setting(value: object) -> str:

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` its path, name or command."""
+    """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` its path, name or command.
+
+    `word` is how its keys begin: `password_file`, `secret_file`.
+    """
 
     how: str = ""
     ref: str = ""
+    word: str = "password"
 
 
 @dataclass(frozen=True, slots=True)

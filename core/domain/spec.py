@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.domain.endpoint import Endpoint
+from core.domain.endpoint import Endpoint, SecretRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,16 @@ class RetryOptions:
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """How Spark is started: `settings` holds only allow-listed keys."""
+    """How Spark is started: `settings` holds only allow-listed keys.
+
+    `secret` is a standalone cluster's `spark.authenticate.secret`, `python` the interpreter of its workers ("": ours).
+    """
 
     master: str = "local[4]"
     driver_memory: str = "512m"
     settings: tuple[tuple[str, str], ...] = ()
+    secret: SecretRef = field(default_factory=SecretRef)
+    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)

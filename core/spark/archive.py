@@ -24,14 +24,16 @@ _STALE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """An archive to use (`fresh` is None), or one that this run makes under the name `fresh`."""
+    """An archive to use (`fresh` is None), one that this run makes under the name `fresh`, or none at all."""
 
-    path: Path
-    fresh: Path | None
+    path: Path | None = None
+    fresh: Path | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
         """The JVM's options; its log is off because a mismatch is reported there, on the driver's stdout."""
+        if self.path is None:
+            return ()
         quiet = ("-Xlog:disable", "-Xlog:all=off")
         if self.fresh is not None:
             return (f"-XX:ArchiveClassesAtExit={self.fresh}", *quiet)
@@ -39,7 +41,7 @@ class ClassArchive:
 
     def finish(self, clean: bool) -> None:
         """After the JVM's end: keep what it wrote if it ended by itself, else throw it away."""
-        if self.fresh is None:
+        if self.fresh is None or self.path is None:
             return
         with suppress(OSError):
             if clean and self.fresh.stat().st_size >= _LEAST_BYTES:

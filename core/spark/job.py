@@ -129,7 +129,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wish
     sessions = wiring.WiredSessions(job, options.run)
     folder = _spark_folder(store, job.name, options)
     try:
-        runner = open_runner(job.spark, f"slotkeeper {job.name}", folder)
+        runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wishes.spark = runner
         narrator = StoreNarrator(store, job.name, options.run, job.environment, SystemClock(), runner)
         wired = Surroundings(

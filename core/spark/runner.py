@@ -12,6 +12,7 @@ started again), `Unclassified(where="spark", code=WORKER_LOST)` when a worker di
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -20,9 +21,11 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from core.clock import Clock, SystemClock
+from core.domain.master import Master
 from core.domain.spec import SparkOptions
 from core.errors import Defect, Unclassified, Unreachable
 from core.spark import task
+from core.spark.cluster import from_executor
 from core.spark.session import Context, open_context
 
 SESSION_LOST = "spark session lost"
@@ -31,6 +34,9 @@ WARM_EVERY = 25.0
 """Spark drops a worker that was idle for a minute, and its connections with it."""
 WARM_FOR = 120.0
 """After this long without work a job is idle and starts no task at all."""
+_MOST_SEATS = 64
+"""Threads at most where a cluster says how many seats there are, and says otherwise later."""
+MUSTER_SECONDS = 60.0
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
 
 
@@ -43,7 +49,7 @@ class SparkRunner:
         self._context = context
         self._clock = clock or SystemClock()
         self._rdd = context.spark.parallelize([0], 1)
-        self._pool = ThreadPoolExecutor(context.seats, thread_name_prefix="seat")
+        self._pool = ThreadPoolExecutor(context.fixed_seats or _MOST_SEATS, thread_name_prefix="seat")
         self._lock = threading.Lock()
         self._serial = 0
         self._live: dict[Future[object], tuple[str, str]] = {}
@@ -78,10 +84,10 @@ class SparkRunner:
             return None
         return self.warm_up()
 
-    def warm_up(self) -> Future[object]:
+    def warm_up(self, function: str = task.nothing.__name__) -> Future[object]:
         """Start the first worker (a second or so) while the driver does other things."""
         self._warmed = self._clock.monotonic()
-        return self._send(f"{task.__name__}.{task.nothing.__name__}", None, "warm", counted=False)
+        return self._send(f"{task.__name__}.{function}", None, "warm", counted=False)
 
     def close(self) -> None:
         """Cancel everything and end Spark; safe twice."""
@@ -123,6 +129,9 @@ class SparkRunner:
         finally:
             if counted:
                 self._worked = self._warmed = self._clock.monotonic()
+        if self._context.fixed_seats is None:
+            with suppress(Exception):  # the JVM is going; whoever submits next is told
+                self.seats = self._context.seats
         return task.opened(answers[0])
 
     def _classified(self, error: Exception) -> Exception:
@@ -137,9 +146,19 @@ class SparkRunner:
                 cause=type(error).__name__,
             )
         text = str(error) if isinstance(error, Py4JJavaError) else repr(error)
+        if "stopped SparkContext" in text or "SparkContext was shut down" in text:
+            return Unreachable(
+                "Spark's cluster has ended our application",
+                hint="the driver ends and is started again; nothing is lost",
+                code=SESSION_LOST,
+                where="spark",
+                cause=text.split("\n", 1)[0][:500],
+            )
         first = next((line for line in text.splitlines() if "Exception" in line or "abort" in line), text)[:500]
         if "cancelled" in first:
             return CancelledError()
+        if (known := from_executor(text)) is not None:
+            return known
         if "Python worker exited unexpectedly" in text:
             return Unclassified(
                 "a Spark worker died in mid-task",
@@ -151,6 +170,28 @@ class SparkRunner:
         return Unclassified("Spark could not run a task", where="spark", cause=first)
 
 
-def open_runner(options: SparkOptions, name: str, work_dir: Path) -> SparkRunner:
-    """Start Spark for the job `name` and a runner on it."""
-    return SparkRunner(open_context(options, name, work_dir))
+def open_runner(
+    options: SparkOptions, name: str, work_dir: Path, say: Callable[[str], None] | None = None
+) -> SparkRunner:
+    """Start Spark for the job `name` and a runner on it; on a cluster `say` is told who runs its tasks.
+
+    Raises what `open_context` raises, and Unreachable where a cluster gives no executor within a minute.
+    """
+    runner = SparkRunner(open_context(options, name, work_dir))
+    if not Master.parse(options.master).ships:
+        return runner
+    try:
+        told = runner.warm_up("whereabouts").result(MUSTER_SECONDS)
+        if say is not None:
+            say(str(told))
+    except TimeoutError:
+        runner.close()
+        raise Unreachable(
+            f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s",
+            hint="see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)",
+            where="spark",
+        ) from None
+    except BaseException:
+        runner.close()
+        raise
+    return runner

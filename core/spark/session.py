@@ -1,7 +1,7 @@
 """Open and close Spark: one `SparkContext`, its JVM, and the certainty that nothing of it is left.
 
 Here: the JVM's environment, its folders, its end. Next door: `java` finds Java, `settings` says how Spark is set up,
-`archive` makes its start fast, `runner` gives it work.
+`archive` makes its start fast, `cluster` and `package` are for executors elsewhere, `runner` gives it work.
 
 pyspark keeps gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died
 can open another.
@@ -30,12 +30,15 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 import core
+from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
-from core.errors import ConfigError, Unreachable
+from core.errors import ConfigError, SlotkeeperError, Unreachable
+from core.spark import package
 from core.spark.archive import ClassArchive, class_archive
+from core.spark.cluster import ask_masters, cluster_secret, own_home
 from core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
 from core.spark.java import Java, find_java, shim_home
-from core.spark.settings import is_local, spark_settings, with_seats
+from core.spark.settings import LEAST_SEATS, LIGHT, spark_settings, with_seats
 
 STOP_SECONDS = 5.0
 """How long Spark may take to stop before its JVM is killed."""
@@ -50,6 +53,8 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} spark %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.client.name = org.apache.spark.network.client
+logger.client.level = off
 """
 _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON")
 """Settings of the user's shell that would start another Spark than the one we describe."""
@@ -58,12 +63,17 @@ _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SEC
 class Context:
     """A running Spark. `spark` is the SparkContext, for `core.spark.runner` only."""
 
-    def __init__(self, spark: Any, java: Java, seats: int, remains: _Remains) -> None:
+    def __init__(self, spark: Any, java: Java, seats: int | None, remains: _Remains) -> None:
         self.spark = spark
         self.java = java
-        self.seats = seats
+        self.fixed_seats = seats
         self._remains = remains
         self._lock = threading.Lock()
+
+    @property
+    def seats(self) -> int:
+        """How many tasks run at once: on a cluster as many as its executors have places for by now."""
+        return self.fixed_seats or max(LEAST_SEATS, int(self.spark.defaultParallelism))
 
     @property
     def jvm_pid(self) -> int:
@@ -156,32 +166,42 @@ class _Remains:
 def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
     """Start Spark for the job `name`; its files lie in a folder of their own below `work_dir`, gone at the end.
 
-    Raises ConfigError where there is no Java or the settings are refused, Unreachable where Spark does not come up.
+    Raises ConfigError where there is no Java, or the settings or a cluster's secret are refused, Unreachable where
+    Spark or its cluster does not come up.
     """
     _check_user()
     java = find_java()
     run = work_dir / f"spark-{os.getpid()}"
     if not private_folder(run) or not all(private_folder(run / part) for part in ("local", "tmp")):
         raise ConfigError(f"The folder {run} cannot be made for Spark", hint="Check its owner and free space")
+    master, secret = Master.parse(options.master), cluster_secret(options)
     cache = cache_folder(run)
-    spark_home = Path(pyspark.__file__).parent
-    archive = class_archive(java, pyspark.__version__, spark_home, cache)
+    spark_home, archive = _home(java, cache, run, master)
     sockets = socket_folder()
     remains = _Remains(run, sockets, archive)
-    master, seats = with_seats(options.master)
-    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slotkeeper/{name}")
-    for key, value in spark_settings(
-        options, run / "local", sockets.path if sockets else None, _java_options(archive, run)
-    ).items():
+    spelled, seats = with_seats(master)
+    conf = SparkConf(loadDefaults=False).setMaster(spelled).setAppName(f"slotkeeper/{name}")
+    folder = sockets.path if sockets else None
+    for key, value in spark_settings(options, run, folder, _java_options(archive, run), package.NAME).items():
         conf.set(key, value)
-    environ = _environ(java, cache, run, spark_home, is_local(master))
+    environ = _environ(java, cache, run, spark_home, options)
     try:
         with _environment(environ), _own_interrupts():
-            spark = _start(conf, remains)
+            spark = _start(conf, remains, secret, options)
+            if master.ships:
+                spark.addFile(str(package.write(run)))
     except BaseException:
         _abandon(remains)
         raise
-    return Context(spark, java, seats or max(2, int(spark.defaultParallelism)), remains)
+    return Context(spark, java, seats, remains)
+
+
+def _home(java: Java, cache: Path, run: Path, master: Master) -> tuple[Path, ClassArchive]:
+    """Where Spark is, and the archive of its classes: none for a home that is made for one run."""
+    installed = Path(pyspark.__file__).parent
+    if master.kind is MasterKind.LOCAL_CLUSTER:
+        return own_home(installed, run), ClassArchive()
+    return installed, class_archive(java, pyspark.__version__, installed, cache)
 
 
 def _check_user() -> None:
@@ -196,7 +216,7 @@ def _check_user() -> None:
         ) from None
 
 
-def _start(conf: Any, remains: _Remains) -> Any:
+def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> Any:
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(_not_from_py4j)
     try:
@@ -204,10 +224,18 @@ def _start(conf: Any, remains: _Remains) -> Any:
         # stays the driver's, by which the supervisor knows what belongs to the job. JVM output goes to stderr:
         # stdout has one owner.
         remains.gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "umask": 0o077, "stdout": 2})
+        if secret:
+            # Only now, over the gateway's own connection: what launch_gateway is given stands on a command line.
+            conf.set("spark.authenticate.secret", secret)
+            master = Master.parse(options.master)
+            if master.places:
+                ask_masters(remains.gateway.jvm, master, secret, options.secret)
         spark = SparkContext(conf=conf, gateway=remains.gateway)
         # It would print a traceback when the JVM is killed, which is told in other ways.
         spark._accumulatorServer.handle_error = lambda *_: None
         return spark
+    except SlotkeeperError:
+        raise
     except Exception as error:
         raise Unreachable(
             "Spark did not start",
@@ -232,38 +260,36 @@ def _abandon(remains: _Remains) -> None:
 
 
 def _java_options(archive: ClassArchive, run: Path) -> tuple[str, ...]:
-    """C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
     logging_file = run / "log4j2.properties"
     logging_file.write_text(_LOG4J, "utf-8")
     return (
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-XX:-UsePerfData",
+        *LIGHT,
         f"-Djava.io.tmpdir={run / 'tmp'}",
         f"-Dlog4j2.configurationFile={logging_file}",
         *archive.options,
     )
 
 
-def _environ(java: Java, cache: Path, run: Path, spark_home: Path, local: bool) -> dict[str, str]:
+def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: SparkOptions) -> dict[str, str]:
     """What the JVM and, through it, the workers find in their environment."""
+    master = Master.parse(options.master)
     settings = cache / "conf"
     private_folder(settings)
     root = str(Path(core.__file__).parent.parent)
     path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    if root not in path and root not in site.getsitepackages():
+    if not master.ships and root not in path and root not in site.getsitepackages():
         path.insert(0, root)
     environ = {
         "JAVA_HOME": str(shim_home(java, (cache, run))),
         "SPARK_HOME": str(spark_home),
         # Empty on purpose: it is the head of the class path, where the archive admits no folder with files in it.
         "SPARK_CONF_DIR": str(settings),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": options.python or sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
         # Else a folder `core` in the current folder would be imported by the workers instead of ours.
         "PYTHONSAFEPATH": "1",
     }
-    return environ | ({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})
+    return environ | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Spark's settings for a run, as a pure function of the options; each has its reason beside it.
 
-Next door: `core.spark.session` starts Spark with them. Figures behind the choices: the ADR about Spark.
+Next door: `core.spark.session` starts Spark with them, `core.domain.master` reads masters. Figures behind the choices:
+the ADR about Spark; what a cluster gets: the ADR about clusters.
 """
 
 from __future__ import annotations
@@ -9,46 +10,43 @@ import os
 import re
 from pathlib import Path
 
+from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
 
 LEAST_SEATS = 2
 """One lane that hangs must not hold back the others."""
 SPARE = 1
 """A cancelled task keeps its place in Spark for up to 3 s more; the next one must not wait behind it."""
-_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
+ENCRYPTED = "spark.network.crypto.enabled"
+_CORES_MAX = "4"
+"""As many as `local[4]` has: without a limit a standalone cluster gives one job every core that it has."""
 
 
-def is_local(master: str) -> bool:
-    """Whether tasks run beside the driver.
-
-    >>> is_local("local[4]"), is_local("spark://h:7077"), is_local("local-cluster[2,2,512]")
-    (True, False, False)
-    """
-    return _LOCAL.fullmatch(master) is not None
-
-
-def with_seats(master: str) -> tuple[str, int | None]:
+def with_seats(master: Master) -> tuple[str, int | None]:
     """The master with at least two seats and the spare, and how many seats those are (None: the cluster says).
 
-    >>> with_seats("local"), with_seats("local[8]"), with_seats("spark://h:7077")
-    (('local[3]', 2), ('local[9]', 8), ('spark://h:7077', None))
+    >>> with_seats(Master.parse("local")), with_seats(Master.parse("local[8]"))
+    (('local[3]', 2), ('local[9]', 8))
+    >>> with_seats(Master.parse("spark://h:7077"))
+    ('spark://h:7077', None)
     """
-    found = _LOCAL.fullmatch(master)
-    if not found:
-        return master, None
-    asked = (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
-    seats = max(LEAST_SEATS, asked)
+    if master.kind is not MasterKind.LOCAL:
+        return master.text, None
+    seats = max(LEAST_SEATS, master.seats or os.cpu_count() or 1)
     return f"local[{seats + SPARE}]", seats
 
 
 def spark_settings(
-    options: SparkOptions, local_dir: Path, sockets: Path | None, java_options: tuple[str, ...]
+    options: SparkOptions, run: Path, sockets: Path | None, java_options: tuple[str, ...], package: str
 ) -> dict[str, str]:
-    """Every setting but master and name; the user's allow-listed ones win."""
+    """Every setting but master, name and secret; the user's allow-listed ones win. `run` is this run's folder."""
+    master = Master.parse(options.master)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(local_dir),
+        "spark.local.dir": str(run / "local"),
         "spark.driver.memory": options.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(map(quoted, java_options)),
         # The history of finished jobs is kept on the heap even without a UI; a job runs for months.
@@ -60,17 +58,42 @@ def spark_settings(
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
         "spark.python.daemon.module": "core.spark.daemon",
+        # Local mode makes its own secret; for the others the session sets one, out of sight of any command line.
+        "spark.authenticate": "true",
     }
-    if is_local(options.master):
+    if master.here:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-    if is_local(options.master) or options.master == "yarn":
-        # These two make the secret themselves; a standalone cluster's is part of the cluster's own settings.
-        settings["spark.authenticate"] = "true"
-    if sockets is not None:
-        # A task start over TCP costs 40 ms more.
+    if sockets is not None and master.here:
+        # A task start over TCP costs 40 ms more. On another host there is no folder of ours to put sockets into.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
+    if master.ships:
+        settings |= _shipped(master, run, package)
     return settings | dict(options.settings)
+
+
+def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
+    """What executors in processes of their own need: our package first on their path, and a small JVM."""
+    settings = {
+        # Relative to the executor's working folder, where Spark puts the file before the first task: it stands before
+        # whatever is installed there, so that a worker runs what its driver runs.
+        "spark.executorEnv.PYTHONPATH": package,
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.executor.extraJavaOptions": " ".join(LIGHT),
+        "spark.executor.memory": "512m",
+    }
+    if master.kind is MasterKind.STANDALONE:
+        # Spark goes on in the clear with a master or worker that has not set it; our driver and executors all have.
+        return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
+    logged = (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / 'log4j2.properties'}")
+    return settings | {
+        "spark.executor.extraJavaOptions": " ".join(map(quoted, logged)),
+        # The pages of the master and workers that live in our JVM listen on loopback: nobody ends a job there.
+        "spark.ui.killEnabled": "false",
+        "spark.executor.logs.rolling.strategy": "size",
+        "spark.executor.logs.rolling.maxSize": "1048576",
+        "spark.executor.logs.rolling.maxRetainedFiles": "2",
+    }
 
 
 def quoted(option: str) -> str:

@@ -7,14 +7,31 @@ Next door: `core.spark.runner` sends the calls and opens the answers. No pyspark
 from __future__ import annotations
 
 import importlib
+import platform
+import socket
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
-from core.errors import KINDS, Defect, ErrorKind, SlotkeeperError, TopologyTrouble, Trouble, TroubleName, Unclassified
+import core
+from core.errors import (
+    KINDS,
+    ConfigError,
+    Defect,
+    ErrorKind,
+    SlotkeeperError,
+    TopologyTrouble,
+    Trouble,
+    TroubleName,
+    Unclassified,
+)
 
 _CAUSE_LIMIT = 4_000
+_FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
+"""Packages of others that workers may lack; any other missing module is a defect of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +61,27 @@ def call(function_path: str, spec: object) -> Answer:
         return Answer(result=_function(function_path)(spec))
     except SlotkeeperError as error:
         return Answer(failure=told(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _FOREIGN:
+            return Answer(failure=_unknown(function_path, error))
+        return Answer(failure=told(_lacking(error.name or "")))
     except Exception as error:
-        # A value of a row may stand in the exception's text, so only its type is shown; the text stays in `cause`.
-        text = "".join(traceback.format_exception(error))[-_CAUSE_LIMIT:]
-        message = f"{function_path} failed with {type(error).__name__}"
-        return Answer(failure=Failure(ErrorKind.UNKNOWN.value, message, where="spark", cause=text))
+        return Answer(failure=_unknown(function_path, error))
+
+
+def _unknown(function_path: str, error: Exception) -> Failure:
+    # A value of a row may stand in the exception's text, so only its type is shown; the text stays in `cause`.
+    text = "".join(traceback.format_exception(error))[-_CAUSE_LIMIT:]
+    message = f"{function_path} failed with {type(error).__name__}"
+    return Failure(ErrorKind.UNKNOWN.value, message, where="spark", cause=text)
+
+
+def _lacking(name: str) -> ConfigError:
+    return ConfigError(
+        f"the worker {socket.gethostname()} lacks the Python package {name} in {sys.executable}",
+        hint="install it there, or name a Python that has it: python in [jobs.X.spark]; see docs/runbook.md",
+        where="spark",
+    )
 
 
 def in_partition(function_path: str, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
@@ -64,6 +97,13 @@ def in_partition(function_path: str, spec: object, rows: Iterable[object]) -> It
 
 def nothing(_spec: object) -> None:
     """Keep a worker alive, or start the first one, without doing anything."""
+
+
+def whereabouts(_spec: object) -> str:
+    """Who runs tasks, as a driver's log says it: host, Python, and where our package came from."""
+    importlib.import_module("core.wiring")
+    python = f"Python {platform.python_version()} in {sys.executable}"
+    return f"the worker {socket.gethostname()} has {python} and runs {Path(core.__file__).parent}"
 
 
 def told(error: SlotkeeperError) -> Failure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,17 @@ from tests.support.mirrored import Mirrored
 class Product:
     """Two servers with the loaded table; `job` makes jobs over them, `close` ends everything."""
 
-    def __init__(self, folder: Path, rows: int = 20_000, dns: int = 4, seed: int = 1, chunk: int = 50_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rows: int = 20_000,
+        dns: int = 4,
+        seed: int = 1,
+        chunk: int = 50_000,
+        spark: Mapping[str, str] | None = None,
+    ) -> None:
         self.rows, self.seed, self.chunk = rows, seed, chunk
-        self.demo = Demo(DemoOptions(rows=rows, dns=dns, seed=seed), print)
+        self.demo = Demo(DemoOptions(rows=rows, dns=dns, seed=seed, spark=spark or {}), print)
         self.demo.folder.rmdir()
         self.demo.folder = folder
         folder.mkdir(parents=True, exist_ok=True)

@@ -96,6 +96,32 @@ VALUES = [
         added(SPARK, 'settings = {"spark.authenticate.secret" = "x"}'),
         "unknown key spark.authenticate",
     ),
+    _case("yarn", added(SPARK, 'master = "yarn"'), "spark.master is not supported on yarn", "local-cluster[2,1,1024]"),
+    _case("kubernetes", added(SPARK, 'master = "k8s://https://h:6443"'), "spark.master is not supported on k8s"),
+    _case("no master", added(SPARK, 'master = "h:7077"'), "spark.master must be a Spark master such as local[4]"),
+    _case(
+        "master without a port", added(SPARK, 'master = "spark://h"'), "needs a host and a port", "spark://host:7077"
+    ),
+    _case("no worker", added(SPARK, 'master = "local-cluster[0,1,1024]"'), "at least one worker with one core"),
+    _case("small workers", added(SPARK, 'master = "local-cluster[2,1,256]"'), "at least 512 MiB for each worker"),
+    _case(
+        "executor larger than its worker",
+        added(SPARK, 'master = "local-cluster[2,1,1024]"\nsettings = {"spark.executor.memory" = "2g"}'),
+        "spark.executor.memory is more than a worker of local-cluster[2,1,1024] has",
+    ),
+    _case("cluster without its secret", added(SPARK, 'master = "spark://h:7077"'), "no secret of it is given"),
+    _case(
+        "two secrets of a cluster",
+        added(SPARK, 'master = "spark://h:7077"\nsecret_file = "s"\nsecret_env = "S"'),
+        "secret_file and secret_env",
+        "set one of them",
+    ),
+    _case(
+        "secret where none is asked for", added(SPARK, 'secret_file = "s"'), "secret_file has a meaning for a master"
+    ),
+    _case("another python here", added(SPARK, 'python = "/usr/bin/python3"'), "python has a meaning for a master"),
+    _case("cluster's secret itself", added(SPARK, 'secret = "hush"'), "secrets only by reference", "use secret_file"),
+    _case("setting of yarn", added(SPARK, 'settings = {"spark.yarn.queue" = "q"}'), "unknown key spark.yarn.queue"),
     _case("setting a list", added(SPARK, 'settings = {"spark.executor.cores" = [1]}'), "spark.executor.cores", "text"),
     _case("settings text", added(SPARK, 'settings = "x"'), "settings must be a table"),
     _case("on_existing", added(JOB, 'on_existing = "drop"'), "on_existing", '"merge"'),

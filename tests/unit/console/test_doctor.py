@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,27 @@ def test_memory_is_told_per_job_and_in_all(loaded: Loaded) -> None:
     few, many = (list(doctor.memory({"a": job, "b": job}, free)) for free in (1 << 30, 1 << 40))
     assert [one.level for one in few] == [Level.OK, Level.OK, Level.WARN]
     assert many[-1].level is Level.OK
+
+
+def test_a_local_cluster_takes_the_memory_of_its_workers_too(loaded: Loaded) -> None:
+    spark = SparkOptions(master="local-cluster[2,1,1024]", driver_memory="1g")
+    job = replace(loaded.jobs["orders_rt"], spark=spark)
+    assert doctor.needed_bytes(job) == (1024 + 300 + 2 * 80 + 2 * (512 + 300)) << 20
+
+
+def test_a_standalone_master_is_asked_whether_it_answers(loaded: Loaded) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        there = replace(loaded.jobs["orders_rt"], spark=SparkOptions(master=f"spark://127.0.0.1:{port}"))
+        (found,) = doctor.masters({"a": there, "b": there})
+        assert found.level is Level.OK
+        assert "for a, b: it answers" in found.text
+        assert "psycopg2" in found.text
+    (found,) = doctor.masters({"a": there})
+    assert found.level is Level.FAIL
+    assert found.unreachable
+    assert f"127.0.0.1:{port} does not answer" in found.text
+    assert list(doctor.masters({"a": loaded.jobs["orders_rt"]})) == []
 
 
 def test_an_open_password_file_and_a_wide_state_folder_are_named(tmp_path: Path) -> None:

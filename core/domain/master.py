@@ -1,0 +1,91 @@
+"""Where a job's tasks run: the three forms of `[jobs.X.spark] master`, read in one place.
+
+Next door: `core.config.values` refuses other forms, `core.spark.settings` sets Spark up for each, `doctor` asks
+whether a cluster's master answers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+LEAST_MEMORY = 512
+"""MiB of a worker: Spark refuses an executor with a heap below 450 MiB."""
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,(\d+))?\])?")
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[(\d+),(\d+),(\d+)\]")
+_PLACE = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_UNTRIED = re.compile(r"(yarn|k8s|mesos)\b")
+_FORMS = "local[4], local-cluster[2,1,1024] or spark://host:7077"
+
+
+class MasterKind(Enum):
+    """Who gives a job its seats."""
+
+    LOCAL = "local"
+    LOCAL_CLUSTER = "local-cluster"
+    STANDALONE = "standalone"
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """A Spark master: `seats` are the places that its text names, None where this machine or the cluster says it.
+
+    A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) of a standalone cluster's
+    masters, of which one leads.
+    """
+
+    text: str
+    kind: MasterKind
+    seats: int | None = None
+    workers: int = 0
+    memory: int = 0
+    places: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Master:
+        """Read a master; raises ValueError with half a sentence that follows the key's name.
+
+        >>> Master.parse("local[4]").seats, Master.parse("local-cluster[2,1,1024]").seats
+        (4, 2)
+        >>> Master.parse("spark://a:7077,b:7077").places
+        (('a', 7077), ('b', 7077))
+        """
+        plain = re.sub(r"\s+", "", text)
+        if found := _LOCAL.fullmatch(plain):
+            return cls(plain, MasterKind.LOCAL, None if found[1] == "*" else int(found[1] or 1))
+        if found := _LOCAL_CLUSTER.fullmatch(plain):
+            return _local_cluster(plain, *map(int, found.groups()))
+        if plain.startswith("spark://"):
+            return cls(plain, MasterKind.STANDALONE, places=_places(plain))
+        if found := _UNTRIED.match(plain):
+            raise ValueError(f"is not supported on {found[1]}, where jobs were never tried; use {_FORMS}")
+        raise ValueError(f"must be a Spark master such as {_FORMS}")
+
+    @property
+    def here(self) -> bool:
+        """Whether everything runs on this machine, so that only loopback addresses are needed."""
+        return self.kind is not MasterKind.STANDALONE
+
+    @property
+    def ships(self) -> bool:
+        """Whether tasks run in processes that do not find our package by themselves."""
+        return self.kind is not MasterKind.LOCAL
+
+
+def _local_cluster(text: str, workers: int, cores: int, memory: int) -> Master:
+    if not workers or not cores:
+        raise ValueError("needs at least one worker with one core: local-cluster[workers,cores,MiB]")
+    if memory < LEAST_MEMORY:
+        raise ValueError(f"needs at least {LEAST_MEMORY} MiB for each worker: local-cluster[workers,cores,MiB]")
+    return Master(text, MasterKind.LOCAL_CLUSTER, workers * cores, workers, memory)
+
+
+def _places(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for each in text.removeprefix("spark://").split(","):
+        place = _PLACE.fullmatch(each)
+        if not place or not 0 < int(place[2]) < 65_536:
+            raise ValueError("needs a host and a port for each master: spark://host:7077")
+        found.append((place[1].strip("[]"), int(place[2])))
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""What only jobs on a cluster need: an answer of its master before Spark waits for one, the home of a local cluster,
+and the names of what goes wrong where executors run.
+
+Next door: `core.spark.session` calls the first two on its way, `core.spark.runner` the last; `core.domain.master`
+reads masters. Why it is done this way: the ADR about clusters.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from core.config.secrets import place, resolve
+from core.domain.endpoint import SecretRef
+from core.domain.master import Master, MasterKind
+from core.domain.spec import SparkOptions
+from core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
+from core.spark.folders import private_folder
+from core.spark.settings import ENCRYPTED
+
+EXECUTOR_LOST = "spark executor lost"
+CONNECT_SECONDS = 5.0
+_SILENT = "RpcTimeoutException"
+_ASKING = {"spark.rpc.lookupTimeout": "10s", "spark.rpc.numRetries": "1", ENCRYPTED: "true"}
+_PLACE = re.compile(r"\((\S+) executor (\w+)\)")
+
+
+def cluster_secret(options: SparkOptions) -> str:
+    """The secret of the job's cluster; "" in local mode, which makes its own. Raises ConfigError."""
+    kind = Master.parse(options.master).kind
+    if kind is MasterKind.LOCAL_CLUSTER:
+        return secrets.token_hex(32)
+    return resolve(options.secret)
+
+
+def own_home(spark_home: Path, run: Path) -> Path:
+    """A Spark home inside the run's folder: a local cluster writes its work below its home, wherever it is told to."""
+    home = run / "home"
+    private_folder(home)
+    for part in spark_home.iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    return home
+
+
+def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> None:
+    """Whether a master answers and takes the secret; a context would wait a minute for it and then say nothing.
+
+    Raises Unreachable where none answers, ConfigError where one answers and does not take the secret.
+    """
+    silent: list[str] = []
+    for host, port in master.places:
+        said = _asked(jvm, host, port, secret) if _connects(host, port) else _SILENT
+        if not said:
+            return
+        if _SILENT not in said:
+            raise ConfigError(
+                f"the Spark master {host}:{port} does not take the secret of {place(reference)}",
+                hint="spark.authenticate must be true, and its secret the same, on the master, on its workers and here",
+                where="spark",
+            )
+        silent.append(f"{host}:{port}")
+    raise Unreachable(
+        f"no Spark master answers at {', '.join(silent)}",
+        hint="see that the cluster runs, and that this host may connect to it",
+        where="spark",
+    )
+
+
+def _connects(host: str, port: int) -> bool:
+    """Asked apart from Spark, whose own errors do not always tell a closed port from a refused secret."""
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _asked(jvm: Any, host: str, port: int, secret: str) -> str:
+    """Look the master up as an application would; what is wrong, or nothing."""
+    conf = jvm.org.apache.spark.SparkConf(False)
+    for name, value in _ASKING.items():
+        conf.set(name, value)
+    conf.set("spark.authenticate", "true").set("spark.authenticate.secret", secret)
+    manager = jvm.org.apache.spark.SecurityManager
+    no_file = getattr(manager, "$lessinit$greater$default$3")()
+    env = None
+    try:
+        trusted = manager(conf, jvm.scala.Option.empty(), no_file)
+        env = jvm.org.apache.spark.rpc.RpcEnv.create("slotkeeper", "localhost", 0, conf, trusted, True)
+        env.setupEndpointRef(jvm.org.apache.spark.rpc.RpcAddress(host, port), "Master")
+    except Py4JJavaError as error:
+        return _chain(error.java_exception)
+    finally:
+        if env is not None:
+            env.shutdown()
+    return ""
+
+
+def _chain(error: Any) -> str:
+    """The names of an error and its causes; their texts are pages."""
+    said: list[str] = []
+    while error is not None and len(said) < 10:
+        said.append(str(error.getClass().getSimpleName()))
+        error = error.getCause()
+    return "; ".join(said)
+
+
+def from_executor(text: str) -> SlotkeeperError | None:
+    """The error that Spark's text about a failed task stands for, where it is one of executors; None for others."""
+    found = _PLACE.search(text)
+    where = f"the worker {found[1]}" if found else "a worker"
+    if "ExecutorLostFailure" in text:
+        return Unclassified(
+            f"an executor on {where} was lost in mid-task",
+            hint="another takes its place; its own log, in Spark's work folder there, says why where it happens again",
+            code=EXECUTOR_LOST,
+            where="spark",
+            cause=text.split("\n", 1)[0][:500],
+        )
+    if program := re.search(r'Cannot run program "([^"]+)"', text):
+        return ConfigError(
+            f"{where} has no Python {program[1]}",
+            hint="install Python there and name it: python in [jobs.X.spark]; docs/runbook.md says what it needs",
+            where="spark",
+        )
+    if "PYTHON_VERSION_MISMATCH" in text:
+        mine = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return ConfigError(
+            f"{where} runs another version of Python than this driver, which is {mine}",
+            hint="name one of that version: python in [jobs.X.spark]",
+            where="spark",
+        )
+    return None

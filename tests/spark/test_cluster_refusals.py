@@ -1,0 +1,141 @@
+"""What goes wrong with a cluster is told in one line, by name, before Spark waits for it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+
+from core.domain.endpoint import SecretRef
+from core.domain.master import Master
+from core.domain.spec import SparkOptions
+from core.errors import ConfigError, Unclassified, Unreachable
+from core.spark import package, session, task
+from core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
+from core.spark.java import find_java, shim_home
+from core.spark.settings import LIGHT, spark_settings
+from tests.support.spark_cluster import SparkCluster
+
+pytestmark = pytest.mark.spark
+SECRET = "the-cluster-s-own"
+OPTIONS = SparkOptions("spark://h:7077", secret=SecretRef("file", "/etc/spark.secret", "secret"))
+LOST = (
+    "Job aborted due to stage failure: Task 0 in stage 7.0 failed 1 times, most recent failure: Lost task 0.0"
+    " in stage 7.0 (TID 7) (10.0.0.7 executor 3): ExecutorLostFailure (executor 3 exited caused by one of the"
+    " running tasks) Reason: Command exited with code 137"
+)
+
+
+@pytest.fixture(scope="module")
+def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iterator[tuple[str, str]]:
+    """A master with a secret and one without any."""
+    folder = tmp_path_factory.mktemp("masters")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(spark_cache))
+        guarded = SparkCluster(folder / "guarded", SECRET, workers=0, encrypted=True)
+        try:
+            opened = SparkCluster(folder / "open", "", workers=0)
+        except BaseException:
+            guarded.close()
+            raise
+    yield guarded.url, opened.url
+    guarded.close()
+    opened.close()
+
+
+@contextmanager
+def java(folder: Path) -> Iterator[Any]:
+    """A JVM as a driver's is before it has a context: only then no secret of another master is known in it."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(session._LOG4J, "utf-8")
+    conf = SparkConf(loadDefaults=False).setMaster("local").setAppName("asking")
+    options = " ".join((*LIGHT, f"-Dlog4j2.configurationFile={logging}"))
+    conf.set("spark.driver.extraJavaOptions", options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(shim_home(find_java(), (folder,))))
+        gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "stdout": 2})
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(20)
+
+
+def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
+    tmp_path: Path, masters: tuple[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    guarded, opened = masters
+    with java(tmp_path) as jvm:
+
+        def ask(url: str, secret: str) -> None:
+            ask_masters(jvm, Master.parse(url), secret, OPTIONS.secret)
+
+        ask(guarded, SECRET)
+        ask(f"spark://127.0.0.1:1,{guarded.removeprefix('spark://')}", SECRET)
+        for url, secret in ((guarded, "another"), (opened, SECRET)):
+            with pytest.raises(ConfigError) as refused:
+                ask(url, secret)
+            place = url.removeprefix("spark://")
+            assert refused.value.message == (
+                f"the Spark master {place} does not take the secret of secret_file /etc/spark.secret"
+            )
+            assert "spark.authenticate must be true" in refused.value.hint
+        with pytest.raises(Unreachable) as silent:
+            ask("spark://127.0.0.1:1,127.0.0.1:2", SECRET)
+        assert silent.value.message == "no Spark master answers at 127.0.0.1:1, 127.0.0.1:2"
+    assert capfd.readouterr() == ("", ""), "Spark's own pages of Java text are not shown"
+
+
+def test_what_executors_say_is_named() -> None:
+    lost = from_executor(LOST)
+    assert isinstance(lost, Unclassified)
+    assert (lost.code, lost.message) == (EXECUTOR_LOST, "an executor on the worker 10.0.0.7 was lost in mid-task")
+    absent = from_executor('(h7 executor 0): java.io.IOException: Cannot run program "/opt/py": error=2, No such file')
+    assert isinstance(absent, ConfigError)
+    assert absent.message == "the worker h7 has no Python /opt/py"
+    other = from_executor("(h7 executor 0): PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has ...")
+    assert isinstance(other, ConfigError)
+    assert "the worker h7 runs another version of Python" in other.message
+    assert from_executor("(h7 executor 0): Python worker exited unexpectedly (crashed)") is None
+
+
+def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str) -> task.Answer:
+        def missing(_path: str) -> object:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        monkeypatch.setattr(task, "_function", missing)
+        return task.call("core.wiring.run_stint", None)
+
+    lacking = without("psycopg2.extensions").failure
+    assert lacking is not None
+    assert lacking.kind == "config"
+    assert "lacks the Python package psycopg2" in lacking.message
+    defect = without("core.absent").failure
+    assert defect is not None
+    assert defect.kind == "unknown"
+
+
+def test_the_package_holds_everything_of_ours_and_its_statements(tmp_path: Path) -> None:
+    names = set(zipfile.ZipFile(package.write(tmp_path)).namelist())
+    core = Path(package.__file__).parents[1]
+    wanted = {f"core/{file.relative_to(core)}" for file in core.rglob("*") if file.suffix in (".py", ".sql")}
+    assert {"core/sinks/postgres/tables.sql", "core/spark/daemon.py", "core/__init__.py"} <= wanted
+    assert names == wanted
+
+
+def test_no_setting_holds_a_secret_and_only_loopback_is_used_on_this_machine(tmp_path: Path) -> None:
+    for master, here in (("local[2]", True), ("local-cluster[2,1,1024]", True), ("spark://h:7077", False)):
+        found = spark_settings(SparkOptions(master, secret=OPTIONS.secret), tmp_path, tmp_path, (), package.NAME)
+        assert found["spark.authenticate"] == "true"
+        assert "spark.authenticate.secret" not in found
+        assert (found.get("spark.driver.host") == "127.0.0.1") is here
+        assert (str(tmp_path) in found.get("spark.executor.extraJavaOptions", "")) is (master[:6] == "local-")
+        assert ("spark.python.unix.domain.socket.dir" in found) is here

@@ -1,0 +1,144 @@
+"""A standalone Spark cluster for tests: a master and its workers from the pyspark wheel, on 127.0.0.1, ended by pid.
+
+The workers know a Python that has the third-party packages and not ours, so that what runs there was shipped.
+Next door: `tests/spark/test_clusters.py` uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import psutil
+import pyspark
+
+from core.spark.folders import private_folder
+from core.spark.java import find_java, shim_home
+from tests.support.waiting import until
+
+_HOME = Path(pyspark.__file__).parent
+_LOG4J = """rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n
+"""
+_NEEDED = ("psycopg2", "psycopg2_binary.libs")
+
+
+def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
+    """The interpreter of a new environment that holds what `docs/runbook.md` asks of a worker, and nothing of ours."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    mine = Path(sysconfig.get_path("purelib"))
+    theirs = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in needed:
+        if (mine / name).exists():
+            (theirs / name).symlink_to(mine / name)
+    return folder / "bin" / "python"
+
+
+class SparkCluster:
+    """One master and `workers` of one core each, whose secret is `secret`; `close` ends what was started here.
+
+    With `encrypted` they speak to nobody in the clear.
+    """
+
+    def __init__(self, folder: Path, secret: str, workers: int = 2, encrypted: bool = False) -> None:
+        self.folder = folder
+        self.secret = secret
+        self.encrypted = encrypted
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._workers: list[int] = []
+        private_folder(folder)
+        self.java_home = shim_home(find_java(), (folder,))
+        (folder / "log4j2.properties").write_text(_LOG4J, "utf-8")
+        self.url = ""
+        try:
+            self._start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+            self.url = until(lambda: self._said("master", r"Starting Spark master at (spark://\S+)"), 60, "a master")
+            for number in range(workers):
+                self.add_worker(f"worker{number}")
+            until(lambda: self.registered() == workers, 60, "the workers to register")
+        except BaseException:
+            self.close()
+            raise
+
+    def add_worker(self, name: str, secret: str | None = None) -> None:
+        """Start one more worker; it registers by itself."""
+        where = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "600m", self.url)
+        self._start(name, "worker.Worker", *where, secret=secret)
+        self._workers.append(self._started[-1].pid)
+
+    def worker_pids(self) -> list[int]:
+        """The workers, whose children are executors."""
+        return list(self._workers)
+
+    def registered(self) -> int:
+        """How many workers the master has taken."""
+        return self.log("master").count("Registering worker")
+
+    def log(self, name: str) -> str:
+        """What a master or worker said."""
+        return (self.folder / f"{name}.log").read_text("utf-8", "replace")
+
+    def close(self) -> None:
+        """End everything by the pids that were started here."""
+        trees = [child for one in self._started for child in _below(one.pid)]
+        for one in reversed(self._started):
+            one.kill()
+            one.wait()
+        for process in trees:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(trees, timeout=5)
+        self._started.clear()
+
+    def _start(self, name: str, program: str, *arguments: str, secret: str | None = None) -> None:
+        settings = self.folder / f"{name}.properties"
+        settings.touch(0o600)
+        chosen = self.secret if secret is None else secret
+        lines = [f"spark.authenticate {'true' if chosen else 'false'}"]
+        lines += [f"spark.authenticate.secret {chosen}"] if chosen else []
+        lines += (
+            ["spark.network.crypto.enabled true", "spark.network.crypto.saslFallback false"] if self.encrypted else []
+        )
+        settings.write_text("\n".join(lines) + "\n", "utf-8")
+        home = self.folder / name
+        private_folder(home)
+        environ = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "XDG_CACHE_HOME") if key in os.environ}
+        environ |= {
+            "JAVA_HOME": str(self.java_home),
+            "SPARK_HOME": str(_HOME),
+            "SPARK_CONF_DIR": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(home / "work"),
+            "SPARK_LOCAL_DIRS": str(home / "local"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+            " -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+        }
+        log = (self.folder / f"{name}.log").open("wb")
+        with log:
+            command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}", *arguments]
+            command += ["--properties-file", str(settings)]
+            self._started.append(
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, cwd=home)
+            )
+
+    def _said(self, name: str, pattern: str) -> str | None:
+        found = re.search(pattern, self.log(name))
+        return found[1] if found else None
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []

@@ -1,0 +1,32 @@
+"""A password that a worker cannot have is told with the worker's name, and no connection is tried."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+
+import pytest
+
+from core import retry, wiring
+from core.config.load import load
+from core.errors import ConfigError
+from core.retry import Failure, RetryRules, Stop
+from tests.unit.config.samples import VALID
+
+
+def test_a_missing_password_names_the_worker_and_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DWS1_PASSWORD", raising=False)
+    file = tmp_path / "c.toml"
+    file.write_text(VALID, "utf-8")
+    job = load(file, {}).jobs["orders_rt"]
+    with pytest.raises(ConfigError) as missing, wiring._pair(job, 1, "direct"):
+        pass
+    assert missing.value.message == (
+        f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"
+        " the variable DWS1_PASSWORD (password_env) is not set"
+    )
+    assert "workers resolve passwords themselves" in missing.value.hint
+    assert isinstance(retry.decide(Failure.of(missing.value), retry.NO_HISTORY, RetryRules(), 0.0), Stop)
