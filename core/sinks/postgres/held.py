@@ -1,0 +1,65 @@
+"""Reading the quarantine: entries by page, one entry whole, and how many are held; nothing is made or changed.
+
+Next door: `quarantine.sql` holds the statements, `core.domain.quarantine` the values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.drivers import pg
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+
+_FIELDS = [name for name in Held.__dataclass_fields__ if name != "values"]
+
+
+class HeldRows:
+    """The quarantine of one sink over a session; a sink that has none holds nothing."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self.session = session
+
+    def page(self, wanted: Wanted) -> list[Held]:
+        """Entries without their values, the newest first, at most `wanted.limit`; raises what the sink raises."""
+        names = ("source", "source_table", "slot", "job", "shard", "sqlstate", "before", "limit")
+        values: dict[str, Any] = {name: getattr(wanted, name) for name in names}
+        values |= {"states": [one.value for one in wanted.states], "all": not wanted.states}
+        return [held_of(row) for row in self._rows("page", values)]
+
+    def entry(self, id: int) -> Held | None:
+        """One entry with its values; None where there is none."""
+        return next((held_of(row) for row in self._rows("entry", {"id": id})), None)
+
+    def counts(self) -> list[HeldCount]:
+        """How many are held for each slot's table; those with none are absent."""
+        return [HeldCount(*row) for row in self._rows("counts", {})]
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _rows(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.session.transaction() as cursor:
+            return run(self.session, cursor, name, values).fetchall() if exists(self.session, cursor) else []
+
+
+def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
+    """Whether the sink has a quarantine."""
+    return run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+
+
+def run(session: SinkSession, cursor: pg.Cursor, name: str, values: dict[str, Any]) -> pg.Cursor:
+    """Execute the statement `name` of quarantine.sql with the session's schema."""
+    text = statements("core.sinks.postgres", "quarantine.sql")[name]
+    cursor.execute(pg.sql.SQL(text).format(schema=session.schema), values)
+    return cursor
+
+
+def held_of(row: tuple[Any, ...]) -> Held:
+    """An entry of the statements `page` and `entry`."""
+    given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
+    given |= {"key": tuple(given["key"]), "state": HeldState(given["state"])}
+    return Held(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())
