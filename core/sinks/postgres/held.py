@@ -1,4 +1,4 @@
-"""Reading the quarantine: entries by page, one entry whole, and how many are held; nothing is made or changed.
+"""The quarantine of a sink: its table, entries by page, one entry whole, and how many are held.
 
 Next door: `quarantine.sql` holds the statements, `core.domain.quarantine` the values.
 """
@@ -9,9 +9,9 @@ from typing import Any
 
 from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
 from core.drivers import pg
+from core.errors import Refused
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
-
 
 _FIELDS = [name for name in Held.__dataclass_fields__ if name != "values"]
 
@@ -51,11 +51,35 @@ def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
     return run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
 
 
-def run(session: SinkSession, cursor: pg.Cursor, name: str, values: dict[str, Any]) -> pg.Cursor:
-    """Execute the statement `name` of quarantine.sql with the session's schema."""
+def run(
+    session: SinkSession, cursor: pg.Cursor, name: str, values: dict[str, Any], **parts: pg.sql.Composable
+) -> pg.Cursor:
+    """Execute the statement `name` of quarantine.sql with the session's schema and its other `parts`."""
     text = statements("core.sinks.postgres", "quarantine.sql")[name]
-    cursor.execute(pg.sql.SQL(text).format(schema=session.schema), values)
+    cursor.execute(pg.sql.SQL(text).format(schema=session.schema, **parts), values)
     return cursor
+
+
+def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], wanted: bool) -> None:
+    """Make the table where a job wants it; refuse a job that does not and has rows in it.
+
+    Without it a later change would not end an entry, and a replay of that would put an old row over a new one.
+    """
+    there = exists(session, cursor)
+    if wanted and not there:
+        layout = pg.sql.SQL(" WITH (orientation = row) DISTRIBUTE BY HASH (id)" if session.kind == "dws" else "")
+        for part in statements("core.sinks.postgres", "quarantine.sql")["create"].split(";"):
+            cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
+    (held,) = (run(session, cursor, "held", place).fetchone() or (0,)) if there and not wanted else (0,)
+    if held:
+        what = f'{place["source_table"]} slot {place["slot"]} holds {held} rows in quarantine, and on_bad_row is "stop"'
+        raise Refused(what, 'slotkeeper errors replay or discard them, or set on_bad_row = "quarantine"', where="sink")
+
+
+def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:
+    """End what is held of a slot's table and of its target: a copy begins, which reads every row again."""
+    if exists(session, cursor):
+        run(session, cursor, "archive", place)
 
 
 def held_of(row: tuple[Any, ...]) -> Held:

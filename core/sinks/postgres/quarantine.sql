@@ -60,3 +60,60 @@ FROM {schema}.slotkeeper_quarantine WHERE id = %(id)s
 -- How many are held for each slot's table.
 SELECT source, source_table, slot, max(job), count(*), min(held_at) FROM {schema}.slotkeeper_quarantine
 WHERE state = 'held' GROUP BY source, source_table, slot ORDER BY source, source_table, slot
+
+-- name: holds
+-- Whether a slot's table holds anything: until it does, steps pay nothing.
+SELECT EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine
+               WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held')
+
+-- name: held
+-- How many rows are held; the two halves of a changed key are one.
+SELECT count(*) FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held' AND kind <> 'B'
+
+-- name: supersede
+-- Entries whose key a later change meets; {keys} is a SELECT of keys.
+UPDATE {schema}.slotkeeper_quarantine SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later change'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+  AND key IN ({keys})
+
+-- name: old_halves
+-- Old halves that take effect in this transaction: one half of their changed key was superseded by it.
+SELECT id FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND kind = 'B'
+  AND (state = 'held' OR state = 'superseded' AND ended_at = now())
+  AND pair IN (SELECT h.pair FROM {schema}.slotkeeper_quarantine h
+               WHERE h.source = %(source)s AND h.source_table = %(source_table)s AND h.slot = %(slot)s
+                 AND h.state = 'superseded' AND h.ended_at = now() AND h.pair <> '')
+ORDER BY id
+
+-- name: halves_ended
+-- They are over with their new halves.
+UPDATE {schema}.slotkeeper_quarantine
+SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'took effect with a later change of its new key'
+WHERE id = ANY (%(ids)s) AND state = 'held'
+
+-- name: hold
+-- One unit that could not be applied, in the transaction that goes on without it; {columns} are its texts.
+INSERT INTO {schema}.slotkeeper_quarantine
+    (source, source_table, slot, shard, target, point, sequence, kind, key, names, texts, damaged, sqlstate, named_column,
+     named_constraint, message, tries, job, run, epoch, held_at, state, ended_by, reason, pair)
+SELECT p.source, p.source_table, p.slot, %(shard)s, p.target, coalesce(%(point)s, u.point), u.sequence,
+       CASE WHEN %(point)s IS NOT NULL THEN 'c' ELSE upper(u.kind::text) END, u.key, %(names)s, ARRAY[{columns}],
+       u.kind IN ('i', 'u'), %(sqlstate)s, %(column)s, %(constraint)s, %(message)s, 1, p.job, p.run, p.epoch, now(),
+       'held', '', '', CASE WHEN u.pair = '' OR %(alone)s THEN '' ELSE %(shard)s || ' ' || u.pair END
+FROM {units} u, {schema}.slotkeeper_progress p
+WHERE u.unit = %(unit)s AND (u.kind IN ('I', 'U', 'i', 'u') OR NOT %(alone)s AND u.pair <> '')
+  AND p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s AND p.shard = %(row)s
+
+-- name: lanes
+-- The lanes of a slot's table, and the point from which a copy's changes are in the stream.
+SELECT shard, noted_start FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s ORDER BY shard
+
+-- name: archive
+-- What is held of a target whose copy begins: every row will be read again.
+UPDATE {schema}.slotkeeper_quarantine SET state = 'archived', ended_at = now(), ended_by = 'copy', reason = 'a copy reads every row again'
+WHERE state = 'held' AND (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s OR target IN (
+      SELECT p.target FROM {schema}.slotkeeper_progress p
+      WHERE p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s))
