@@ -107,6 +107,27 @@ class HeldCount:
     oldest: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of an entry that was to be replayed or discarded: `state` is how it is now.
+
+    `ids` are the entries that ended with it (both halves of a changed key), or that stay held with a new error; empty
+    where it was not held any more, and then nothing was done.
+    """
+
+    id: int
+    state: HeldState
+    ids: tuple[int, ...] = ()
+    sqlstate: str = ""
+    message: str = ""
+    where: str = ""
+
+    @property
+    def nothing_done(self) -> bool:
+        """Whether it was over already."""
+        return not self.ids
+
+
 def at(point: int, sequence: int) -> Held:
     """An entry at a position, for examples."""
     moment = datetime(2026, 1, 1)

@@ -32,7 +32,7 @@ BLOCK = 1_000
 """Units tried together at first: larger ones are halved more often, smaller ones are more statements without need."""
 SPOOL = 8_388_608
 """Bytes of a piece that stay in memory on their way through us; more go to a file."""
-_PLACE = re.compile(r"\bcolumn c(\d+)\b")
+_PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 Attempt = Callable[[int, int], Bad | None]
 
@@ -191,6 +191,14 @@ def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:
     """What a server says about a row, without its values."""
     code, sentence = faults.sentence(error)
     said = pg.named(error)
-    place = _PLACE.search(said.context)
-    column = table.columns[int(place[1]) - 1] if place and int(place[1]) <= len(table.columns) else said.column
-    return Bad(code, column, said.constraint, sentence)
+    return Bad(code, said.column or _column(said.context, table), said.constraint, sentence)
+
+
+def _column(context: str, table: TargetTable) -> str:
+    """The column in which a COPY stood: by its number in our staging table, or by its name in the target."""
+    place = _PLACE.search(context)
+    if place is None:
+        return ""
+    names = {f"c{n}": name for n, name in enumerate(table.columns, 1)} if table.staging in context else {}
+    names = names or {name: name for name in table.columns}
+    return next((name for spelled, name in names.items() if place[1].startswith(f"{spelled}:")), "")

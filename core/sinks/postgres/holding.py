@@ -33,6 +33,11 @@ class Bad:
     constraint: str
     message: str
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """As parameters of a statement."""
+        return {part: getattr(self, part) for part in ("sqlstate", "column", "constraint", "message")}
+
 
 @dataclass(frozen=True, slots=True)
 class Copied:
@@ -88,10 +93,9 @@ class Quarantine:
         self.held += 1
         if self._before + self.held > self._options.quarantine_limit:
             raise self._full(bad)
-        shown = {"sqlstate": bad.sqlstate, "column": bad.column, "constraint": bad.constraint, "message": bad.message}
         lane = copied or Copied(self._key.shard, self._key.shard, 0)
         place = {"row": lane.row, "shard": lane.shard, "point": copied.point if copied else None}
-        values = {**shown, **place, "unit": unit, "alone": alone, "names": list(self._table.columns)}
+        values = {**bad.values, **place, "unit": unit, "alone": alone, "names": list(self._table.columns)}
         units = Identifier(self._table.units)
         if not self._run("hold", values, columns=self._texts(), units=units).rowcount:
             raise Defect(f"unit {unit} was not held: its lane has no progress row")

@@ -117,3 +117,42 @@ UPDATE {schema}.slotkeeper_quarantine SET state = 'archived', ended_at = now(), 
 WHERE state = 'held' AND (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s OR target IN (
       SELECT p.target FROM {schema}.slotkeeper_progress p
       WHERE p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s))
+
+-- name: lock_lanes
+-- The rows of the lanes on which an entry may lie: no step of theirs runs until this transaction ends.
+SELECT shard, state, target FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND (%(every)s OR shard = %(shard)s)
+ORDER BY shard FOR UPDATE
+
+-- name: shard_of
+-- Where an entry lies.
+SELECT shard FROM {schema}.slotkeeper_quarantine
+WHERE id = %(id)s AND source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: unit
+-- An entry and the other half of its changed key.
+SELECT id, state, shard, pair, damaged, names FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND (id = %(id)s OR pair IN (SELECT h.pair FROM {schema}.slotkeeper_quarantine h
+                               WHERE h.id = %(id)s AND h.pair <> '' AND h.source = %(source)s
+                                 AND h.source_table = %(source_table)s AND h.slot = %(slot)s))
+ORDER BY id FOR UPDATE
+
+-- name: end
+-- Ended by a person.
+UPDATE {schema}.slotkeeper_quarantine
+SET state = %(state)s, ended_at = now(), ended_by = %(by)s, reason = %(reason)s, tries = tries + %(tries)s
+WHERE id = ANY (%(ids)s) AND state = 'held'
+
+-- name: still_bad
+-- It stays held, with what was wrong this time.
+UPDATE {schema}.slotkeeper_quarantine
+SET tries = tries + 1, sqlstate = %(sqlstate)s, named_column = %(column)s, named_constraint = %(constraint)s,
+    message = %(message)s
+WHERE id = ANY (%(ids)s) AND state = 'held'
+
+-- name: held_ids
+-- What is held of a slot's table, in the order in which it was read.
+SELECT id FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+ORDER BY point, sequence, id
