@@ -58,7 +58,7 @@ class Target:
         runner = Runner("held", "run", "host", "user", 1)
         self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)
         self.store.create_tables()
-        begun = ProgressRow(self.lane, 1, name, Position(0), 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
+        begun = ProgressRow(self.lane, 1, f"{database}.{name}", Position(0), 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
         self.store.insert([begun])
         self.epoch = self.store.raise_epoch()
         self.position = Position(0)
