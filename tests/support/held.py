@@ -58,7 +58,8 @@ class Target:
         runner = Runner("held", "run", "host", "user", 1)
         self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)
         self.store.create_tables()
-        begun = ProgressRow(self.lane, 1, f"{database}.{name}", Position(0), 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
+        target, at = f"{database}.{name}", Position(0)
+        begun = ProgressRow(self.lane, 1, target, at, 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
         self.store.insert([begun])
         self.epoch = self.store.raise_epoch()
         self.position = Position(0)
@@ -108,11 +109,15 @@ class Target:
         """The target's rows by key."""
         return self.asked(f"SELECT {what} FROM {self.name} ORDER BY {', '.join(self.table.key)}")
 
+    def listed(self, **wanted: Any) -> list[Held]:
+        """Entries of this target, the oldest first, without their values."""
+        found = HeldRows(self.session).page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
+        return found[::-1]
+
     def held(self, **wanted: Any) -> list[Held]:
-        """Entries of this target, the oldest first, whole."""
+        """The same with their values."""
         reader = HeldRows(self.session)
-        found = reader.page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
-        return [entry for one in reversed(found) if (entry := reader.entry(one.id))]
+        return [entry for one in self.listed(**wanted) if (entry := reader.entry(one.id))]
 
     def run(self, *statements: str) -> None:
         with self.watch.cursor() as cursor:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.domain.progress import LaneKey
 from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
 from core.drivers import pg
 from core.errors import Refused
+from core.sinks.postgres.rows import key_of
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
 
@@ -36,6 +38,10 @@ class HeldRows:
     def counts(self) -> list[HeldCount]:
         """How many are held for each slot's table; those with none are absent."""
         return [HeldCount(*row) for row in self._rows("counts", {})]
+
+    def values(self, key: LaneKey) -> list[dict[str, str | None]]:
+        """The rows that are held of a slot's table, by target column; an old half has its key alone."""
+        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("held_values", key_of(key))]
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -74,6 +80,12 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     if held:
         what = f'{place["source_table"]} slot {place["slot"]} holds {held} rows in quarantine, and on_bad_row is "stop"'
         raise Refused(what, 'slotkeeper errors replay or discard them, or set on_bad_row = "quarantine"', where="sink")
+
+
+def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
+    """Give the entries of a DN its new name."""
+    if exists(session, cursor):
+        run(session, cursor, "renamed", names)
 
 
 def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:

@@ -124,6 +124,7 @@ class PostgresProgress:
                 names = {**self._all, "epoch": epoch, "shard": old, "new": new}
                 self.session.run(cursor, "rename", names)
                 self.session.run(cursor, "renamed", names)
+                held.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
 
     def forget_creating(self, epoch: int) -> None:

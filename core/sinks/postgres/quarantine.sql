@@ -56,6 +56,11 @@ SELECT id, source, source_table, slot, shard, target, point, sequence, kind, key
        names, texts
 FROM {schema}.slotkeeper_quarantine WHERE id = %(id)s
 
+-- name: held_values
+-- What is held of a slot's table, as the source wrote it.
+SELECT names, texts FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+
 -- name: counts
 -- How many are held for each slot's table.
 SELECT source, source_table, slot, max(job), count(*), min(held_at) FROM {schema}.slotkeeper_quarantine
@@ -156,3 +161,44 @@ WHERE id = ANY (%(ids)s) AND state = 'held'
 SELECT id FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
 ORDER BY point, sequence, id
+
+-- name: renamed
+-- A DN under another name keeps its entries.
+UPDATE {schema}.slotkeeper_quarantine SET shard = %(new)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+
+-- name: positions
+-- Where the lanes stand before a reset moves them.
+SELECT shard, position FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
+-- name: beyond
+-- How many a reset of a lane to a position would archive. What a copy read is not read again by a stream.
+SELECT count(*) FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND state = 'held' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
+
+-- name: archive_beyond
+-- Those.
+UPDATE {schema}.slotkeeper_quarantine
+SET state = 'archived', ended_at = now(), ended_by = %(by)s, reason = 'a reset: it will be read again'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND state = 'held' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
+
+-- name: revive
+-- What that reset archived and nobody has read again comes back with the position.
+UPDATE {schema}.slotkeeper_quarantine SET state = 'held', ended_at = NULL, ended_by = '', reason = ''
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND state = 'archived' AND ended_by = %(by)s
+  AND (point > %(old_point)s OR point = %(old_point)s AND sequence > %(old_sequence)s)
+  AND (point < %(point)s OR point = %(point)s AND sequence <= %(sequence)s)
+
+-- name: outdone
+-- Of two entries of one key the later one holds.
+UPDATE {schema}.slotkeeper_quarantine q
+SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later entry came back'
+WHERE q.source = %(source)s AND q.source_table = %(source_table)s AND q.slot = %(slot)s AND q.state = 'held'
+  AND EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine h
+              WHERE h.source = %(source)s AND h.source_table = %(source_table)s AND h.slot = %(slot)s
+                AND h.state = 'held' AND h.key = q.key AND h.id <> q.id
+                AND (h.point > q.point OR h.point = q.point AND h.sequence > q.sequence))

@@ -19,6 +19,7 @@ from core.drivers import pg
 from core.ports import Top
 from core.sinks.postgres import effects, held, modes, texts
 from core.sinks.postgres import statements as compose
+from core.sinks.postgres import target as targets
 from core.sinks.postgres.careful import Careful, Into, move
 from core.sinks.postgres.damage import Readable
 from core.sinks.postgres.faults import translated
@@ -70,7 +71,6 @@ class PostgresSink:
 
     def stage_carefully(self, reader: BinaryIO) -> int:
         """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
-        self._prepare()
         self._prepare_texts()
         self._careful = True
         with self._open() as cursor:
@@ -123,7 +123,6 @@ class PostgresSink:
     def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
         place = {**key_of(key), "number": number, "epoch": epoch}
-        self._prepare()
         self._prepare_texts()
         with self._open() as cursor:
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
@@ -169,7 +168,9 @@ class PostgresSink:
             move(cursor, texts.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
 
     def _prepare_texts(self) -> None:
-        """Make the tables of careful steps, once per connection."""
+        """Make the tables of careful steps, once per connection; the types of its target may have been cured."""
+        self.target = targets.seen(self.session, self.target)
+        self._prepare()
         if self._texts_in != self.session.generation:
             with self.session.transaction() as cursor:
                 for statement in texts.create(self.target):
