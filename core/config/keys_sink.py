@@ -12,7 +12,7 @@ from core.config.keys import Key, Section, no_meaning, section
 from core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
 
 _EFFECT = "tests/integration/test_sink_options.py::"
-_QUARANTINE = "tests/integration/test_quarantine_jobs.py::"
+_QUARANTINE = "tests/integration/test_quarantine.py::"
 _FLUSH = "tests/unit/engine/test_flush.py::"
 
 SINK_OPTIONS: Section = section(
@@ -132,7 +132,7 @@ SINK_OPTIONS: Section = section(
         " quarantine holds the row and goes on with the others",
         values.choice(*ON_BAD_ROW),
         "stop",
-        tested=_QUARANTINE + "test_bad_rows_are_held_and_the_others_mirrored",
+        tested=_QUARANTINE + "test_on_bad_row_decides_whether_one_bad_row_ends_it_all",
     ),
     Key(
         "quarantine_limit",
@@ -140,7 +140,7 @@ SINK_OPTIONS: Section = section(
         values.whole(1, 100_000),
         100,
         "rows",
-        tested=_QUARANTINE + "test_one_row_more_than_the_limit_ends_the_job",
+        tested=_QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was",
     ),
     no_meaning(
         "connectionMaxIdleMs",

@@ -117,14 +117,16 @@ def test_every_kind_of_bad_row_is_held_with_its_context_and_the_others_applied(z
         assert not isinstance(value, str) or len(value) < 4 or value not in entry.message
 
 
-def test_without_it_a_bad_row_is_an_error_and_nothing_of_the_step_stays(zoo: Target) -> None:
-    sink = zoo.sink(SinkOptions())
+def test_on_bad_row_decides_whether_one_bad_row_ends_it_all(zoo: Target) -> None:
+    sink = zoo.sink(SinkOptions(on_bad_row="stop"))
     with pytest.raises(RowRefused, match=r'value "\.\.\." is out of range for type integer'):
         sink.stage(io.BytesIO(line((1, 1, "I", *zoo_row(1, "n")))))
     assert (zoo.rows("id"), zoo.held()) == ([], [])
+    assert zoo.step(zoo.sink(SinkOptions(on_bad_row="quarantine")), [(1, 1, "I", *zoo_row(1, "n"))])
+    assert (zoo.rows("id"), len(zoo.held())) == ([], 1)
 
 
-def test_the_limit_rolls_the_step_back_and_says_what_the_last_one_was(zoo: Target) -> None:
+def test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was(zoo: Target) -> None:
     sink = zoo.sink(replace(HOLDING, quarantine_limit=3))
     assert zoo.step(sink, [(1, n, "I", *zoo_row(n, "n" if n % 2 else "")) for n in range(1, 7)])
     before = zoo.rows("id"), zoo.held(), zoo.position

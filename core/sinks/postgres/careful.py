@@ -34,7 +34,11 @@ SPOOL = 8_388_608
 """Bytes of a piece that stay in memory on their way through us; more go to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
+STALE = 10_000
+"""Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
+
 Attempt = Callable[[int, int], Bad | None]
+Single = Callable[[int, Bad], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Careful:
         self._cursor, self._table, self._options = cursor, table, options
         self._kept = Quarantine(session, cursor, table, options, key)
         self._damaged: set[int] = set()
+        self._stale = 0
         staging = compose.fill_staging(table)
         self._into = Into(staging, lambda rows: modes.plan(table, options, rows))
 
@@ -78,33 +83,35 @@ class Careful:
         def attempt(first: int, last: int) -> Bad | None:
             return self._among(first, last) or self._try(texts.rows(self._table, first, last), into)
 
-        def single(unit: int) -> None:
-            bad = attempt(unit, unit)
-            if bad:
-                self._kept.hold(unit, bad, copied=copied)
+        def single(unit: int, bad: Bad) -> None:
+            self._kept.hold(unit, bad, copied=copied)
 
         self._walk(attempt, single)
 
-    def _walk(self, attempt: Attempt, single: Callable[[int], None]) -> None:
-        """Try all units in blocks; `single` is given each that fails alone."""
+    def _walk(self, attempt: Attempt, single: Single) -> None:
+        """Try all units in blocks; `single` is given each that fails alone, and why."""
         self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
         for first in range(1, total + 1, BLOCK):
             last = min(total, first + BLOCK - 1)
-            if attempt(first, last):
-                self._halve(first, last, attempt, single)
+            bad = attempt(first, last)
+            if bad:
+                self._halve(first, last, bad, attempt, single)
 
-    def _halve(self, first: int, last: int, attempt: Attempt, single: Callable[[int], None]) -> None:
-        """Some unit among these is bad: where the first half is good, it is in the second."""
+    def _halve(self, first: int, last: int, known: Bad | None, attempt: Attempt, single: Single) -> None:
+        """Some unit among these is bad: where the first half is good, it is in the second, which is not tried then."""
         if first == last:
-            single(first)
+            bad = known or attempt(first, first)
+            if bad:
+                single(first, bad)
             return
         middle = (first + last) // 2
-        bad = attempt(first, middle)
-        if bad:
-            self._halve(first, middle, attempt, single)
-        if not bad or attempt(middle + 1, last):
-            self._halve(middle + 1, last, attempt, single)
+        left = attempt(first, middle)
+        if left:
+            self._halve(first, middle, left, attempt, single)
+        right = attempt(middle + 1, last) if left else None
+        if right or not left:
+            self._halve(middle + 1, last, right, attempt, single)
 
     def _sizes(self) -> tuple[int, set[int]]:
         """(the number of units, those whose text the sink cannot keep)."""
@@ -121,15 +128,12 @@ class Careful:
     def _among(self, first: int, last: int) -> Bad | None:
         return DAMAGED if any(first <= unit <= last for unit in self._damaged) else None
 
-    def _single(self, unit: int) -> None:
-        """Apply a unit, or what of it can be; hold its last event where the target refuses it.
+    def _single(self, unit: int, bad: Bad | None) -> None:
+        """Apply what can be of a bad unit; hold its last event where the target refuses it.
 
         An end whose key the target cannot hold ends nothing: there is no such row. So an old half with such a key is
         none, and the new half goes alone.
         """
-        bad = self._attempt(unit, unit)
-        if bad is None:
-            return
         kinds = self._kinds(unit)
         if not kinds & {"I", "U", "i", "u"}:
             return
@@ -139,12 +143,12 @@ class Careful:
             if bad is None:
                 return
             alone = self._try(texts.piece(self._table, unit, unit, "B"), self._into, keep=False) is not None
+        assert bad is not None
         self._kept.hold(unit, bad, alone)
 
-    def _before(self, unit: int) -> None:
+    def _before(self, unit: int, bad: Bad) -> None:
         """The event before one that is held: where it is bad too, only the end of its key is left of it."""
-        if self._attempt(unit, unit):
-            self._try(texts.ends(self._table, unit), self._into)
+        self._try(texts.ends(self._table, unit), self._into)
 
     def _kinds(self, unit: int) -> set[str]:
         kinds = SQL("SELECT kind::text FROM {} WHERE unit = {}")
@@ -159,9 +163,7 @@ class Careful:
             rows = move(self._cursor, out, into.copy)
             if rows and into.plan:
                 modes.execute(self._cursor, into.plan(rows))
-                self._clear(self._table.staging)
-                if modes.needs_net(self._table, self._options):
-                    self._clear(self._table.net)
+                self._cleared(rows)
         except pg.DriverError as error:
             if not faults.is_bad_row(error):
                 raise
@@ -169,6 +171,19 @@ class Careful:
         undo = bad is not None or not keep
         self._cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_piece" if undo else "RELEASE SAVEPOINT slotkeeper_piece")
         return bad
+
+    def _cleared(self, rows: int) -> None:
+        """Empty the staging tables for the next piece."""
+        self._stale += rows
+        names = [self._table.staging]
+        if modes.needs_net(self._table, self._options):
+            names.append(self._table.net)
+        for name in names:
+            if self._stale < STALE:
+                self._cursor.execute(SQL("DELETE FROM {}").format(Identifier(name)))
+            else:
+                self._clear(name)
+        self._stale %= STALE
 
     def _clear(self, name: str) -> None:
         self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))
