@@ -42,6 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "jobs": Entry("jobs", "list, start, pause, stop, drain and cancel jobs"),
     "watch": Entry("watch", "follow one job in six lines below the prompt", group=False),
     "slots": Entry("slots", "look at slots and what they hold back, and change them"),
+    "errors": Entry("errors", "rows that a target refused: look, replay, discard"),
     "audit": Entry("audit", "who changed what, when and why"),
     "verify": Entry("verify", "compare source and target of a job", group=False),
     "status": Entry("status", "one answer for monitoring", group=False),

@@ -121,6 +121,7 @@ class TroubleName(Enum):
     SINK_OLDER = "SINK OLDER"
     SCHEMA_CHANGED = "SCHEMA CHANGED"
     TOPOLOGY_CHANGED = "TOPOLOGY CHANGED"
+    QUARANTINE_FULL = "QUARANTINE FULL"
 
 
 class Trouble(SlotkeeperError):

@@ -23,11 +23,10 @@ from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.progress import choose_xmin, position_after, range_end
 from core.engine.register import widened
-from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, TroubleName
+from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
-from core.sinks.postgres.sink import execute
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
 
@@ -167,8 +166,11 @@ class Sink:
     """The job's target: made on request, checked, and written to batch by batch."""
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
-        self._session = wiring.open_sink_session(job, "library")
         self._options = job.sink_options
+        if self._options.quarantines:
+            what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
+            raise Refused(what, 'set on_bad_row = "stop"', where="sink")
+        self._session = wiring.open_sink_session(job, "library")
         target, image = targets.target_of(job.channel, table), targets.image_of(job.channel, table)
         if job.channel.create_target:
             targets.create(self._session, job.channel.target, image)
@@ -190,7 +192,7 @@ class Sink:
             for made in modes.temporary(self._target, self._options):
                 cursor.execute(made)
             cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(batch.text))
-            execute(cursor, plan)
+            modes.execute(cursor, plan)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

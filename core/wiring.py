@@ -83,7 +83,8 @@ def open_sink_session(job: JobSpec, part: str) -> SinkSession:
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> PostgresProgress:
     """The progress rows of a job over a session of their own."""
-    return PostgresProgress(open_sink_session(job, part), lane_key(job, ""), runner)
+    quarantines = job.sink_options.quarantines
+    return PostgresProgress(open_sink_session(job, part), lane_key(job, ""), runner, quarantines)
 
 
 def who(job: JobSpec, run: str) -> Runner:
@@ -217,7 +218,7 @@ class WiredTarget:
 
         def prepare(cursor: pg.Cursor) -> None:
             if copying == "shadow":
-                targets.make_shadow(cursor, self._known())
+                targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
 
         assert isinstance(store, PostgresProgress)
         store.begin_copy(epoch, chunks, prepare)

@@ -20,13 +20,15 @@ from core.drivers import pg
 from core.engine.ports import lane_key
 from core.errors import Refused
 from core.sinks.postgres import faults as sink_faults
+from core.sinks.postgres.held import HeldRows
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sources.dws import faults as source_faults
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.verify import Comparison, Key, KeyRange, Options, TableReader, compare
-from core.verify.pg import open_pair
+from core.verify.keys import KeyColumn
+from core.verify.pg import PgTable, open_pair
 from core.verify.reader import Checksum, Digest
 
 SETTLE_SECONDS = 60.0
@@ -63,11 +65,29 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         sink = stack.enter_context(_connection(job.sink, job.name, limit, at_sink))
         left, right = _readers(job, source, sink)
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
-        options = Options(settled=settled, on_range=on_range)
+        held = stack.enter_context(_held(job, right.key))
+        options = Options(settled=settled, quarantined=held, on_range=on_range)
         return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
 
 
-def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[TableReader, TableReader]:
+@contextmanager
+def _held(job: JobSpec, columns: Sequence[KeyColumn]) -> Iterator[Callable[[Collection[Key]], Collection[Key]]]:
+    """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
+    session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
+    rows = HeldRows(session)
+
+    def pick(keys: Collection[Key]) -> Collection[Key]:
+        values = rows.values(lane_key(job, ""))
+        held = {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}
+        return held.intersection(keys)
+
+    try:
+        yield pick
+    finally:
+        session.close()
+
+
+def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[PgTable, PgTable]:
     try:
         channel = job.channel
         return open_pair(

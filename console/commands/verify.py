@@ -16,7 +16,7 @@ from console import chosen, diagnostics, output
 from core import wiring_slots
 from core.clock import SystemClock
 from core.domain.spec import JobSpec
-from core.domain.verified import Verified
+from core.domain.verified import APART, Verified
 from core.errors import SlotkeeperError
 from core.launch.view import JobView, view_of
 from core.state.audit import actor
@@ -36,7 +36,10 @@ def verify(
     job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
-    """Compare source and target of a job: exit 0 equal, 4 different (keys named), 1 could not be settled."""
+    """Compare source and target of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
+
+    A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
+    """
     loaded, spec = chosen.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
@@ -46,11 +49,12 @@ def verify(
     verdict = _verdict(found)
     _keep(loaded.state_dir, job, found, verdict)
     if as_json:
-        output.as_json({"job": job, "verdict": verdict, "equal": found.equal, "job_runs": runs, **_figures(found)})
+        equal = verdict == "equal"
+        output.as_json({"job": job, "verdict": verdict, "equal": equal, "job_runs": runs, **_figures(found)})
     else:
         _print(ctx, spec, found, verdict)
         _tell_limits(spec, found, view, runs)
-    if verdict == "different":
+    if verdict in ("different", APART):
         raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
     if verdict == "unsettled":
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
@@ -63,7 +67,9 @@ def _silent(done: int, known: int) -> None:
 def _verdict(found: Comparison) -> str:
     if found.missing.count or found.extra.count or found.different.count:
         return "different"
-    return "unsettled" if found.unsettled.count else "equal"
+    if found.unsettled.count:
+        return "unsettled"
+    return APART if found.quarantined.count else "equal"
 
 
 def _keep(folder: Path, job: str, found: Comparison, verdict: str) -> None:

@@ -253,7 +253,26 @@ def _sink_options(reading: Reading, path: Path, raw: Table, on_existing: str, ch
         raise reading.error((*here, "ignore_null_when_update"), what, "the other strategies set no column alone")
     if options.updates_only:
         _refuse_update_only(reading, here, mode, options, on_existing, channel)
+    _refuse_quarantine(reading, here, options, set_here)
     return options
+
+
+def _refuse_quarantine(reading: Reading, here: Path, options: SinkOptions, set_here: Table) -> None:
+    """A held row is ended by any later change of its key: so each change has to carry all that becomes of the row."""
+    if not options.quarantines:
+        if "quarantine_limit" in set_here:
+            what = f'{dotted(here)}.quarantine_limit has no effect with on_bad_row = "stop"'
+            raise reading.error((*here, "quarantine_limit"), what, 'set on_bad_row = "quarantine"')
+        return
+    for wrong, what in (
+        (options.conflict_strategy == "ignore", 'conflict_strategy = "ignore": a later change does not write the row'),
+        (options.ignore_null_when_update, "ignore_null_when_update: a later change does not write every column"),
+        (options.updates_only, f'write_mode = "{options.write_mode}": a later change does not make the row'),
+        (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
+    ):
+        if wrong:
+            hint = "a held row would not come out as if it had been applied in its turn; keep one of the two"
+            raise reading.error((*here, "on_bad_row"), f'{dotted(here)}.on_bad_row = "quarantine" with {what}', hint)
 
 
 def _refuse_update_only(

@@ -1,16 +1,18 @@
 """The keys of `[jobs.X.sink_options]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
 
 Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
-meaning). Next door: `keys` for all other tables; `build` refuses what only two keys together make wrong.
+meaning); `on_bad_row` and `quarantine_limit` are ours. Next door: `keys` for all other tables; `build` refuses what
+only two keys together make wrong.
 """
 
 from __future__ import annotations
 
 from core.config import values
 from core.config.keys import Key, Section, no_meaning, section
-from core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES
+from core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
 
 _EFFECT = "tests/integration/test_sink_options.py::"
+_QUARANTINE = "tests/integration/test_quarantine.py::"
 _FLUSH = "tests/unit/engine/test_flush.py::"
 
 SINK_OPTIONS: Section = section(
@@ -123,6 +125,22 @@ SINK_OPTIONS: Section = section(
         "s",
         "connectionMaxUseTimeThreshold",
         _EFFECT + "test_connection_max_use_time_threshold",
+    ),
+    Key(
+        "on_bad_row",
+        "ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23): stop ends the job as FAILED;"
+        " quarantine holds the row and goes on with the others",
+        values.choice(*ON_BAD_ROW),
+        "stop",
+        tested=_QUARANTINE + "test_on_bad_row_decides_whether_one_bad_row_ends_it_all",
+    ),
+    Key(
+        "quarantine_limit",
+        "ours: rows of a table that may be held at once; with one more the job ends as FAILED, QUARANTINE FULL",
+        values.whole(1, 100_000),
+        100,
+        "rows",
+        tested=_QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was",
     ),
     no_meaning(
         "connectionMaxIdleMs",

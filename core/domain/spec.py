@@ -38,6 +38,7 @@ UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
 UPDATE_MODES = ("update", "copy_update", "update_auto")
 """The documented write modes: those that insert or update, and those that update what is there."""
 CONFLICT_STRATEGIES = ("update", "replace", "ignore")
+ON_BAD_ROW = ("stop", "quarantine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,13 @@ class SinkOptions:
     connection_size: int = 1
     connection_max_use_time_seconds: int = 3_600
     connection_max_use_time_threshold: int | None = None
+    on_bad_row: str = "stop"
+    quarantine_limit: int = 100
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether a row that the target refuses is held while the others go on (ours, not the connector's)."""
+        return self.on_bad_row == "quarantine"
 
     @property
     def connection_max_use_time(self) -> int:

@@ -22,6 +22,7 @@ SAFE = {
     TroubleName.SINK_OLDER: "safe: find out whether the sink was restored from a backup; then a new snapshot",
     TroubleName.SCHEMA_CHANGED: "safe: bring the target's columns in line, then take a new snapshot",
     TroubleName.TOPOLOGY_CHANGED: "safe: take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
+    TroubleName.QUARANTINE_FULL: "safe: slotkeeper errors list JOB; cure the target, errors replay, jobs start",
 }
 """What a person may do without losing more, per name of trouble."""
 

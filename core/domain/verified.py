@@ -10,10 +10,13 @@ from datetime import datetime
 
 from core.domain.ttl import in_words
 
+APART = "equal apart from quarantine"
+"""The verdict where every key but those that are held in quarantine is equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One comparison: `verdict` is equal, different or unsettled.
+    """One comparison: `verdict` is equal, equal apart from quarantine, different or unsettled.
 
     `differences` counts the keys that are missing, extra or have other values.
     """
@@ -42,6 +45,8 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
     apart = f" ({found.quarantined} in quarantine)" if found.quarantined else ""
     match found.verdict:
         case "equal":
+            return f"verified equal {ago}"
+        case _ if found.verdict == APART:
             return f"verified equal{apart} {ago}"
         case "different":
             return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"

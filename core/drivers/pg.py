@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg2
 import psycopg2.extensions
@@ -42,9 +43,12 @@ __all__ = [
     "Connection",
     "Cursor",
     "DriverError",
+    "Named",
+    "codec",
     "connect",
     "connect_quietly",
     "failure",
+    "named",
     "sql",
     "transaction",
 ]
@@ -146,6 +150,27 @@ def failure(error: BaseException) -> tuple[str, str]:
     if isinstance(error, psycopg2.OperationalError):
         return "08006", text
     return "", text
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a server names beside its sentence: a column, a constraint, and where it stood; empty where it does not."""
+
+    column: str = ""
+    constraint: str = ""
+    context: str = ""
+
+
+def named(error: BaseException) -> Named:
+    """What a driver error names; `context` may hold values of a row and must not be shown."""
+    said = getattr(error, "diag", None)
+    return Named(*(str(getattr(said, part, None) or "") for part in ("column_name", "constraint_name", "context")))
+
+
+def codec(connection: Connection) -> str:
+    """Python's name of the encoding in which the server keeps text; empty where it keeps any bytes."""
+    encoding = connection.get_parameter_status("server_encoding") or "UTF8"
+    return "" if encoding == "SQL_ASCII" else str(psycopg2.extensions.encodings.get(encoding, "utf-8"))
 
 
 @contextmanager

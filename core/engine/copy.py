@@ -5,12 +5,16 @@ Never raises: the failure is in the outcome. Next door: `snapshot.py` plans and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import BinaryIO
+
 from core.clock import Clock
 from core.domain.progress import LaneKey
 from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
 from core.engine.pump import pump
-from core.engine.step import Probe, nothing
+from core.engine.step import Probe, may_hold, nothing
 from core.engine.stint import peak_kib
+from core.errors import RowRefused
 from core.ports import Chunk, Source, StepSink
 
 
@@ -36,10 +40,19 @@ def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Pro
 
 
 def _copy(spec: CopySpec, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
-    copied = pump(
-        lambda out: source.copy_chunk(chunk, out),
-        lambda reader: sink.copy_chunk(key, spec.epoch, chunk.number, reader),
-    )
+    def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
+        return pump(
+            lambda out: source.copy_chunk(chunk, out), lambda reader: into(key, spec.epoch, chunk.number, reader)
+        )
+
+    try:
+        copied = copy(sink.copy_chunk)
+    except RowRefused as error:
+        if not may_hold(error, spec.job.sink_options):
+            raise
+        sink.abandon()
+        probe("before_careful_chunk")
+        copied = copy(sink.copy_chunk_carefully)
     if copied is not None:
         probe("before_chunk_commit")
         sink.finish_chunk()

@@ -18,7 +18,7 @@ from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import explain_miss, position_after, range_end
 from core.engine.pump import pump
-from core.errors import SlotkeeperError
+from core.errors import RowRefused, SlotkeeperError
 from core.ports import Source, StepSink
 
 Probe = Callable[[str], None]
@@ -68,12 +68,20 @@ class Stepper:
         """One step from `after`; raises errors of `core.errors`, with nothing committed."""
         try:
             return self._take(look_now, after)
+        except BaseException as error:
+            self._look = None
+            self._sink.abandon()
+            if not may_hold(error, self._plan.options):
+                raise
+        self._probe("before_careful_step")
+        try:
+            return self._take(look_now, after, careful=True)
         except BaseException:
             self._look = None
             self._sink.abandon()
             raise
 
-    def _take(self, look_now: Callable[[], Look], after: Position) -> Step:
+    def _take(self, look_now: Callable[[], Look], after: Position, careful: bool = False) -> Step:
         first = self._checked(self._look or look_now(), after)
         self._look = None
         self._probe("after_look")
@@ -81,7 +89,7 @@ class Stepper:
             return Step(after, 0, True, first)
         began = self._clock.monotonic()
         try:
-            rows, up_to = self._stage(first, after)
+            rows, up_to = self._stage(first, after, careful)
         except SlotkeeperError as error:
             if error.where == "source":
                 self._checked(look_now(), after)  # what failed may be DDL: then its trouble says more than the error
@@ -117,7 +125,7 @@ class Stepper:
             return reason
         raise reason
 
-    def _stage(self, look: Look, after: Position) -> tuple[int, int]:
+    def _stage(self, look: Look, after: Position, careful: bool) -> tuple[int, int]:
         """Fill the staging table with one or more ranges; returns (rows, last point of the last range)."""
         reached = after
         options = self._plan.options
@@ -135,8 +143,13 @@ class Stepper:
                 if full or end >= look.latest or self._clock.monotonic() >= deadline:
                     return total
 
-        rows = pump(read, self._sink.stage)
+        rows = pump(read, self._sink.stage_carefully if careful else self._sink.stage)
         return rows or 0, reached.point
+
+
+def may_hold(error: BaseException, options: SinkOptions) -> bool:
+    """Whether this is about a row that the sink refuses, and the job is to hold such rows and go on."""
+    return options.quarantines and isinstance(error, RowRefused) and error.where == "sink"
 
 
 ALL = 2**62

@@ -107,7 +107,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 def _carry_out(bench: Bench, entry: Entry, plan: Plan) -> Result:
     try:
         epoch = take_over(bench)
-        bench.resets.write(entry.id, WRITTEN, [move.to for move in plan.moves], epoch)
+        bench.resets.write(entry.id, WRITTEN, [move.to for move in plan.moves], epoch, undone=plan.goal.backup)
         bench.probe("after_rows")
     except SlotkeeperError as error:
         raise _unfinished(entry, error) from error
@@ -144,7 +144,7 @@ def finish(bench: Bench, entry: Entry, plan: Plan, epoch: int) -> Result:
 def go_back(bench: Bench, entry: Entry, plan: Plan, epoch: int, error: SlotkeeperError) -> Result:
     """Put everything back as the backup has it, because finishing would never succeed."""
     before = [move.seen.row for move in plan.moves]
-    bench.resets.write(entry.id, GOING_BACK, before, epoch)
+    bench.resets.write(entry.id, GOING_BACK, before, epoch, by=plan.goal.backup, undone=entry.id)
     bench.probe("after_going_back")
     return restore(bench, entry, plan, epoch, f"{error} ({error.hint})" if error.hint else str(error))
 

@@ -112,7 +112,7 @@ def make(bench: Bench, goal: Goal) -> Plan:
     _refuse_senseless(bench, goal, seen)
     resolved = _resolve(bench, goal) if goal.kind is TargetKind.TIME else None
     moves = [_counted(bench, move) for move in _moves(bench, goal, seen, backup, resolved)]
-    notes = _notes(goal, moves, resolved)
+    notes = _notes(goal, moves, resolved) + _quarantine_notes(bench, moves)
     checks = _checks(bench, goal, seen, moves, backup)
     made = bench.now().timestamp()
     plan = Plan(
@@ -217,6 +217,12 @@ def _counted(bench: Bench, move: Move) -> Move:
     if move.seen.floor is not None and move.seen.floor > old.point:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
     return replace(move, skipped=found)
+
+
+def _quarantine_notes(bench: Bench, moves: list[Move]) -> list[str]:
+    held = bench.resets.held_beyond([move.to for move in moves if move.back])
+    rows = "1 row" if held == 1 else f"{held} rows"
+    return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if held else []
 
 
 def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:

@@ -91,8 +91,16 @@ class Resets(Protocol):
     def make_table(self) -> None: ...
     def insert_reset(self, entry: Entry) -> None: ...
     def step(self, reset: str, step: str, outcome: str = "") -> None: ...
-    def write(self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int) -> None:
-        """All rows under the epoch, and the reset's step, in one transaction."""
+    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+        """How many rows in quarantine lie beyond these positions."""
+
+    def write(
+        self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int, by: str = "", undone: str = ""
+    ) -> None:
+        """All rows under the epoch, and the reset's step, in one transaction.
+
+        Rows in quarantine beyond them are archived as `by`, those that the reset `undone` had archived come back.
+        """
 
     def reset(self, reset: str) -> Entry | None: ...
     def unfinished(self) -> Entry | None: ...

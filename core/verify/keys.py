@@ -70,3 +70,17 @@ class KeyColumn:
         if self.family == "float" and text[-1:].isdigit():
             return repr(float(text))
         return text
+
+    def of_copy(self, text: str) -> str:
+        """The canonical spelling of a key that COPY wrote, which is not the cast to text for every type.
+
+        >>> KeyColumn("k", "bool", "boolean", False).of_copy("t")
+        'true'
+        >>> KeyColumn("k", "bpchar", "bpchar", False).of_copy("a ")
+        'a'
+        """
+        if self.typname == "bool":
+            return {"t": "true", "f": "false"}.get(text, text)
+        if self.typname == "inet" and "/" not in text:
+            return text + ("/128" if ":" in text else "/32")
+        return text.rstrip(" ") if self.typname == "bpchar" else self.canonical(text)

@@ -6,15 +6,16 @@ No source and no job: what is tested is what a step's events make of the target.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, BinaryIO
 
 from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
+from core.errors import RowRefused
 from core.ports import Chunk, Runner
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
@@ -49,14 +50,15 @@ class Effects:
         with self._watch.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
             cursor.execute(f"CREATE TABLE {self._name} ({', '.join([*columns, key])})")
-        self._lane = LaneKey("dws1", name, "slot", "dn_1")
+        self.lane = LaneKey("dws1", name, "slot", "dn_1")
         self._progress(name)
 
     def _progress(self, target: str) -> None:
-        self._store = progress = PostgresProgress(self.session, self._lane, Runner("effects", "run", "host", "user", 1))
+        runner = Runner("effects", "run", "host", "user", 1)
+        self._store = progress = PostgresProgress(self.session, self.lane, runner, quarantines=True)
         progress.create_tables()
         begun = ProgressRow(
-            self._lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
+            self.lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
         )
         progress.insert([begun])
         self.epoch = progress.raise_epoch()
@@ -78,18 +80,27 @@ class Effects:
         return PostgresSink(self.session, self.table, options, copying)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
-        """One step: stage, fence, apply, commit."""
-        rows = sink.stage(io.BytesIO(copy_text(events, accepts)))
-        assert rows == len(events)
+        """One step: stage, fence, apply, commit; carefully where it has a bad row and such rows are held."""
+        text = copy_text(events, accepts)
+        try:
+            self._take(sink, sink.stage, text)
+        except RowRefused:
+            if not sink.options.quarantines:
+                raise
+            self._take(sink, sink.stage_carefully, text)
+
+    def _take(self, sink: PostgresSink, stage: Callable[[BinaryIO], int], text: bytes) -> None:
+        rows = stage(io.BytesIO(text))
+        assert rows == text.count(b"\n")
         new = Position(self.position.point + 1)
-        assert sink.commit(self._lane, self.epoch, self.position, new, rows)
+        assert sink.commit(self.lane, self.epoch, self.position, new, rows)
         self.position = new
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Image]) -> None:
         """One chunk of a copy: planned, taken, filled, committed."""
         self._store.begin_copy(self.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
         text = copy_lines(rows, list(COLUMNS))
-        assert sink.copy_chunk(self._lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
+        assert sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
         sink.finish_chunk()
 
     def rows(self) -> dict[Key, dict[str, Any]]:

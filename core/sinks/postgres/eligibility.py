@@ -131,6 +131,24 @@ def objections(
         yield from _column_objections(target, column, identity, facts)
     yield from _other_objections(target, facts, options)
     yield from _key_objections(target, facts)
+    if options.quarantines:
+        yield from _form_objections(target, identity)
+
+
+def form(spelled: str, identity: TableIdentity) -> str:
+    """How equal values of a key column of this type become one text; empty where that is not known."""
+    own = identity.user_type(spelled)
+    if own is None or own.name != spelled:
+        return types.form_of(spelled)
+    return types.form_of(spelled, own.kind, own.base)
+
+
+def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[Objection]:
+    """A row in quarantine is found again by its key's text, so equal keys must have one text."""
+    for column in identity.columns:
+        if column.name in target.key and not form(column.type, identity):
+            what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
+            yield _objection(target, f"{what}: no row of it can be held in quarantine", 'set on_bad_row = "stop"')
 
 
 def _other_objections(target: TargetTable, facts: TargetFacts, options: SinkOptions) -> Iterator[Objection]:

@@ -31,6 +31,7 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
+BAD_ROW = ("22", "23")
 _LOGIN = ("password authentication failed", "no password supplied")
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
@@ -45,17 +46,28 @@ def classify(error: BaseException, place: str) -> SlotkeeperError:
         return _BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):
         return Unreachable(message, "", code, "sink")
-    if code[:2] in ("22", "23"):
+    if code[:2] in BAD_ROW:
         return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
     if code[:2] == "42":
         return Refused(message, "the target or a progress table is not as it was; run slotkeeper doctor", code, "sink")
     return Unclassified(message, "", code, "sink")
 
 
+def is_bad_row(error: BaseException) -> bool:
+    """Whether a driver error is about a row's values: SQLSTATE classes 22 (data) and 23 (constraints)."""
+    return pg.failure(error)[0][:2] in BAD_ROW
+
+
+def sentence(error: BaseException) -> tuple[str, str]:
+    """(SQLSTATE, the server's sentence without a row's values)."""
+    code, text = pg.failure(error)
+    return code, safe(_without_values(text, code), 300)
+
+
 def _without_values(text: str, code: str) -> str:
     """The server's sentence without its DETAIL and CONTEXT, and without quoted values in data errors."""
     text = _VALUES.sub("", text).strip()
-    return re.sub(r': ".*"', "", text) if code.startswith("22") else text
+    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
 
 
 @contextmanager

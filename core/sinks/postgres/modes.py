@@ -98,3 +98,25 @@ def chunk(table: TargetTable, options: SinkOptions) -> Plan:
         return Plan(options.write_mode, (upsert,), False)
     merge = effects.merge(table, options, origin)
     return Plan(options.write_mode, (merge,), False, upsert if table.kind == "dws" else None)
+
+
+def execute(cursor: pg.Cursor, plan: Plan) -> None:
+    """Run a step's statements once, as they are."""
+    for statement in plan.statements[:-1]:
+        cursor.execute(statement)
+    _last(cursor, plan.statements[-1], plan.instead)
+
+
+def _last(cursor: pg.Cursor, statement: pg.sql.Composable, instead: pg.sql.Composable | None) -> None:
+    """A statement, or the other one where the server says that it does not support this one now."""
+    if instead is None:
+        cursor.execute(statement)
+        return
+    cursor.execute("SAVEPOINT slotkeeper_last")
+    try:
+        cursor.execute(statement)
+    except pg.DriverError as error:
+        if pg.failure(error)[0] != "0A000":  # feature_not_supported
+            raise
+        cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_last")
+        cursor.execute(instead)

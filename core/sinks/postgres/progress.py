@@ -17,6 +17,7 @@ from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Refused, Superseded, TroubleName
 from core.ports import Chunk, ChunkCounts, Runner
+from core.sinks.postgres import held
 from core.sinks.postgres.faults import translated
 from core.sinks.postgres.rows import key_of, parameters_of, row_of
 from core.sinks.postgres.session import SinkSession
@@ -28,15 +29,16 @@ class PostgresProgress:
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """
 
-    def __init__(self, session: SinkSession, lane: LaneKey, runner: Runner) -> None:
+    def __init__(self, session: SinkSession, lane: LaneKey, runner: Runner, quarantines: bool = False) -> None:
         self.session = session
         self._lane = lane
         self._all = key_of(lane)
         self._runner = runner
+        self._quarantines = quarantines
         self._lease = lock_number("/".join((lane.source, lane.source_table, lane.slot)))
 
     def create_tables(self) -> None:
-        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent."""
+        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted."""
         with self.session.transaction() as cursor:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
@@ -44,6 +46,7 @@ class PostgresProgress:
                 self.session.run(cursor, "create_dws" if self.session.kind == "dws" else "create", {})
             if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_dns", {})
+            held.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
@@ -121,6 +124,7 @@ class PostgresProgress:
                 names = {**self._all, "epoch": epoch, "shard": old, "new": new}
                 self.session.run(cursor, "rename", names)
                 self.session.run(cursor, "renamed", names)
+                held.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
 
     def forget_creating(self, epoch: int) -> None:
@@ -166,6 +170,7 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             self._set_state(cursor, epoch, LaneState.COPYING)
             prepare(cursor)
+            held.archive(self.session, cursor, self._all)
             self.session.run(cursor, "forget_chunks", self._all)
             for chunk in chunks:
                 place = {**self._all, "epoch": epoch, "number": chunk.number, "lo": list(chunk.lo)}

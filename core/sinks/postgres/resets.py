@@ -12,6 +12,7 @@ from core.domain.progress import ProgressRow
 from core.domain.reset_entry import DONE, ROLLED_BACK, Entry
 from core.drivers import pg
 from core.errors import Superseded
+from core.sinks.postgres import rewinding
 from core.sinks.postgres.progress import PostgresProgress, lock_number
 from core.sinks.postgres.rows import parameters_of
 from core.sinks.postgres.session import SinkSession
@@ -59,9 +60,21 @@ class PostgresResets(PostgresProgress):
         with self.session.transaction() as cursor:
             _step(self.session, cursor, reset, step, outcome)
 
-    def write(self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int) -> None:
-        """All rows under the epoch and the reset's step, in one transaction; Superseded where one is not hit."""
+    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+        """How many rows in quarantine lie beyond these positions."""
         with self.session.transaction() as cursor:
+            return rewinding.beyond(self.session, cursor, self._all, rows)
+
+    def write(
+        self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int, by: str = "", undone: str = ""
+    ) -> None:
+        """All rows under the epoch and the reset's step, in one transaction; Superseded where one is not hit.
+
+        Entries in quarantine beyond them are archived as `by` (the reset itself), those that `undone` had archived
+        come back.
+        """
+        with self.session.transaction() as cursor:
+            rewinding.rewind(self.session, cursor, self._all, rows, by or reset, undone)
             for row in rows:
                 if _run(self.session, cursor, "write", {**parameters_of(row), "epoch": epoch}).rowcount != 1:
                     raise Superseded(f"{row.key.shard}: epoch {epoch} is no longer the newest")

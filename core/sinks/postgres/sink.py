@@ -17,9 +17,13 @@ from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.ports import Top
-from core.sinks.postgres import effects, modes
+from core.sinks.postgres import effects, held, modes, texts
 from core.sinks.postgres import statements as compose
+from core.sinks.postgres import target as targets
+from core.sinks.postgres.careful import Careful, Into, move
+from core.sinks.postgres.damage import Readable
 from core.sinks.postgres.faults import translated
+from core.sinks.postgres.holding import Quarantine
 from core.sinks.postgres.modes import Plan
 from core.sinks.postgres.rows import key_of, row_of
 from core.sinks.postgres.session import SinkSession
@@ -43,6 +47,9 @@ class PostgresSink:
         self._copying = copying
         self._nulls = bool(effects.nulled_columns(target, options))
         self._prepared_in = 0
+        self._careful, self._holds = False, False
+        """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
+        self._texts_in = 0
         self._kept: dict[int, int] = {}
         """How often this connection's kept statements were used, by the size that they were planned for."""
 
@@ -50,19 +57,32 @@ class PostgresSink:
         """The lane's row as it is committed now."""
         with self.session.transaction() as cursor:
             found = self.session.run(cursor, "row", key_of(key)).fetchone()
+            if self.options.quarantines:
+                (self._holds,) = held.run(self.session, cursor, "holds", key_of(key)).fetchone() or (False,)
         return row_of(key, found) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
         """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
         self._prepare()
+        self._careful = False
         with self._open() as cursor:
             cursor.copy_expert(compose.fill_staging(self.target).as_string(cursor), reader, COPY_BUFFER)
+            return int(cursor.rowcount)
+
+    def stage_carefully(self, reader: BinaryIO) -> int:
+        """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
+        self._prepare_texts()
+        self._careful = True
+        with self._open() as cursor:
+            lines = Readable(reader, pg.codec(cursor.connection))
+            cursor.copy_expert(texts.fill(self.target).as_string(cursor), lines, COPY_BUFFER)
             return int(cursor.rowcount)
 
     def top(self, up_to: int) -> Top:
         """What the staging table holds at its end."""
         with self._open() as cursor:
-            cursor.execute(compose.staged_top(self.target, up_to))
+            staging = self.target.texts if self._careful else self.target.staging
+            cursor.execute(compose.staged_top(staging, up_to))
             return Top(*(cursor.fetchone() or (None, None)))
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
@@ -72,7 +92,12 @@ class PostgresSink:
             if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
                 self.session.rollback()
                 return False
-            if rows:
+            if rows and self._careful:
+                Careful(self.session, cursor, self.target, self.options, key).step(new.text)
+                self._holds = True
+            elif rows:
+                if self._holds:
+                    self._supersede(cursor, key, new.text)
                 self._apply(cursor, modes.plan(self.target, self.options, rows), modes.size_of(rows))
             cursor.connection.commit()
         return True
@@ -80,7 +105,7 @@ class PostgresSink:
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
         place = {**key_of(key), "number": number, "epoch": epoch}
-        merging = self._copying == "merge" or (self._copying == "direct" and self._nulls)
+        merging = self._merges
         if merging:
             self._prepare()
         with self._open() as cursor:
@@ -92,6 +117,25 @@ class PostgresSink:
             rows = int(cursor.rowcount)
             if merging:
                 self._apply(cursor, modes.chunk(self.target, self.options), 0)
+            self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
+        return rows
+
+    def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
+        place = {**key_of(key), "number": number, "epoch": epoch}
+        self._prepare_texts()
+        with self._open() as cursor:
+            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
+                self.session.rollback()
+                return None
+            lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
+            cursor.copy_expert(texts.fill(self.target, chunk=True).as_string(cursor), lines, COPY_BUFFER)
+            rows = int(cursor.rowcount)
+            into = Into(self._fill_target(), None)
+            if self._merges:
+                plan = modes.chunk(self.target, self.options)
+                into = Into(compose.fill_chunk_staging(self.target), lambda rows: plan)
+            Careful(self.session, cursor, self.target, self.options, key).chunk(into)
             self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
         return rows
 
@@ -113,6 +157,26 @@ class PostgresSink:
         """End the session; safe to call twice."""
         self.session.close()
 
+    @property
+    def _merges(self) -> bool:
+        return self._copying == "merge" or (self._copying == "direct" and self._nulls)
+
+    def _supersede(self, cursor: pg.Cursor, key: LaneKey, by: str) -> None:
+        """End what is held of the staged keys; old halves that take effect with that are staged before all events."""
+        kept = Quarantine(self.session, cursor, self.target, self.options, key)
+        for entry in kept.supersede(texts.touched(self.target, self.options), by):
+            move(cursor, texts.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
+
+    def _prepare_texts(self) -> None:
+        """Make the tables of careful steps, once per connection; the types of its target may have been cured."""
+        self.target = targets.seen(self.session, self.target)
+        self._prepare()
+        if self._texts_in != self.session.generation:
+            with self.session.transaction() as cursor:
+                for statement in texts.create(self.target):
+                    cursor.execute(statement)
+            self._texts_in = self.session.generation
+
     def _fill_target(self) -> pg.sql.Composable:
         into = compose.shadow(self.target) if self._copying == "shadow" else None
         return compose.fill_target(self.target, into)
@@ -129,7 +193,7 @@ class PostgresSink:
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run a step's statements; kept ones by their names, planned anew now and then."""
         if not plan.kept:
-            execute(cursor, plan)
+            modes.execute(cursor, plan)
             return
         used = self._kept.get(size, 0)
         self._kept[size] = used + 1
@@ -151,25 +215,3 @@ class PostgresSink:
             except BaseException:
                 self.session.close()
                 raise
-
-
-def execute(cursor: pg.Cursor, plan: Plan) -> None:
-    """Run a step's statements once, as they are."""
-    for statement in plan.statements[:-1]:
-        cursor.execute(statement)
-    _last(cursor, plan.statements[-1], plan.instead)
-
-
-def _last(cursor: pg.Cursor, statement: pg.sql.Composable, instead: pg.sql.Composable | None) -> None:
-    """A statement, or the other one where the server says that it does not support this one now."""
-    if instead is None:
-        cursor.execute(statement)
-        return
-    cursor.execute("SAVEPOINT slotkeeper_last")
-    try:
-        cursor.execute(statement)
-    except pg.DriverError as error:
-        if pg.failure(error)[0] != "0A000":  # feature_not_supported
-            raise
-        cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_last")
-        cursor.execute(instead)

@@ -25,6 +25,7 @@ class TargetTable:
     and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
     `others` are the columns that only the target has, `types` the mirrored columns' own, `kind` the server's: on a
     "dws" a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no FILTER and no RETURNING.
+    `forms` say for each key column how its equal values become one text (`types.form_of`).
     """
 
     name: str
@@ -34,6 +35,7 @@ class TargetTable:
     types: tuple[str, ...] = ()
     kind: str = "postgres"
     loose: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> Composable:
@@ -49,6 +51,16 @@ class TargetTable:
     def net(self) -> str:
         """The session's table of net effects, named likewise."""
         return "slotkeeper_net_" + self._digest
+
+    @property
+    def texts(self) -> str:
+        """The session's table of a careful step's events, all columns as text."""
+        return "slotkeeper_text_" + self._digest
+
+    @property
+    def units(self) -> str:
+        """The session's table of what a careful step applies or holds."""
+        return "slotkeeper_unit_" + self._digest
 
     @property
     def _digest(self) -> str:
@@ -106,10 +118,10 @@ def fill_chunk_staging(table: TargetTable) -> Composable:
     return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), staged(range(1, len(table.columns) + 1)))
 
 
-def staged_top(table: TargetTable, up_to: int) -> Composable:
+def staged_top(staging: str, up_to: int) -> Composable:
     """(highest point staged, highest sequence at `up_to`)."""
     return SQL("SELECT max(point), max(CASE WHEN point = {} THEN sequence END) FROM {}").format(
-        Literal(up_to), Identifier(table.staging)
+        Literal(up_to), Identifier(staging)
     )
 
 

@@ -35,8 +35,11 @@ def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     """The target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
     image = image_of(channel, identity)
-    loose = tuple(c.name for c in image.columns if c.name in image.key and not types.exact(c.type))
-    return TargetTable(channel.target, tuple(column.name for column in image.columns), image.key, loose=loose)
+    keys = {column.name: column.type for column in image.columns if column.name in image.key}
+    loose = tuple(name for name, type_ in keys.items() if not types.exact(type_))
+    forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
+    columns = tuple(column.name for column in image.columns)
+    return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms)
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
@@ -111,10 +114,15 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
     return bool(found and found[0])
 
 
-def make_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
-    """An empty table beside the target for a replacing copy; one of an earlier copy is dropped."""
+def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool = False) -> None:
+    """An empty table beside the target for a replacing copy; one of an earlier copy is dropped.
+
+    `checked` with the target's checks: then a row that it would not hold is found in its chunk, not at the exchange.
+    """
     cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
-    cursor.execute(SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS)").format(shadow(target), target.identifier))
+    checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
+    made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
+    cursor.execute(made.format(shadow(target), target.identifier, checks))
 
 
 def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions) -> None:

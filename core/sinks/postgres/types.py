@@ -116,3 +116,39 @@ def _wider(target: str, source: str) -> bool:
     if not wide or not narrow or wide[1] != narrow[1]:
         return False
     return int(wide[2]) >= int(narrow[2]) and (wide[3] or "0") == (narrow[3] or "0")
+
+
+TEXT, NUMBER, FLOAT, SPAN = "text", "number", "float", "span"
+"""How equal values of a key column become one text: as they are, or in one of three ways (`texts.one_text`)."""
+
+_FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
+
+
+def form_of(type_: str, kind: str = "", base: str = "") -> str:
+    """The form of a key column's type, `kind` and `base` being pg_type's where somebody made it; empty: there is none.
+
+    >>> form_of("bigint"), form_of("numeric"), form_of("numeric(12,2)"), form_of("interval day to second")
+    ('text', 'number', 'number', 'span')
+    >>> form_of("kinds.mood", "e"), form_of("kinds.amount", "d", "numeric"), form_of("jsonb")
+    ('text', 'number', '')
+    """
+    if kind == "e":
+        return TEXT
+    spelled = base if kind == "d" else type_
+    if spelled.startswith("numeric") and not spelled.endswith("[]"):
+        return NUMBER
+    if spelled.startswith("interval") and not spelled.endswith("[]"):
+        return SPAN
+    return _FORMS.get(spelled, TEXT if exact(spelled) else "")
+
+
+_OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
+
+
+def out_of(type_: str) -> str:
+    """The function that writes a type's text where its cast to text writes another, else nothing.
+
+    >>> out_of("character(3)"), out_of("bigint")
+    ('bpcharout', '')
+    """
+    return _OUT.get(_LENGTH.sub("", type_), "")

@@ -36,6 +36,30 @@ SINK_CASES = [
         "2.x name with its dots as tables", 'dws.client.write.mode = "auto"', "dws.client.write.mode", "write_mode"
     ),
     _options("2.x name that nobody knows", '"dws.client.x" = 1', "dws.client.x", "the 1.x name"),
+    _options("bad rows skipped", 'on_bad_row = "skip"', "on_bad_row must be", '"quarantine"'),
+    _options("no room", 'on_bad_row = "quarantine"\nquarantine_limit = 0', "quarantine_limit must be from 1"),
+    _options("room for none", "quarantine_limit = 5", "no effect with on_bad_row", 'set on_bad_row = "quarantine"'),
+    _options(
+        "held, and rows kept",
+        'on_bad_row = "quarantine"\nconflict_strategy = "ignore"',
+        'on_bad_row = "quarantine" with conflict_strategy = "ignore"',
+        "keep one",
+    ),
+    _options(
+        "held, and nulls ignored",
+        'on_bad_row = "quarantine"\nignore_null_when_update = true',
+        "with ignore_null_when_update: a later change does not write every column",
+    ),
+    _options(
+        "held, and updates as deletes",
+        'on_bad_row = "quarantine"\nignore_update_before = false',
+        "with ignore_update_before = false",
+    ),
+    _merging(
+        "held, and only updated",
+        'on_bad_row = "quarantine"\nwrite_mode = "update"',
+        'with write_mode = "update": a later change does not make the row',
+    ),
     _options("write mode unknown", 'write_mode = "insert"', "write_mode must be", '"copy_merge"', '"update_auto"'),
     _options("write mode in capitals", 'write_mode = "UPSERT"', "write_mode must be", '"upsert"'),
     _options("strategy unknown", 'conflict_strategy = "overwrite"', "conflict_strategy must be", '"replace"'),

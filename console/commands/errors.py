@@ -1,0 +1,196 @@
+"""`slotkeeper errors list|show|replay|discard`: rows that a target refused and that are held in quarantine.
+
+Rows are hostile and may be secret: values are shown by `show` only, and never in a log. Next door:
+`core.wiring_quarantine` reads and acts; the errors of jobs themselves are on the console's Errors screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from console import chosen, diagnostics, invocation, output
+from core import wiring_quarantine
+from core.config.model import Loaded
+from core.domain.quarantine import Held, HeldState, Replayed, Wanted
+from core.domain.spec import JobSpec
+from core.errors import ConfigError, Refused
+from core.state.folder import StateFolder
+
+app = typer.Typer(help="Rows that a target refused: look, replay, discard.", no_args_is_help=True)
+
+_ALL = "all"
+_STATES = [*(state.value for state in HeldState), _ALL]
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
+Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
+All = Annotated[bool, typer.Option("--all", help="all that is held of the job")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the entries and in the audit")]
+
+
+@app.callback()
+def errors() -> None:
+    """Rows that a target refused: look, replay, discard."""
+
+
+@app.command("list")
+def list_entries(
+    ctx: typer.Context,
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="only of this job")] = "",
+    state: Annotated[str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")] = "held",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most so many of the newest")] = 100,
+    before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
+    as_json: Json = False,
+) -> None:
+    """The entries, the newest first; without their values."""
+    if state not in _STATES:
+        raise ConfigError(f"there is no state {state!r}", f"one of {', '.join(_STATES)}")
+    jobs = [chosen.job_of(ctx, job)[1]] if job else list(invocation.of(ctx).load().jobs.values())
+    states = () if state == _ALL else (HeldState(state),)
+    found = [entry for one in jobs for entry in _of(one, states, before, limit)]
+    found = sorted(found, key=lambda entry: (entry.held_at, entry.id), reverse=True)[:limit]
+    if as_json:
+        output.as_json({"entries": [_values(entry) for entry in found]})
+        return
+    columns = ["id", "held", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
+    output.table(columns, map(_row, found), chosen.ascii_only(ctx))
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    job: Job,
+    id: Annotated[int, typer.Argument(metavar="ID", help="the entry's number")],
+    as_json: Json = False,
+) -> None:
+    """One entry with all that is known of it, and the row as the source sent it."""
+    _, spec = chosen.job_of(ctx, job)
+    with wiring_quarantine.looking(spec) as rows:
+        entry = rows.entry(id)
+    if entry is None or not wiring_quarantine.is_of(entry, spec):
+        raise Refused(f"there is no entry {id} of job {job}", f"slotkeeper errors list {job}")
+    if as_json:
+        output.as_json({**_values(entry), "values": dict(entry.values)})
+        return
+    ascii_only = chosen.ascii_only(ctx)
+    said = {name: value for name, value in _values(entry).items() if value not in ("", None, [])}
+    output.table(["", f"entry {id}"], [[name, _shown(value)] for name, value in said.items()], ascii_only)
+    output.line("the row as the source wrote it:", ascii_only)
+    for name, text in entry.values:
+        output.line(f"  {name}: {'NULL' if text is None else text}", ascii_only)
+
+
+@app.command()
+def replay(
+    ctx: typer.Context, job: Job, ids: Ids = None, every: All = False, reason: Reason = "", as_json: Json = False
+) -> None:
+    """Apply held rows to the target once it can hold them: exit 0 all are over, 1 some are still bad.
+
+    The job may run. A row whose key has changed since is not touched: that entry is over already.
+    """
+    loaded, spec = chosen.job_of(ctx, job)
+    wanted = _chosen(spec, ids or [], every)
+    found = wiring_quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+    _tell(ctx, found, as_json)
+    if any(one.state is HeldState.HELD for one in found):
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+@app.command()
+def discard(
+    ctx: typer.Context,
+    job: Job,
+    ids: Ids = None,
+    every: All = False,
+    execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
+    reason: Reason = "",
+    confirm: Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")] = "",
+    rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are given up")] = None,
+    as_json: Json = False,
+) -> None:
+    """Give held rows up: the target stays as it is until their keys change again.
+
+    A dry run unless --execute --reason TEXT --confirm JOB --rows N.
+    """
+    loaded, spec = chosen.job_of(ctx, job)
+    wanted = _chosen(spec, ids or [], every)
+    if not execute:
+        _say_how(ctx, spec, wanted, every, as_json)
+        return
+    if confirm != job:
+        raise Refused(f"the name typed is not {job!r}", f"--confirm {job}")
+    if rows != len(wanted):
+        typed = "nothing" if rows is None else str(rows)
+        raise Refused(f"{len(wanted)} entries would be given up, typed was {typed}", f"--rows {len(wanted)}")
+    _tell(ctx, _discarded(loaded, spec, wanted, reason), as_json)
+
+
+def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str) -> list[Replayed]:
+    return wiring_quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+
+
+def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: int) -> list[Held]:
+    with wiring_quarantine.looking(job) as rows:
+        found = []
+        for channel in job.channels:
+            place = {"source": job.source.name, "source_table": channel.source_table, "slot": job.slot}
+            found += rows.page(Wanted(states, **place, before=before, limit=limit))
+        return found
+
+
+def _chosen(job: JobSpec, ids: Sequence[int], every: bool) -> list[int]:
+    if bool(ids) == every:
+        raise ConfigError("which entries?", "name them by ID, or all that are held by --all")
+    return [entry.id for entry in wiring_quarantine.held_of(job)] if every else list(dict.fromkeys(ids))
+
+
+def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
+    if as_json:
+        output.as_json({"entries": [{**_outcome(one), "sqlstate": one.sqlstate} for one in found]})
+        return
+    rows = [[one.id, one.state.value, said] for one in found for said in [_outcome(one)["outcome"]]]
+    output.table(["id", "state", "outcome"], rows, chosen.ascii_only(ctx))
+
+
+def _outcome(one: Replayed) -> dict[str, Any]:
+    if one.nothing_done:
+        said = f"nothing was done: it was {one.state.value} already"
+    elif one.state is HeldState.HELD:
+        said = f"still bad: {one.sqlstate} {one.message}" + (f" ({one.where})" if one.where else "")
+    else:
+        halves = " with the other half of its changed key" if len(one.ids) > 1 else ""
+        said = f"{one.state.value}{halves}"
+    return {"id": one.id, "state": one.state.value, "outcome": said}
+
+
+def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: bool, as_json: bool) -> None:
+    named = "--all" if every else " ".join(map(str, wanted))
+    typed = f"--execute --reason TEXT --confirm {job.name} --rows {len(wanted)}"
+    how = f"slotkeeper errors discard {job.name} {named} {typed}"
+    if as_json:
+        output.as_json({"executed": False, "ids": list(wanted), "how": how})
+        return
+    ascii_only = chosen.ascii_only(ctx)
+    output.line(f"{len(wanted)} entries would be given up: the target stays without those rows", ascii_only)
+    output.line("dry run: nothing was changed; to do it:", ascii_only)
+    output.line(f"  {how}", ascii_only)
+
+
+def _row(entry: Held) -> list[object]:
+    place = [entry.id, f"{entry.held_at:%m-%d %H:%M:%S}Z", entry.job, entry.shard, entry.position, entry.kind]
+    return [*place, ", ".join(entry.key), entry.state.value, entry.sqlstate, entry.where, entry.message]
+
+
+def _values(entry: Held) -> dict[str, object]:
+    found = {name: getattr(entry, name) for name in Held.__dataclass_fields__ if name != "values"}
+    return {**found, "state": entry.state.value, "position": entry.position}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else str(value)

@@ -1,0 +1,135 @@
+"""A row that the target could not hold, as the quarantine keeps it, and what may become of it. Pure values.
+
+Next door: `core.sinks.postgres.held` reads and writes them, `core.sinks.postgres.careful` finds the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+STOP, QUARANTINE = "stop", "quarantine"
+"""What a job does about a bad row, `on_bad_row`: fail with its error, or hold it and go on."""
+
+COPIED = "c"
+"""The kind of a row that a copy read; the others are the binlog's: I, U, and B for the old half of a changed key."""
+EVERYWHERE = "*"
+"""The shard of a row whose DN is not known: a copy reads the table, not its DNs."""
+
+
+class HeldState(Enum):
+    """What became of an entry; only a held one can still be replayed or discarded."""
+
+    HELD = "held"
+    SUPERSEDED = "superseded"
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+    ARCHIVED = "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One entry. `key` is the row's key in one spelling per equal key; `values` are (target column, source text).
+
+    `values` is empty in a list, whole in `entry`; an old half (kind B) has values for its key only. `column` and
+    `constraint` are what the server named, or empty; `tries` counts attempts to apply it. `pair` is shared by the two
+    halves of a changed key, the position of its U, and empty for every other entry. `ended_*` and `reason` say who
+    ended it and why: an actor's text for replays and discards, a position for what superseded it, a reset's id or
+    "copy" for what archived it.
+    """
+
+    id: int
+    source: str
+    source_table: str
+    slot: str
+    shard: str
+    target: str
+    point: int
+    sequence: int
+    kind: str
+    key: tuple[str, ...]
+    sqlstate: str
+    column: str
+    constraint: str
+    message: str
+    tries: int
+    job: str
+    run: str
+    epoch: int
+    held_at: datetime
+    state: HeldState
+    ended_at: datetime | None = None
+    ended_by: str = ""
+    reason: str = ""
+    pair: str = ""
+    values: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def position(self) -> str:
+        """Where it was read: `point/sequence`; a copied row has no sequence.
+
+        >>> at(7, 3).position, at(7, -1).position
+        ('7/3', '7')
+        """
+        return str(self.point) if self.sequence < 0 else f"{self.point}/{self.sequence}"
+
+    @property
+    def where(self) -> str:
+        """The column or constraint that the server named, or nothing."""
+        return self.constraint or self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which entries to list; an empty field wants all. Newest first: the next page is `before` its smallest id."""
+
+    states: tuple[HeldState, ...] = (HeldState.HELD,)
+    source: str = ""
+    source_table: str = ""
+    slot: str = ""
+    job: str = ""
+    shard: str = ""
+    sqlstate: str = ""
+    before: int | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCount:
+    """How many entries of one slot's table are held, and since when the oldest is."""
+
+    source: str
+    source_table: str
+    slot: str
+    job: str
+    held: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of an entry that was to be replayed or discarded: `state` is how it is now.
+
+    `ids` are the entries that ended with it (both halves of a changed key), or that stay held with a new error; empty
+    where it was not held any more, and then nothing was done.
+    """
+
+    id: int
+    state: HeldState
+    ids: tuple[int, ...] = ()
+    sqlstate: str = ""
+    message: str = ""
+    where: str = ""
+
+    @property
+    def nothing_done(self) -> bool:
+        """Whether it was over already."""
+        return not self.ids
+
+
+def at(point: int, sequence: int) -> Held:
+    """An entry at a position, for examples."""
+    moment = datetime(2026, 1, 1)
+    names = ("dws1", "ods.t", "slot", "dn_1", "mart.t")
+    return Held(1, *names, point, sequence, "U", ("1",), "22003", "", "", "", 1, "", "", 0, moment, HeldState.HELD)

@@ -1,0 +1,170 @@
+"""Whatever the history, its bad rows, its cuts and the moments of cure and replay: the target ends as the oracle says.
+
+Before that every key that is not held is as the oracle says at that moment. Next door: `test_sink_effects.py` has the
+same histories without bad rows under every option.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.domain.quarantine import HeldState
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.sinks.postgres import target as targets
+from core.sinks.postgres.replaying import Replays
+from tests.integration.test_dws_sink import face as face
+from tests.property.test_sink_effects import even
+from tests.support.effects import described
+from tests.support.held import HOLDING, Target
+from tests.support.histories import COLUMNS, copy_text, history
+from tests.support.oracle import Accepts, Event, Oracle, Rules
+from tests.support.standin import drop_database
+
+DATABASE = "held_histories"
+HISTORIES = 20
+RUNS, MANY = 3, 100
+DDL = """
+h integer, k integer, a integer, b varchar(4), tags integer[], j json, own text DEFAULT '7', PRIMARY KEY (k, h),
+CONSTRAINT no_three CHECK (a <> 3), CONSTRAINT no_document CHECK (j::text <> '[]')
+"""
+ILL = (
+    "ALTER TABLE mart.held ADD CONSTRAINT no_three CHECK (a <> 3) NOT VALID,"
+    " ADD CONSTRAINT no_document CHECK (j::text <> '[]' AND length(b) < 5) NOT VALID"
+)
+"""Numbers, documents and long texts are refused; after a cure they may be refused again, what is there stays."""
+
+
+@pytest.fixture(scope="module")
+def database(pg_server: Server) -> Iterator[str]:
+    connection = pg_server.connect("postgres")
+    with connection.cursor() as cursor:
+        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
+    connection.close()
+    connection = pg_server.connect(DATABASE)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA mart")
+    connection.close()
+    yield DATABASE
+    drop_database(pg_server, DATABASE)
+
+
+class Story:
+    """One run: histories cut into steps, with cures, replays and new ills between them."""
+
+    def __init__(self, target: Target, options: SinkOptions, accepts: Accepts | None, draw: random.Random) -> None:
+        self.target, self.options, self.accepts, self.draw = target, options, accepts, draw
+        rules = Rules(
+            options.write_mode,
+            options.conflict_strategy,
+            ignore_delete=options.ignore_delete,
+            accepts=accepts,
+            others={"own": "7"},
+        )
+        self.oracle = Oracle(rules, {})
+        self.events: list[Event] = []
+        self.held = self.careful = 0
+        self.ill = True
+
+    def run(self) -> None:
+        histories = [history(self.draw, number) for number in range(HISTORIES)]
+        sink = self.target.sink(self.options)
+        for cut in itertools.zip_longest(*(one.steps for one in histories), fillvalue=()):
+            events = [unique(event) for part in cut for event in part]
+            self.step(sink, events)
+            self.compare()
+            if self.draw.random() < 0.3:
+                self.heal()
+                if self.draw.random() < 0.7:
+                    self.target.run(ILL)
+                    self.ill = True
+            if self.draw.random() < 0.3:
+                sink = self.target.sink(self.options)  # another stint begins
+        self.heal()
+        self.compare()
+        assert self.target.listed() == []
+
+    def step(self, sink: Any, events: list[Event]) -> None:
+        self.events += sorted(events, key=lambda event: (event.point, event.sequence))
+        self.oracle.apply(self.events[-len(events) :] if events else [])
+        self.draw.shuffle(events)
+        lines = io.BytesIO(copy_text(events, self.accepts)).readlines()
+        self.careful += self.target.step(sink, [(line.rstrip(b"\n"),) for line in lines])
+        self.held = max(self.held, len(self.target.listed()))
+
+    def heal(self) -> None:
+        """The cure, and a replay of all, in any order."""
+        if self.ill:
+            self.target.run("ALTER TABLE mart.held DROP CONSTRAINT no_three, DROP CONSTRAINT no_document")
+            self.target.run("ALTER TABLE mart.held ALTER COLUMN b TYPE text")
+            self.ill = False
+        self.target.session.close()
+        self.target.table = targets.seen(self.target.session, self.target.table)  # as each command reads it
+        replays = Replays(self.target.session, self.target.lane)
+        ids = replays.held()
+        self.draw.shuffle(ids)
+        for id in ids:
+            done = replays.replay(id, self.target.table, self.options, "somebody", "cured")
+            assert done.state is HeldState.REPLAYED, done
+
+    def compare(self) -> None:
+        held = {tuple(map(int, entry.key)) for entry in self.target.listed()}
+        names = [*COLUMNS, "own"]
+        found = self.target.rows("h, k, a, b::text, tags::text, j::text, own")
+        got = {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in found}
+        wanted = self.oracle.rows
+        for key in sorted({*got, *wanted} - held):
+            mine = [event for event in self.events if event.key[0] == key[0]]
+            assert got.get(key) == wanted.get(key), f"{key}\n{described(mine)}\n{self.target.held(states=())}"
+
+
+def unique(event: Event) -> Event:
+    """A lane has one event at each position."""
+    return replace(event, sequence=event.sequence + 1_000 * event.key[0])
+
+
+def stories(server: Server, database: str, seed: int, runs: int, kind: str = "postgres") -> None:
+    held = careful = events = 0
+    for number in range(runs):
+        draw = random.Random(seed * 1_000 + number)
+        options = replace(
+            HOLDING,
+            quarantine_limit=10_000,
+            write_mode=draw.choice(("auto", "upsert", "copy_upsert", "copy_merge")),
+            conflict_strategy=draw.choice(("update", "update", "replace")),
+            ignore_delete=draw.random() < 0.25,
+        )
+        target = Target(server, database, "mart.held", DDL, COLUMNS, ("h", "k"), kind=kind)
+        story = Story(target, options, even if draw.random() < 0.3 else None, draw)
+        try:
+            story.run()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, run {number}, {options}: {error}") from error
+        finally:
+            target.run("DROP TABLE mart.held, slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+            target.close()
+        held, careful, events = max(held, story.held), careful + story.careful, events + len(story.events)
+    print(f"seed {seed}: {events} events, {careful} careful steps, at most {held} entries at once")
+    assert careful
+    assert held
+
+
+def test_random_histories_with_bad_rows_end_as_the_oracle_says(pg_server: Server, database: str, seed: int) -> None:
+    stories(pg_server, database, seed, RUNS)
+
+
+def test_the_same_at_a_dws(pg_server: Server, database: str, seed: int, face: list[str]) -> None:
+    stories(pg_server, database, seed + 1, 1, kind="dws")
+
+
+@pytest.mark.chaos
+def test_random_histories_for_long(pg_server: Server, database: str, seed: int) -> None:
+    stories(pg_server, database, seed, MANY)

@@ -1,0 +1,145 @@
+"""A target that refuses rows in many ways, in a database of the test: steps go in through `PostgresSink`.
+
+No source and no job. Next door: `tests.support.effects` has the rig for every option, this one has bad rows.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, BinaryIO, Protocol
+
+from core.config.secrets import resolve
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.quarantine import Held, Wanted
+from core.domain.spec import SinkOptions
+from core.embedded.postgres import Server
+from core.errors import RowRefused
+from core.ports import Chunk, Runner
+from core.sinks.postgres import target as targets
+from core.sinks.postgres.held import HeldRows
+from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.sink import PostgresSink
+from core.sinks.postgres.statements import TargetTable
+from tests.support.effects import copy_lines
+
+Row = Mapping[str, Any]
+HOLDING = SinkOptions(on_bad_row="quarantine")
+
+
+class Stage(Protocol):
+    def __call__(self, reader: BinaryIO) -> int: ...
+
+
+class Target:
+    """One target table by its own DDL; `key` names its key columns, `forms` how their values become one text."""
+
+    def __init__(
+        self,
+        server: Server,
+        database: str,
+        name: str,
+        ddl: str,
+        columns: Sequence[str],
+        key: Sequence[str] = ("id",),
+        forms: Sequence[str] = (),
+        kind: str = "postgres",
+    ) -> None:
+        endpoint = replace(server.endpoint(database), name="mart")
+        self.session = SinkSession(endpoint, resolve(endpoint.password), f"slotkeeper/{name}/1", kind=kind)
+        self.watch = server.connect(database)
+        self.name, self.lane = name, LaneKey("dws1", name, "slot", "dn_1")
+        self.run(f"CREATE TABLE {name} ({ddl})")
+        known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), kind=kind)
+        self.table = targets.seen(self.session, known)
+        runner = Runner("held", "run", "host", "user", 1)
+        self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)
+        self.store.create_tables()
+        target, at = f"{database}.{name}", Position(0)
+        begun = ProgressRow(self.lane, 1, target, at, 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
+        self.store.insert([begun])
+        self.epoch = self.store.raise_epoch()
+        self.position = Position(0)
+
+    def sink(self, options: SinkOptions = HOLDING, copying: str = "direct") -> PostgresSink:
+        """A worker's side in a session of its own, as a stint begins."""
+        self.session.close()
+        made = PostgresSink(self.session, self.table, options, copying)
+        made.read_row(self.lane)
+        return made
+
+    def step(self, sink: PostgresSink, lines: Iterable[Sequence[Any]]) -> bool:
+        """One step of (point, sequence, kind, values...); whether it was taken carefully."""
+        text = b"".join(map(line, lines))
+        try:
+            self._take(sink, sink.stage, text)
+        except RowRefused:
+            self._take(sink, sink.stage_carefully, text)
+            return True
+        return False
+
+    def _take(self, sink: PostgresSink, stage: Stage, text: bytes) -> None:
+        try:
+            rows = stage(io.BytesIO(text))
+            new = Position(self.position.point + 1)
+            assert sink.commit(self.lane, self.epoch, self.position, new, rows)
+            self.position = new
+        except BaseException:
+            sink.abandon()
+            raise
+
+    def chunk(self, sink: PostgresSink, rows: Iterable[Sequence[Any]], plan: bool = True) -> bool:
+        """One chunk of a copy; whether it was taken carefully."""
+        if plan:
+            self.store.begin_copy(self.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+        text = b"".join(map(line, rows))
+        careful = False
+        try:
+            sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text))
+        except RowRefused:
+            careful = True
+            assert sink.copy_chunk_carefully(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
+        sink.finish_chunk()
+        return careful
+
+    def rows(self, what: str = "*") -> list[tuple[Any, ...]]:
+        """The target's rows by key."""
+        return self.asked(f"SELECT {what} FROM {self.name} ORDER BY {', '.join(self.table.key)}")
+
+    def listed(self, **wanted: Any) -> list[Held]:
+        """Entries of this target, the oldest first, without their values."""
+        found = HeldRows(self.session).page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
+        return found[::-1]
+
+    def held(self, **wanted: Any) -> list[Held]:
+        """The same with their values."""
+        reader = HeldRows(self.session)
+        return [entry for one in self.listed(**wanted) if (entry := reader.entry(one.id))]
+
+    def run(self, *statements: str) -> None:
+        with self.watch.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def asked(self, statement: str) -> list[tuple[Any, ...]]:
+        with self.watch.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    def close(self) -> None:
+        self.session.close()
+        self.watch.close()
+
+
+def line(values: Sequence[Any]) -> bytes:
+    """One line of COPY text; bytes go as they are."""
+    parts = []
+    for value in values:
+        if isinstance(value, bytes):
+            parts.append(value)
+        else:
+            parts.append(copy_lines([{"v": value}], ["v"]).removesuffix(b"\n"))
+    return b"\t".join(parts) + b"\n"
