@@ -35,7 +35,8 @@ def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLIN
     finally:
         crowd.close()
     least = min(count for name, count in crowd.done.items() if name not in crowd.hanging)
-    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: longest wait {waits.longest:.2f} s, least turns {least}")
+    told = f"longest wait {waits.longest:.2f} s at a pace of {crowd.pace:.3f}, least turns {least}"
+    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: {told}")
     return waits.longest
 
 
