@@ -1,6 +1,6 @@
 """What every test sees: the fixtures of `tests.support`, and a printed seed, so that a failure can be repeated.
 
-`make test` runs in several processes (pytest-xdist); here is which tests stay together in one of them.
+`make test` runs in several processes (pytest-xdist), a file's tests in one of them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,10 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = _SEED
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module stay in one process, so that it is made once."""
-    for item in items:
-        shared = {made.scope for made in _fixtures(item)} & {"module", "package", "class"}
-        if shared and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
-def _fixtures(item: pytest.Item) -> list[pytest.FixtureDef[object]]:
-    known = getattr(item, "_fixtureinfo", None)
-    return [made[-1] for made in known.name2fixturedefs.values()] if known else []
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files with Spark begin first in a run of several processes: one of them is longer than any other file."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session")
