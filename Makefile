@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 # A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
 STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
+# Most tests wait for servers most of the time, so there are more processes than two cores; ARGS="-n 0" for one.
+BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -25,7 +27,7 @@ demo: $(STAMP) ## the pipeline and its console against an embedded warehouse
 	exec $(VENV)/bin/slotkeeper demo $(ARGS)
 
 test: $(STAMP) ## all tests but the chaos runs
-	$(PY) -m pytest tests -m "not chaos" $(ARGS)
+	$(PY) -m pytest tests -m "not chaos" $(BESIDE) $(ARGS)
 
 check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
 	$(PY) -m ruff check core console tests $(wildcard bench)

@@ -1,9 +1,13 @@
-"""What every test sees: the fixtures of `tests.support`, and a printed seed, so that a failure can be repeated."""
+"""What every test sees: the fixtures of `tests.support`, and a printed seed, so that a failure can be repeated.
+
+`make test` runs in several processes (pytest-xdist), a file's tests in one of them.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+from typing import Any
 
 import pytest
 
@@ -17,7 +21,19 @@ def pytest_report_header() -> str:
     return f"slotkeeper: seed {_SEED} (set {SEED_VARIABLE} to repeat it)"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """The processes of one run share its seed."""
+    node.workerinput["seed"] = _SEED
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files with Spark begin first in a run of several processes: one of them is longer than any other file."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 @pytest.fixture(scope="session")
-def seed() -> int:
+def seed(pytestconfig: pytest.Config) -> int:
     """The seed of everything random in this run."""
-    return _SEED
+    return int(getattr(pytestconfig, "workerinput", {}).get("seed", _SEED))

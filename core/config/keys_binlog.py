@@ -11,7 +11,7 @@ from core.config.keys import Key, Section, no_meaning, section
 
 _EFFECTS = "tests/integration/test_binlog_parameters.py"
 _RETRY = "tests/unit/test_retry.py"
-_NODES = "tests/fault/test_topology.py"
+_NODES = "tests/fault/test_topology_rules.py"
 _ROWS = values.whole(1, 10_000_000)
 _WAIT = values.duration(1, values.DAY)
 _LIMIT = values.duration(1, values.WEEK)

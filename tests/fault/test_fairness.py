@@ -28,14 +28,22 @@ TURNS = 2
 NAMES = [f"t{table}/dn_{dn}" for table in range(TABLES) for dn in range(DNS)]
 
 
-def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLINE) -> float:
+BUSY = 1.3
+"""The pace from which on a machine is too busy with others to say that waits are long: 1.02 to 1.1 on a quiet one."""
+
+
+def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLINE, tries: int = 3) -> float:
+    """The longest wait of a lane; tried again where it is beyond the limit on a machine that is busy with others."""
     waits = Waits(crowd, TURNS, limit, crowd.hanging)
     try:
         crowd.loop(3 * deadline, waits).run()
     finally:
         crowd.close()
     least = min(count for name, count in crowd.done.items() if name not in crowd.hanging)
-    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: longest wait {waits.longest:.2f} s, least turns {least}")
+    told = f"longest wait {waits.longest:.2f} s at a pace of {crowd.pace:.3f}, least turns {least}"
+    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: {told}")
+    if waits.longest > limit and crowd.pace > BUSY and tries > 1:
+        return longest(replace(crowd, ought=0.0, took=0.0), limit, deadline, tries - 1)
     return waits.longest
 
 

@@ -32,15 +32,17 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     postgres.discard(place)
 
 
-def alive(pid: int) -> bool:
+def alive(process: psutil.Process) -> bool:
+    """Whether it lives: another process that was given its number is not it."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-def family(pid: int) -> list[int]:
-    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+def family(pid: int) -> list[psutil.Process]:
+    own = psutil.Process(pid)
+    return [own, *own.children(recursive=True)]
 
 
 def ask(server: postgres.Server, statement: str) -> list[tuple[object, ...]]:
@@ -57,9 +59,9 @@ def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:
     server = postgres.start(folder, "one", {"work_mem": "7MB"})
     assert ask(server, "SELECT current_setting('work_mem'), current_setting('fsync')") == [("7MB", "on")]
     ask(server, "CREATE TABLE kept AS SELECT 1 AS a")
-    before = server.pid
+    before = psutil.Process(server.pid)
     server.restart("immediate")
-    assert server.running() and server.pid != before and not alive(before)
+    assert server.running() and server.pid != before.pid and not alive(before)
     assert ask(server, "SELECT a FROM kept") == [(1,)]
 
 
@@ -67,10 +69,10 @@ def test_stop_leaves_no_process_and_start_goes_on(folder: Path) -> None:
     server = postgres.start(folder, "one")
     assert postgres.start(folder, "one") == server, "one that runs is not started twice"
     assert postgres.attach(folder) == server
-    pids = family(server.pid)
-    assert len(pids) > 3
+    processes = family(server.pid)
+    assert len(processes) > 3
     server.stop()
-    assert not server.running() and not [pid for pid in pids if alive(pid)] and postgres.attach(folder) is None
+    assert not server.running() and not [one for one in processes if alive(one)] and postgres.attach(folder) is None
     server.stop()
     assert postgres.start(folder, "one").port == server.port
 

@@ -7,6 +7,7 @@ What is not real: what a step costs (`step` seconds of waiting), and that no cha
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -38,8 +39,9 @@ LOOK_LIMIT = 2.0
 class Crowd:
     """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
 
-    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given. Implements the sessions of
-    a loop and its task runner.
+    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given, `began` is when the last
+    step of each lane began; `ought` and `took` are the seconds of all steps, by the plan and by the clock. Implements
+    the sessions of a loop and its task runner.
     """
 
     names: list[str]
@@ -52,6 +54,9 @@ class Crowd:
     done: dict[str, int] = field(default_factory=dict)
     tasks_started: int = 0
     sessions: set[int] = field(default_factory=set)
+    began: dict[str, float] = field(default_factory=dict)
+    ought: float = 0.0
+    took: float = 0.0
 
     def __post_init__(self) -> None:
         self.shards = {name: Shard(name, number) for number, name in enumerate(self.names, 1)}
@@ -60,6 +65,12 @@ class Crowd:
         self.over = threading.Event()
         self._pool = ThreadPoolExecutor(self.seats, "seat")
         self._lock = threading.Lock()
+
+    @property
+    def pace(self) -> float:
+        """How many times as long as planned a step takes, at least 1: more on a machine that is busy with others."""
+        with self._lock:
+            return max(1.0, self.took / self.ought) if self.ought else 1.0
 
     @property
     def job(self) -> JobSpec:
@@ -122,8 +133,15 @@ class Crowd:
         points = SlotPoints(row.registered.live, row.registered.durable)
         return Look(shard, points, row.position.point + 1, 1, "i")
 
+    def seconds(self, name: str) -> float:
+        """What a step of this lane ought to take."""
+        return self.step * (10 if name in self.slow else 1)
+
     def commit(self, name: str, new: Position) -> None:
         with self._lock:
+            if not self.over.is_set():  # from then on steps take no time
+                self.ought += self.seconds(name)
+                self.took += time.monotonic() - self.began[name]
             self.rows_[name] = replace(self.rows_[name], position=new)
             self.done[name] += 1
 
@@ -161,7 +179,8 @@ class One:
         return 1
 
     def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
-        self._crowd.over.wait(self._crowd.step * (10 if shard.name in self._crowd.slow else 1))
+        self._crowd.began[shard.name] = time.monotonic()
+        self._crowd.over.wait(self._crowd.seconds(shard.name))
         out.write(b"one\n")
         return 1
 
@@ -207,7 +226,8 @@ class One:
 class Waits:
     """What a loop's tick gathers: the longest wait of any lane but `but`, those that still wait among them.
 
-    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds.
+    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds. Seconds are those of
+    a machine that is not busy with others: at the crowd's pace.
     """
 
     crowd: Crowd
@@ -217,9 +237,9 @@ class Waits:
     longest: float = 0.0
 
     def __call__(self, loop: Loop) -> None:
-        now = SystemClock().monotonic()
+        now, pace = SystemClock().monotonic(), self.crowd.pace
         sound = [lane for name, lane in loop.lanes.items() if name not in self.but]
-        self.longest = max([self.longest, *(_waiting(lane, now) for lane in sound)])
+        self.longest = max([self.longest, *(_waiting(lane, now) / pace for lane in sound)])
         if self.longest > self.limit or all(self.crowd.done[lane.key.shard] >= self.turns for lane in sound):
             self.crowd.over.set()
 

@@ -9,6 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -184,7 +185,13 @@ class Mirror:
 
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target hold the same rows and every lane has read everything."""
-        self._until(lambda: self.difference() == (0, 0), seconds, "source and target to be equal")
+        with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
+            statements = self._statements()  # a session for each look would cost more than the look
+
+            def equal() -> bool:
+                return _asked(source, statements[0]) == _asked(sink, statements[1])
+
+            self._until(equal, seconds, "source and target to be equal")
 
     def wait_error(self, seconds: float = 60) -> BaseException:
         """Wait for the job to end with an error; returns it."""
@@ -214,10 +221,15 @@ class Mirror:
         return len(source - target), len(target - source)
 
     def source_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.warehouse.connect, f"SELECT t::text FROM {dotted(self.table)} t")
+        return self.query(self.warehouse.connect, self._statements()[0])
 
     def target_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.sink, f"SELECT t::text FROM {dotted(self.job.channel.target)} t")
+        return self.query(self.sink, self._statements()[1])
+
+    def _statements(self) -> tuple[str, str]:
+        """What asks for the rows of the source, and of the target."""
+        source, target = (f"SELECT t::text FROM {dotted(name)} t" for name in (self.table, self.job.channel.target))
+        return source, target
 
     def sink(self) -> pg.Connection:
         """A superuser session at the sink."""
@@ -290,6 +302,12 @@ class Mirror:
         wiring.close_idle(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
+
+
+def _asked(connection: pg.Connection, statement: str) -> set[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return set(cursor.fetchall())
 
 
 MakeMirror = Callable[..., Mirror]
