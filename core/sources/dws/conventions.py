@@ -14,7 +14,7 @@ from core.domain.position import NOTHING, Position
 from core.sources.dws.questions import Told, needs, yes_or_no
 
 CODES = ("I", "d", "B", "U")
-_BUSY = "the cluster's point moves by itself too often"
+_BUSY = "other writers move the cluster's point too often"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +55,48 @@ def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> 
     return asked[0] in found, asked[1] in found
 
 
-def settled(ahead: Sequence[int], least: int = 3) -> bool:
-    """Whether more looks would say no more: all that were taken agree, and there are enough of them."""
-    return len(ahead) >= least and len(set(ahead)) == 1
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The newest point before and after a commit of ours, as its distance from that commit's point."""
+
+    before: int
+    after: int
 
 
-def latest(ahead: Sequence[int]) -> Told:
-    """From how far the newest point lay ahead of our own newest record, several times.
+def latest(rounds: Sequence[Beside], least: int = 3) -> Told | None:
+    """What the newest point is, from rounds with one commit of ours each; None where more rounds may tell.
 
-    >>> latest([0, 0, 0]).answer, latest([1, 1, 4]).answer, latest([5, 7]).answer
-    ('yes', 'no', None)
+    A point that is not handed out yet is shown only where the newest point is the first unsafe one: one such round is a
+    proof. For the other answer the newest point has to stop at our own commit, in most rounds: others move it as well.
+
+    >>> latest([Beside(0, 1)]).answer, latest([Beside(-1, 0)] * 3).answer, latest([Beside(-1, 0)])
+    ('no', 'yes', None)
     """
-    if not ahead or min(ahead) > 1:
-        return Told(None, because=_BUSY)
-    if min(ahead) < 0:
-        return Told(None, because="other writers hold the newest point back")
-    return yes_or_no(min(ahead) == 0)
-
-
-def moves(alone: Sequence[int], with_us: Sequence[int]) -> Told:
-    """Whether an act of ours moves a number, from how it moved beside the act and without it.
-
-    >>> moves([0, 0], [1, 1]).answer, moves([0, 2], [0, 1]).answer, moves([3, 2], [1, 4]).answer
-    ('yes', 'no', None)
-    """
-    if min(with_us) <= 0:
+    if any(one.before >= 0 for one in rounds):
         return yes_or_no(False)
-    return yes_or_no(True if min(alone) <= 0 else None, _BUSY)
+    stopped = sum(one.after == 0 for one in rounds)
+    if stopped >= least and 2 * stopped > len(rounds):
+        return yes_or_no(True)
+    return None
+
+
+def moves(rounds: Sequence[tuple[int, int]], least: int = 3) -> Told | None:
+    """Whether an act of ours moves a number, from how it moved without the act and then with it; None as above.
+
+    Only rounds that were quiet without it count, and all of them have to agree.
+
+    >>> moves([(0, 0)] * 3).answer, moves([(0, 1), (2, 3), (0, 1), (0, 1)]).answer, moves([(0, 0), (0, 1), (0, 0)])
+    ('no', 'yes', None)
+    """
+    quiet = [with_us > 0 for without, with_us in rounds if without == 0]
+    if len(quiet) < least or len(set(quiet)) > 1:
+        return None
+    return yes_or_no(quiet[0])
+
+
+def untold() -> Told:
+    """Where other writers moved what was looked at all the time."""
+    return Told(None, because=_BUSY)
 
 
 def refreshes(before: object, same: object, other: object) -> Told:
@@ -99,15 +114,20 @@ def refreshes(before: object, same: object, other: object) -> Told:
     )
 
 
-def held_back(held: int, seen: Sequence[int], released: Sequence[int]) -> Told:
-    """From xmins looked at while all slots hold `held`, and after they held a newer one.
+def held_back(held: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> Told:
+    """From xmins while all slots hold `held`, while they hold a newer one, and while they hold `held` again.
 
-    >>> held_back(5, [5, 7], []).answer, held_back(5, [5, 5], [9]).answer, held_back(5, [5], [5]).answer
-    ('no', 'yes', None)
+    An xmin that goes back follows the slots; one that other transactions held does not go back.
+
+    >>> held_back(5, [5, 7], [], []).answer, held_back(5, [5], [9], [5]).answer, held_back(5, [5], [9], [9]).answer
+    ('no', 'yes', 'no')
+    >>> held_back(5, [5], [5], []).answer
     """
     if max(seen) > held:
         return yes_or_no(False)
-    return yes_or_no(True if released and max(released) > held else None, "an open transaction holds the xmin back")
+    if max(released, default=held) <= held:
+        return Told(None, because="an open transaction holds the xmin back")
+    return yes_or_no(min(again) <= held)
 
 
 def backward(error: str, before: int | None, asked: int, after: int | None) -> Told:

@@ -34,6 +34,9 @@ HOME = 1
 TIME_LIMIT = 120.0
 """Seconds after which no further group of questions is begun; a group's statements have limits at the server."""
 
+AT_FIRST = 2
+"""The groups that find out where our records are; all others need it."""
+
 Told_ = tuple[str, Told, str]
 """A question's name, what is told, and the evidence."""
 
@@ -135,6 +138,10 @@ class Bench(DwsSlotAdmin):
         """Every point of the table's slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
+    def said(self, name: str) -> str | None:
+        """What an earlier question was answered; None where it was not told."""
+        return self.answers[name].answer if name in self.answers else None
+
     def named_anew(self, new: bool) -> None:
         """Read under these names of the system columns from now on."""
         self.options = replace(self.options, new_system_value=new)
@@ -159,6 +166,8 @@ def run(
         because = "the server gave no answer to it"
         if clock() > end:
             because = f"the probe had taken {TIME_LIMIT:.0f} s"
+        elif number > AT_FIRST and not bench.home.name:
+            because = "it needs our own records, and no DN showed them"
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:

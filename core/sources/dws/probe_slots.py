@@ -22,12 +22,14 @@ PURGED = 3
 
 def newest(bench: Bench) -> Iterator[Told_]:
     """What `latest` is beside the newest record of ours, and how the rows of DNs come."""
-    ahead: list[int] = []
-    while len(ahead) < ROUNDS or (len(ahead) < MORE and not decide.settled(ahead, ROUNDS)):
+    rounds: list[decide.Beside] = []
+    while (told := decide.latest(rounds)) is None and len(rounds) < MORE:
+        before = bench.here().latest
         _touch(bench)
-        latest = bench.here().latest
-        ahead.append(latest - bench.own(bench.raw(bench.home.node_id)[1])[-1])
-    yield "latest_inclusive", decide.latest(ahead), f"newest point less our newest record: {_said(ahead)}"
+        after, own = bench.here().latest, _newest_own(bench)
+        rounds.append(decide.Beside(before - own, after - own))
+    seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
+    yield "latest_inclusive", told or decide.untold(), f"newest point before and after a commit, less its point: {seen}"
     answers = [bench.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
     yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs tell {' '.join(sorted(points))}"
@@ -49,17 +51,25 @@ def registering(bench: Bench) -> Iterator[Told_]:
     counts = bench.register_all(here.latest)
     right = needs(one == 1 and counts == [dns, dns], True, "every registration would count as partial")
     yield "register_counts", right, f"one DN: {one}; all {dns}: {_said(counts)}"
-    alone, with_us = [], []
-    for _ in range(ROUNDS):
-        _touch(bench)
-        points_seen = [bench.here().latest, bench.here().latest]
-        bench.register(bench.home, points_seen[0], False, here.xmin)
-        points_seen.append(bench.here().latest)
-        alone.append(points_seen[1] - points_seen[0])
-        with_us.append(points_seen[2] - points_seen[1])
-    seen = f"moved by {_said(with_us)} beside registrations, by {_said(alone)} without"
-    yield "register_moves_point", decide.moves(alone, with_us), seen
+    yield _own_moves(bench)
     yield _time_of_registration(bench)
+
+
+def _own_moves(bench: Bench) -> Told_:
+    ahead = 0 if bench.said("latest_inclusive") == "yes" else 1
+    rounds: list[tuple[int, int]] = []
+    told, tries = None, 0
+    while told is None and tries < MORE:
+        tries += 1
+        _touch(bench)
+        first, second = bench.here(), bench.here().latest
+        if first.latest < _newest_own(bench) + ahead:
+            continue  # held back by a writer: it could not move
+        bench.register(bench.home, first.latest, False, first.xmin)
+        rounds.append((second - first.latest, bench.here().latest - second))
+        told = decide.moves(rounds)
+    seen = f"moved without and with a registration: {', '.join(f'{a} and {b}' for a, b in rounds)}"
+    return "register_moves_point", told or decide.untold(), seen
 
 
 def _time_of_registration(bench: Bench) -> Told_:
@@ -82,30 +92,29 @@ def _time_of_registration(bench: Bench) -> Told_:
 
 def holding(bench: Bench) -> Iterator[Told_]:
     """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
-    first = bench.here()
-    bench.register_all(first.latest, first.xmin)
+    held = bench.here().xmin
 
-    def looks() -> list[int]:
+    def looks(xmin: int, least: int, most: int) -> list[int]:
+        bench.register_all(bench.here().latest, xmin)
         found: list[int] = []
-        while len(found) < ROUNDS or (len(found) < MORE and found[-1] <= first.xmin):
+        while len(found) < least or (len(found) < most and found[-1] <= held):
             _touch(bench)
             found.append(bench.here().xmin)
         return found
 
-    seen, released = looks(), list[int]()
-    if max(seen) <= first.xmin:
-        bench.register_all(bench.here().latest, bench.transaction_id())
-        released = looks()
-    text = f"the slot holds {first.xmin}: looks tell {_said(seen)}"
-    if released:
-        text += f"; it holds a newer one: {_said(released)}"
-    yield "xmin_includes_slots", decide.held_back(first.xmin, seen, released), text
+    seen, released, again = looks(held, ROUNDS, MORE), list[int](), list[int]()
+    text = f"the slot holds {held}: looks tell {_said(seen)}"
+    if max(seen) <= held:
+        released = looks(bench.transaction_id(), ROUNDS, MORE)
+        again = looks(held, ROUNDS, ROUNDS)
+        text += f"; a newer one: {_said(released)}; {held} again: {_said(again)}"
+    yield "xmin_includes_slots", decide.held_back(held, seen, released, again), text
 
 
 def consuming(bench: Bench) -> Iterator[Told_]:
     """Whether the newest record's own point counts as read."""
     _touch(bench)
-    newest_point = bench.own(bench.raw()[1])[-1]
+    newest_point = _newest_own(bench)
     bench.register_all(newest_point)
     at = bench.asked("consumed_records", {})[0][0]
     text = f"both points of all DNs at {newest_point}, the newest record's: {at}"
@@ -125,7 +134,7 @@ def purging(bench: Bench) -> Iterator[Told_]:
     middle = before[len(before) // 2]
     bench.register_all(middle)
     left = bench.own(bench.raw(bench.home.node_id)[1])
-    told = decide.purged(before, middle, left, bench.answers["latest_inclusive"].answer)
+    told = decide.purged(before, middle, left, bench.said("latest_inclusive"))
     seen = f"records at {_said(before)}; both points of all DNs at {middle}; left {_said(left[-6:])}"
     yield "purge_at_once", told[0], seen
     yield "registered_point_kept", told[1], seen
@@ -157,6 +166,10 @@ def clearing(bench: Bench) -> Iterator[Told_]:
     left = bench.listed()
     told = yes_or_no(None if left is None else not left, "this kernel cannot list slots")
     yield "clear_clears", told, f"{count} cleared, {len(left or ())} points listed afterwards"
+
+
+def _newest_own(bench: Bench) -> int:
+    return bench.own(bench.raw(bench.home.node_id)[1])[-1]
 
 
 def _touch(bench: Bench) -> None:
