@@ -144,8 +144,7 @@ def probe(
     """Carry a plan out; `progress` is told what is asked, `tell` what stays behind where the probe ends by an error."""
     clock = clock or SystemClock()
     endpoint = loaded.sources[found.source].endpoint
-    folder = StateFolder.open(loaded.state_dir)
-    audit = Audit(folder)
+    audit = Audit(folder := StateFolder.open(loaded.state_dir))
     line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
     audit.append(line)
     began, left = clock.monotonic(), list[Left]()
@@ -166,16 +165,19 @@ def probe(
             said = "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {safe(error, 200)}"
             audit.append(outcome(line, said, _left_behind(left)))
         raise
-    report = Report(
-        found, clock.utc(), clock.monotonic() - began, tuple(_for_jobs(loaded, found, answers)), tuple(left)
-    )
+    told = tuple(_for_jobs(loaded, found, answers))
+    report = Report(found, clock.utc(), clock.monotonic() - began, told, tuple(left))
     try:
-        audit.append(outcome(line, f"{len(answers)} questions, reader right: {not report.wrong}", _left_behind(left)))
-        ResetFiles(folder).save(KIND, found.source, json.dumps(report.as_json(), indent=1))
+        audit.append(outcome(line, f"{len(told)} questions, reader right: {not report.wrong}", _left_behind(left)))
+        return _kept(report, folder)
     except StateError as error:
         tell(f"the answers are not kept: {error}")
         return report
-    return replace(report, file=str(folder.path / KIND / f"{found.source}.json"))
+
+
+def _kept(report: Report, folder: StateFolder) -> Report:
+    ResetFiles(folder).save(KIND, report.plan.source, json.dumps(report.as_json(), indent=1))
+    return replace(report, file=str(folder.path / KIND / f"{report.plan.source}.json"))
 
 
 def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:

@@ -98,8 +98,9 @@ def _show(found: ProbePlan, ascii_only: bool) -> None:
 
 
 def _tell(report: Report, ascii_only: bool) -> None:
-    kind = "; a stand-in, not a DWS" if report.plan.stand_in else ""
-    places.paragraph("", f"{report.plan.place}: {report.plan.server}{kind}", ascii_only)
+    places.paragraph("", f"{report.plan.place}: {report.plan.server}", ascii_only)
+    if report.plan.stand_in:
+        output.line("a stand-in, not a DWS", ascii_only)
     rows = [
         [one.question.name, one.told.answer, one.question.documented or None, _reader(one)] for one in report.answers
     ]
@@ -113,7 +114,7 @@ def _tell(report: Report, ascii_only: bool) -> None:
         _detail(one, ascii_only)
     output.line("")
     told = sum(one.told.answer is not None for one in report.answers)
-    verdict = f"WRONG under {len(report.wrong)} of them" if report.wrong else "right under all of them"
+    verdict = f"WRONG under {len(report.wrong)} answers" if report.wrong else "right under all of these"
     text = f"{told} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
     places.paragraph("", text, ascii_only)
     output.line(f"kept in {report.file or 'no file'}", ascii_only)

@@ -131,7 +131,7 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last is a path
     assert "a stand-in, not a DWS" in " ".join(shown.split())
-    assert "our reader is right under all of them" in " ".join(shown.split())
+    assert "our reader is right under all of these" in " ".join(shown.split())
     assert "not asked" in shown and "it would take scaling the cluster" in shown
     lines = Audit(StateFolder.open(place.config.parent / "state")).read().lines
     assert [(one.phase, one.action) for one in lines] == [

@@ -80,18 +80,21 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> Told | None:
     return None
 
 
-def moves(rounds: Sequence[tuple[int, int]], least: int = 3) -> Told | None:
-    """Whether an act of ours moves a number, from how it moved without the act and then with it; None as above.
+def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Told | None:
+    """Whether an act of ours moves the cluster's point, from how far apart two commits of ours lie: with as many looks
+    in between, and with so many acts. None where more rounds may tell.
 
-    Only rounds that were quiet without it count, and all of them have to agree.
+    Acts that move it put at least `times` points between the two: one round with fewer is a proof. Others may put them
+    there as well, so for the other answer there have to be few with the looks.
 
-    >>> moves([(0, 0)] * 3).answer, moves([(0, 1), (2, 3), (0, 1), (0, 1)]).answer, moves([(0, 0), (0, 1), (0, 0)])
+    >>> moves([(1, 1)], 8).answer, moves([(1, 9)] * 3, 8).answer, moves([(9, 12)] * 3, 8)
     ('no', 'yes', None)
     """
-    quiet = [with_us > 0 for without, with_us in rounds if without == 0]
-    if len(quiet) < least or len(set(quiet)) > 1:
-        return None
-    return yes_or_no(quiet[0])
+    if any(with_acts <= times for _, with_acts in rounds):
+        return yes_or_no(False)
+    if len(rounds) >= least and all(2 * with_looks <= times for with_looks, _ in rounds):
+        return yes_or_no(True)
+    return None
 
 
 def untold() -> Told:

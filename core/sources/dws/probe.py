@@ -22,7 +22,7 @@ from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.conventions import Event, Written
 from core.sources.dws.questions import NEVER_ASKED, QUESTIONS, Answer, Told
 from core.sources.dws.scratch import MAKE_LIMIT_MS, Scratch, probe_statement
-from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS, DwsSession
+from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import NEW_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
@@ -119,7 +119,7 @@ class Bench(DwsSlotAdmin):
         statement = pg.sql.SQL(probe_statement("raw_changes")).format(
             table=literal(dotted(self.table)), node=literal(node), start=literal(start), end=literal(far)
         )
-        names, rows = self.session.answered(statement, None, LOOK_LIMIT_MS)
+        names, rows = self.session.answered(statement, None, REGISTER_LIMIT_MS)
         return names, [_event(row) for row in rows]
 
     def own(self, events: Sequence[Event]) -> list[int]:

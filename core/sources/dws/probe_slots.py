@@ -16,6 +16,8 @@ from core.sources.dws.questions import Told, needs, yes_or_no
 ROUNDS = 3
 MORE = 12
 """Looks at a moving number: so many at least, and at most where they do not agree."""
+ACTS = 8
+"""Registrations between two commits of ours; a cluster on which others commit as often hides what they do."""
 PURGED = 3
 """Transactions whose records a registration may purge."""
 
@@ -26,7 +28,8 @@ def newest(bench: Bench) -> Iterator[Told_]:
     while (told := decide.latest(rounds)) is None and len(rounds) < MORE:
         before = bench.here().latest
         _touch(bench)
-        after, own = bench.here().latest, _newest_own(bench)
+        after = bench.here().latest
+        own = _newest_own(bench)
         rounds.append(decide.Beside(before - own, after - own))
     seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
     yield "latest_inclusive", told or decide.untold(), f"newest point before and after a commit, less its point: {seen}"
@@ -56,20 +59,18 @@ def registering(bench: Bench) -> Iterator[Told_]:
 
 
 def _own_moves(bench: Bench) -> Told_:
-    ahead = 0 if bench.said("latest_inclusive") == "yes" else 1
     rounds: list[tuple[int, int]] = []
-    told, tries = None, 0
-    while told is None and tries < MORE:
-        tries += 1
-        _touch(bench)
-        first, second = bench.here(), bench.here().latest
-        if first.latest < _newest_own(bench) + ahead:
-            continue  # held back by a writer: it could not move
-        bench.register(bench.home, first.latest, False, first.xmin)
-        rounds.append((second - first.latest, bench.here().latest - second))
-        told = decide.moves(rounds)
-    seen = f"moved without and with a registration: {', '.join(f'{a} and {b}' for a, b in rounds)}"
-    return "register_moves_point", told or decide.untold(), seen
+    while (told := decide.moves(rounds, ACTS)) is None and len(rounds) < ROUNDS:
+        here, first = bench.here(), _touched(bench)
+        for _ in range(ACTS):
+            bench.here()
+        second = _touched(bench)
+        for _ in range(ACTS):
+            bench.register(bench.home, here.latest, False, here.xmin)
+        rounds.append((second - first, _touched(bench) - second))
+    seen = ", ".join(f"{looks} and {acts}" for looks, acts in rounds)
+    text = f"two commits of ours lie apart with {ACTS} looks and with {ACTS} registrations in between: {seen}"
+    return "register_moves_point", told or decide.untold(), text
 
 
 def _time_of_registration(bench: Bench) -> Told_:
@@ -170,6 +171,12 @@ def clearing(bench: Bench) -> Iterator[Told_]:
 
 def _newest_own(bench: Bench) -> int:
     return bench.own(bench.raw(bench.home.node_id)[1])[-1]
+
+
+def _touched(bench: Bench) -> int:
+    """The point of one more transaction of ours."""
+    _touch(bench)
+    return _newest_own(bench)
 
 
 def _touch(bench: Bench) -> None:
