@@ -20,12 +20,14 @@ from core.domain.endpoint import Endpoint
 from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.errors import SlotkeeperError, Unclassified
 from core.sources.dws import probe_table, scratch
 from core.sources.dws.probe import Bench, Told_
 from core.sources.dws.questions import QUESTIONS
+from core.sources.dws.session import DwsSession
 from core.state.audit import Audit
 from core.state.folder import StateFolder
-from tests.support.looking import server
+from tests.support.looking import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
@@ -268,6 +270,65 @@ def test_a_group_that_fails_leaves_the_others(place: Place, capsys: pytest.Captu
     assert leftovers(place.warehouse) == []
 
 
+def test_a_cluster_under_which_changes_could_be_lost_is_told_apart(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its newest point is the first unsafe one, and it purges the registered point itself (design: not supported)."""
+    place.warehouse.configure(flipped("purge_at_once"))
+    run(
+        place.warehouse,
+        "DO $$ BEGIN EXECUTE replace(pg_get_functiondef('dws.purge_bound(oid,smallint)'::regprocedure), "
+        "'coalesce(bound, safe))', 'coalesce(bound, safe) + 1)'); END $$",
+    )
+    assert place.call("--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    (wrong,) = (one for one in report["answers"] if one["reader"] == "WRONG")
+    assert (wrong["name"], wrong["answer"]) == ("registered_point_kept", "no") and "run no job here" in wrong["because"]
+    assert report["reader_right"] is False
+    place.warehouse.configure(flipped("purge_at_once", "latest_inclusive"))
+    assert place.call("--json") == 0
+
+
+def test_a_job_that_names_the_columns_otherwise_is_named(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.warehouse.configure(flipped("new_system_names"))
+    sink = server("sinks", replace(place.warehouse.endpoint(), name="mart"))
+    with place.config.open("a", encoding="utf-8") as stream:
+        stream.write("\n" + sink + job("orders_rt", "theirs", TABLE, "mart.orders"))
+    assert place.call() == 1
+    assert "set new_system_value = false for orders_rt" in capsys.readouterr().out
+
+
+def test_where_copy_is_refused_the_cursor_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(session: DwsSession, *_: object) -> int:
+        session.close()
+        raise Unclassified("COPY of a function is not supported", code="0A000")
+
+    monkeypatch.setattr(DwsSession, "copy_out", refuse)
+    assert place.call("--json") == 0
+    answers = {one["name"]: one["answer"] for one in json.loads(capsys.readouterr().out)["answers"]}
+    assert [answers[name] for name in ("copy_allowed", "cursor_allowed", "reader_exact")] == ["no", "yes", "yes"]
+
+
+def test_a_table_of_that_name_that_is_there_is_not_dropped(place: Place) -> None:
+    run(
+        place.warehouse,
+        f"CREATE TABLE {SCHEMA}.slotkeeper_probe_x (id int)",
+        f"ALTER TABLE {SCHEMA}.slotkeeper_probe_x OWNER TO etl",
+    )
+    password = place.warehouse.etl_password_file.read_text("utf-8").strip()
+
+    def opened() -> DwsSession:
+        return DwsSession(place.warehouse.endpoint(), password, "slotkeeper-test/probe")
+
+    made, session = scratch.Scratch(SCHEMA, "slotkeeper_probe_x", stand_in=True), opened()
+    with pytest.raises(SlotkeeperError, match="already exists"):
+        made.make(session, made.plain)
+    session.close()
+    assert made.drop(opened) == [] and ("slotkeeper_probe_x",) in leftovers(place.warehouse)
+
+
 def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,12 +349,8 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
     assert f"there is {left['table']} (owner etl" in capsys.readouterr().err
     holder.rollback()
     holder.close()
-    (other,) = (
-        row[0]
-        for row in leftovers(place.warehouse)
-        if row[0] != left["table"].split(".")[1] and row[0] != "probe" and "_pkey" not in row[0]
-    )
-    run(place.warehouse, left["cure"], f"DROP TABLE {SCHEMA}.{other}")
+    tables = [row[0] for row in leftovers(place.warehouse) if row[0].startswith("slotkeeper") and "pkey" not in row[0]]
+    run(place.warehouse, *(f"DROP TABLE {SCHEMA}.{name}" for name in tables))
     assert leftovers(place.warehouse) == []
 
 
