@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -104,7 +105,11 @@ def _schema_of(report: dict[str, Any]) -> dict[str, type]:
     return {name: type(value) for name, value in report.items()}
 
 
-@pytest.mark.parametrize("switches", [Switches(), flipped("end_inclusive", "auto_create"), drawn(7)], ids=str)
+@pytest.mark.parametrize(
+    "switches",
+    [Switches(), flipped("end_inclusive", "auto_create"), drawn(7)],
+    ids=["default", "two flipped", "seed 7"],
+)
 def test_the_command_tells_exactly_the_settings_and_keeps_them(
     place: Place, switches: Switches, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -363,7 +368,6 @@ def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number:
     try:
         until(lambda: bool(leftovers(place.warehouse)), 30, "the scratch table")
         running.send_signal(number)
-        running.send_signal(number)
         place.warehouse.dn_hanging(None)
         _, said = running.communicate(timeout=30)
     finally:
@@ -372,3 +376,15 @@ def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number:
     assert running.returncode == 130 and "nothing is left behind" in said and "Traceback" not in said
     assert leftovers(place.warehouse) == [] and place.foreign() == before
     assert Audit(StateFolder.open(place.config.parent / "state")).read().lines[0].outcome == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda one: one.name)
+def test_a_signal_while_it_cleans_up_waits_until_all_is_gone(
+    place: Place, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(session: DwsSession, table: str) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(scratch, "_clear", interrupted)
+    assert place.call() == 130
+    assert leftovers(place.warehouse) == []
