@@ -54,6 +54,8 @@ def test_the_probe_tells_each_setting_of_the_switches(probed: Warehouse, name: s
     assert [one for one in answers.values() if one.told.reader is Reader.WRONG] == []
     assert told(answers)["reader_exact"] == "yes"
     assert (told(answers)["consumed_at_point"] == "yes") is probed.switches().latest_inclusive
+    wiped = [told(answers)[one] for one in ("add_column_clears", "truncate_clears", "vacuum_full_keeps")]
+    assert wiped == ["yes", "yes", "yes"]
     assert (told(answers)["registered_point_kept"] == "yes") is probed.switches().purge_at_once
     assert leftovers(probed) == []
 

@@ -112,6 +112,13 @@ class Bench(DwsSlotAdmin):
 
     def raw(self, node: int = 0, start: int = 0, end: int | None = None) -> tuple[list[str], list[Event]]:
         """A range as the server gives it, under its own names of columns; by default all that there is."""
+        names, rows = self.raw_rows(node, start, end)
+        return names, [_event(row) for row in rows]
+
+    def raw_rows(
+        self, node: int = 0, start: int = 0, end: int | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The same, whatever columns the table has by now."""
         if not self._oriented or self.session.fresh:
             self.ask_slot()
         far = self.here().latest + 1_000_000 if end is None else end
@@ -119,8 +126,7 @@ class Bench(DwsSlotAdmin):
         statement = pg.sql.SQL(probe_statement("raw_changes")).format(
             table=literal(dotted(self.table)), node=literal(node), start=literal(start), end=literal(far)
         )
-        names, rows = self.session.answered(statement, None, REGISTER_LIMIT_MS)
-        return names, [_event(row) for row in rows]
+        return self.session.answered(statement, None, REGISTER_LIMIT_MS)
 
     def own(self, events: Sequence[Event]) -> list[int]:
         """The points of events, each once, in order."""

@@ -48,7 +48,9 @@ def unknown_slot(bench: Bench) -> Iterator[Told_]:
     seen = "" if listed is None else f", {len(listed)} points listed afterwards"
     yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
     points = sorted({str(row[2]) for row in rows})
-    fresh = Told(" ".join(points) if points else "no row", not rows or points == ["0"])
+    zero = not rows or points == ["0"]
+    because = "" if zero else "a slot that was never registered would look like somebody else's"
+    fresh = Told(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = bench.begin()
     looks = bench.look(None)

@@ -28,15 +28,15 @@ def columns(bench: Bench) -> Iterator[Told_]:
         rows = bench.session.composed_rows(statement, None)
         found = {int(node) for _, node in rows}
         home = {int(node) for place, node in rows if int(place) == HOME}
-        told = needs(
-            found <= set(names) and home == {bench.home.node_id}, True, "it names another DN than the binlog's"
-        )
-        yield "xc_node_id", Told("yes", told.answer == "yes", told.because), f"{len(rows)} rows on {len(found)} DNs"
+        told = Told("yes" if found <= set(names) and home == {bench.home.node_id} else "another DN")
+        yield "xc_node_id", told, f"{len(rows)} rows on {len(found)} DNs; ids of place {HOME}: {sorted(home)}"
     except SlotkeeperError as error:
         if error.code not in _COLUMN:
             raise
         yield "xc_node_id", yes_or_no(False), error.code
     code = bench.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
+    if not code:
+        bench.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
     told = needs(bool(code), True, "a key can change its DN, and nothing orders its changes")
     yield "distribution_key_fixed", told, code or "the UPDATE was taken"
     bench.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
@@ -49,12 +49,9 @@ def by_syncpoint(bench: Bench) -> Iterator[Told_]:
     """The cursor function at the very point of a record."""
     own = bench.own(bench.raw(bench.home.node_id)[1])
     rows = bench.asked("by_syncpoint", {"point": own[0], "node": bench.home.node_id})
-    found = [row[0] for row in rows]
-    yield (
-        "cursor_syncpoint_inclusive",
-        yes_or_no(found == [own[0]]),
-        f"asked at {own[0]}, found {found}, xmin {rows[0][1]}",
-    )
+    seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
+    told = yes_or_no([row[0] for row in rows] == [own[0]])
+    yield "cursor_syncpoint_inclusive", told, f"asked at {own[0]}, found {seen or 'nothing'}"
 
 
 def timed(bench: Bench) -> Iterator[Told_]:
@@ -104,27 +101,25 @@ def ddl(bench: Bench) -> Iterator[Told_]:
         bench.act("VACUUM FULL {t}")
         kept = not bench.here().points.missing
         same = bench.identify().oid == oid
-        told = Told("yes" if kept else "no", same, "" if same else "it is another table afterwards: SCHEMA CHANGED")
-        yield (
-            "vacuum_full_keeps",
-            told,
-            f"points {bench.here().points.both} afterwards, oid {'same' if same else 'other'}",
-        )
+        told = Told("yes" if kept else "no", because="" if same else "it is another table afterwards: SCHEMA CHANGED")
+        points = bench.here().points.both
+        yield "vacuum_full_keeps", told, f"points {points} afterwards, oid {'same' if same else 'other'}"
     else:
         yield "vacuum_full_keeps", Told(None, because="it would wait: the server counts unread records"), ""
-    for name, statement in (
-        ("add_column_clears", "ALTER TABLE {t} ADD COLUMN extra int"),
-        ("truncate_clears", "TRUNCATE {t}"),
-    ):
-        bench.begin()
-        bench.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {77 if 'ADD' in statement else 78}, 'e')")
-        bench.act(statement)
-        missing = _points(bench)
-        yield (
-            name,
-            needs(all(missing), True, "old records stay under new columns"),
-            f"point gone on {sum(missing)} of {len(missing)} DNs",
-        )
+    cleared, seen = _wiped(bench, "ALTER TABLE {t} ADD COLUMN extra int", 77)
+    yield "add_column_clears", yes_or_no(cleared), seen
+    cleared, seen = _wiped(bench, "TRUNCATE {t}", 78)
+    yield "truncate_clears", needs(cleared, True, "a TRUNCATE would go unnoticed, and its rows stay in targets"), seen
+
+
+def _wiped(bench: Bench, statement: str, key: int) -> tuple[bool, str]:
+    """Whether a statement leaves neither a registered point nor a record; and what it left."""
+    bench.begin()
+    bench.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {key}, 'e')")
+    far = bench.here().latest + 1_000_000
+    bench.act(statement)
+    missing, left = _points(bench), len(bench.raw_rows(end=far)[1])
+    return all(missing) and not left, f"point gone on {sum(missing)} of {len(missing)} DNs, {left} records left"
 
 
 def _points(bench: Bench) -> list[bool]:
