@@ -1,7 +1,7 @@
 """`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
 
-Here: Java and Spark, memory, the state folder, logind. Next door: `core.wiring_doctor` looks at the servers; Spark's
-own Python is asked in a process of its own, because no console loads it.
+Here: Java and Spark, memory, the state folder, logind. Next door: `core.wiring_doctor` looks at the servers,
+`doctor_probe` is the part that makes a scratch table; Spark's own Python is asked in a process of its own.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ import psutil
 import typer
 
 from console import chosen, diagnostics, invocation, output
-from core import wiring_doctor
+from console.commands import doctor_probe
+from core import wiring_doctor, wiring_probe
 from core.config.model import Loaded
 from core.domain.master import Master, MasterKind
 from core.domain.spec import JobSpec
-from core.errors import Refused, SlotkeeperError
+from core.domain.text import safe
+from core.errors import ConfigError, SlotkeeperError
 from core.state.folder import StateFolder
 from core.wiring_doctor import Finding, Level
 
@@ -52,19 +54,39 @@ _WORKERS = "its workers need Python with psycopg2, and each password_file, passw
 _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
 
 
+Probed = Annotated[str, typer.Option("--probe", metavar="SOURCE", help="ask how this cluster behaves, and keep it")]
+Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="where the scratch tables are made")]
+Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is PROD")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
+
+
 @app.command()
 def doctor(
     ctx: typer.Context,
-    probe: Annotated[str, typer.Option("--probe", metavar="SOURCE", help="not built yet")] = "",
+    probe: Probed = "",
+    schema: Schema = "",
+    execute: Execute = False,
+    reason: Reason = "",
+    confirm: Confirm = "",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
-    """Check this machine, the sources and the sinks; prints the GRANT script; exit 1 where something fails."""
-    if probe:
-        raise Refused(f"doctor --probe {probe} is not yet built", "the other checks run without it")
+    """Check this machine, the sources and the sinks; prints the GRANT script; exit 1 where something fails.
+
+    With --probe SOURCE: ask that cluster, on scratch tables of its own that it drops again, how it behaves where its
+    vendor documents nothing. Where the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.
+    """
     loaded = invocation.of(ctx).load()
+    if probe:
+        wanted = doctor_probe.Wanted(probe, schema, execute, reason, confirm)
+        doctor_probe.probe(loaded, wanted, as_json, chosen.ascii_only(ctx))
+        return
+    if schema or execute or reason or confirm:
+        raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
     found = [*here(loaded)]
     for source in loaded.sources.values():
         found += wiring_doctor.check_source(loaded, source)
+        found += last_probe(source.name, wiring_probe.remembered(loaded, source.name))
     for sink in loaded.sinks.values():
         found += wiring_doctor.check_sink(loaded, sink)
     scripts = wiring_doctor.grants(loaded)
@@ -76,6 +98,16 @@ def doctor(
     if failed:
         only_silence = all(one.unreachable for one in failed)
         raise typer.Exit(int(diagnostics.ExitCode.UNREACHABLE if only_silence else diagnostics.ExitCode.FAILED))
+
+
+def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
+    """What the last probe of a source said, where there was one."""
+    if kept is None:
+        return
+    right = kept.get("reader_right") is True
+    verdict = "our reader is right under all that was told" if right else "our reader is WRONG under an answer"
+    text = f"probed {safe(kept.get('at'), 40)} on {safe(kept.get('server'), 80)}: {verdict}"
+    yield Finding(f"source {source}", Level.OK if right else Level.FAIL, text)
 
 
 def _failed(found: list[Finding]) -> list[Finding]:

@@ -105,13 +105,6 @@ def test_the_documented_example(make_warehouse: MakeWarehouse) -> None:
     surface.close()
 
 
-def test_nothing_is_recorded_before_the_first_registration(source: Warehouse, surface: Surface) -> None:
-    run(source, f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
-    surface.look(TABLE, "slot1")
-    run(source, f"INSERT INTO {TABLE} VALUES (2, 1, 1)")
-    assert [row[4] for row in surface.changes(TABLE)] == [2]
-
-
 def test_recording_is_decided_by_the_writers_snapshot(source: Warehouse, surface: Surface) -> None:
     early = source.connect(autocommit=False)
     with early.cursor() as cursor:

@@ -63,6 +63,12 @@ class DwsSession:
         self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
     ) -> list[tuple[Any, ...]]:
         """All rows of a composed statement; its parameter `table` is a name as written in the configuration."""
+        return self.answered(statement, parameters, limit_ms)[1]
+
+    def answered(
+        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of the columns that a statement answers with, and all rows; neither where it answers none."""
         if parameters and "table" in parameters:
             parameters = {**parameters, "table": dotted(parameters["table"])}
         with translated(self.place):
@@ -70,7 +76,9 @@ class DwsSession:
                 connection = self._ready(limit_ms)
                 with connection.cursor() as cursor:
                     cursor.execute(statement, parameters)
-                    return cursor.fetchall()
+                    if cursor.description is None:
+                        return [], []
+                    return [column.name for column in cursor.description], cursor.fetchall()
             except BaseException:
                 self.close()
                 raise

@@ -102,9 +102,32 @@ def test_java_is_asked_in_a_process_of_its_own() -> None:
     assert doctor.java_finding({"error": "none"}).level is Level.FAIL
 
 
-def test_probe_is_refused_until_it_is_built(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--probe", "dws1"]) == 3
-    assert "not yet" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("kept", "level", "words"),
+    [
+        (
+            {"reader_right": True, "at": "2026-01-02T03:04:05Z", "server": "GaussDB 9"},
+            Level.OK,
+            "2026-01-02T03:04:05Z on Gau",
+        ),
+        ({"reader_right": False}, Level.FAIL, "WRONG under an answer"),
+        ({}, Level.FAIL, "WRONG"),
+    ],
+)
+def test_the_last_probe_is_told(kept: dict[str, object], level: Level, words: str) -> None:
+    (found,) = doctor.last_probe("dws1", kept)
+    assert found.level is level and words in found.text
+    assert list(doctor.last_probe("dws1", None)) == []
+
+
+@pytest.mark.parametrize("option", ["--probe-schema", "--reason", "--confirm"])
+def test_what_belongs_to_a_probe_is_refused_without_one(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(VALID, "utf-8")
+    assert main(["doctor", option, "x", "--config", str(path)]) == 2
+    assert "belong to --probe SOURCE" in capsys.readouterr().err
 
 
 def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> None:

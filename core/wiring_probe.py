@@ -1,0 +1,225 @@
+"""The composition root of `doctor --probe`: what it would do, doing it between two audit lines, its record.
+
+Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that.
+Next door: `core.sources.dws.probe` asks, `core.sources.dws.scratch` makes and drops; `core.wiring_doctor` only looks.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from core.clock import Clock, SystemClock
+from core.config.model import Loaded
+from core.config.secrets import resolve
+from core.domain.endpoint import Endpoint
+from core.domain.objection import refuse
+from core.domain.text import safe
+from core.drivers import pg
+from core.errors import ConfigError, Refused, SlotkeeperError
+from core.slots.change import PROD
+from core.sources.dws import eligibility
+from core.sources.dws.probe_table import GROUPS, ask_all
+from core.sources.dws.questions import Answer, Reader, conventions
+from core.sources.dws.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
+from core.sources.dws.session import DwsSession
+from core.sources.dws.viewer import DwsViewer
+from core.state.audit import Audit, intent, outcome
+from core.state.faults import StateError
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles
+from core.wiring_slots import look_name
+
+KIND = "probes"
+"""The folder of the records in the state folder, one file a source."""
+ACTION = "doctor --probe"
+ASKED = sum(len(names) for _, names, _ in GROUPS)
+"""How many questions a probe asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """What a probe would do; `prod` asks for typed consent, `others` are tables of other probes."""
+
+    source: str
+    place: str
+    server: str
+    stand_in: bool
+    schema: str
+    table: str
+    prod: bool
+    statements: tuple[str, ...]
+    others: tuple[Left, ...] = ()
+
+    @property
+    def scratch(self) -> Scratch:
+        """Its tables, none made yet."""
+        return Scratch(self.schema, self.table, self.stand_in)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a probe found; `left` are its own tables that could not be dropped."""
+
+    plan: ProbePlan
+    at: datetime
+    seconds: float
+    answers: tuple[Answer, ...]
+    left: tuple[Left, ...]
+    file: str = ""
+
+    @property
+    def wrong(self) -> list[Answer]:
+        """The answers under which our reader is not right."""
+        return [one for one in self.answers if one.told.reader is Reader.WRONG]
+
+    def as_json(self) -> dict[str, object]:
+        """The report as it is printed and kept; times are UTC, nothing in it is secret."""
+        plan = self.plan
+        return {
+            "format": 1,
+            "source": plan.source,
+            "place": plan.place,
+            "server": plan.server,
+            "stand_in": plan.stand_in,
+            "schema": plan.schema,
+            "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "seconds": round(self.seconds, 2),
+            "reader_right": not self.wrong,
+            "conventions": conventions(self.answers),
+            "answers": [one.as_json() for one in self.answers],
+            "left": [{"table": one.table, "why": one.why, "cure": one.cure} for one in self.left],
+        }
+
+
+def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
+    """What a probe of a source would do; only looks.
+
+    Raises ConfigError for an unknown source, Refused where the server has no binlog functions or no place for a table.
+    """
+    if source not in loaded.sources:
+        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+    entry = loaded.sources[source]
+    session = _session(entry.endpoint)
+    try:
+        facts = DwsViewer(session).server_facts()
+        if not facts.functions:
+            hint = "name a source that is a GaussDB(DWS)"
+            raise Refused(f"source {entry.endpoint.place} is no DWS: it has no binlog function", hint, where="source")
+        refuse([*eligibility.server_objections(facts), *eligibility.creation_objections(facts.settings)], "source")
+        place = usable_schema(session, schema)
+        stand_in = bool(session.composed_rows(pg.sql.SQL(probe_statement("stand_in")), None)[0][0])
+        scratch = Scratch(place, f"{PREFIX}{uuid.uuid4().hex[:12]}", stand_in)
+        return ProbePlan(
+            source=source,
+            place=entry.endpoint.place,
+            server=safe(facts.version, 200),
+            stand_in=stand_in,
+            schema=place,
+            table=scratch.name,
+            prod=entry.environment.upper() == PROD,
+            statements=tuple(
+                scratch.statement(name, timed) for name, timed in ((scratch.plain, False), (scratch.timed, True))
+            ),
+            others=tuple(leftovers(session)),
+        )
+    finally:
+        session.close()
+
+
+def probe(
+    loaded: Loaded,
+    found: ProbePlan,
+    reason: str,
+    progress: Callable[[str], None],
+    tell: Callable[[str], None],
+    clock: Clock | None = None,
+) -> Report:
+    """Carry a plan out; `progress` is told what is asked, `tell` what stays behind where the probe ends by an error."""
+    clock = clock or SystemClock()
+    endpoint = loaded.sources[found.source].endpoint
+    audit = Audit(folder := StateFolder.open(loaded.state_dir))
+    line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
+    audit.append(line)
+    began, left = clock.monotonic(), list[Left]()
+    scratch = found.scratch
+    try:
+        with _dropped(scratch, partial(_session, endpoint), left):
+            session = _session(endpoint)
+            try:
+                answers = ask_all(session, scratch, progress)
+            finally:
+                session.close()
+    except BaseException as error:
+        for one in left:
+            tell(f"left behind: {one.table} ({one.why}); cure: {one.cure}")
+        if not left:
+            progress("ended early, and nothing is left behind")
+        with suppress(StateError):
+            said = "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {safe(error, 200)}"
+            audit.append(outcome(line, said, _left_behind(left)))
+        raise
+    told = tuple(_for_jobs(loaded, found, answers))
+    report = Report(found, clock.utc(), clock.monotonic() - began, told, tuple(left))
+    try:
+        audit.append(outcome(line, f"{len(told)} questions, reader right: {not report.wrong}", _left_behind(left)))
+        return _kept(report, folder)
+    except StateError as error:
+        tell(f"the answers are not kept: {error}")
+        return report
+
+
+def _kept(report: Report, folder: StateFolder) -> Report:
+    ResetFiles(folder).save(KIND, report.plan.source, json.dumps(report.as_json(), indent=1))
+    return replace(report, file=str(folder.path / KIND / f"{report.plan.source}.json"))
+
+
+def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
+    """The record of a source's last probe; None where there is none, or it cannot be read."""
+    try:
+        text = ResetFiles(StateFolder.open(loaded.state_dir)).load(KIND, source)
+        kept = json.loads(text) if text else None
+    except (SlotkeeperError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) and kept.get("format") == 1 else None
+
+
+def _session(endpoint: Endpoint) -> DwsSession:
+    return DwsSession(endpoint, resolve(endpoint.password), look_name(f"{endpoint.name}/probe"))
+
+
+@contextmanager
+def _dropped(scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left]) -> Iterator[None]:
+    """Drop the scratch tables at the end of the block, however it ends; a signal is delivered after that."""
+    try:
+        yield
+    finally:
+        waiting = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+        try:
+            left += scratch.drop(opened)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _for_jobs(loaded: Loaded, found: ProbePlan, answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The answers, with what configured jobs of the source are set to otherwise."""
+    for one in answers:
+        if one.question.name == "new_system_names" and one.told.answer:
+            new = one.told.answer == "yes"
+            jobs = (job for job in loaded.jobs.values() if job.source.name == found.source and job.binlog.binlog)
+            other = sorted(job.name for job in jobs if job.binlog.new_system_value != new)
+            if other:
+                because = f"set new_system_value = {str(new).lower()} for {', '.join(other)}"
+                one = replace(one, told=replace(one.told, right=False, because=because))  # noqa: PLW2901
+        yield one
+
+
+def _left_behind(left: Sequence[Left]) -> dict[str, str]:
+    return {one.table: f"left behind: {one.why}; {one.cure}" for one in left}

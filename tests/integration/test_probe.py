@@ -1,0 +1,390 @@
+"""`slotkeeper doctor --probe` against a real server: what it tells and keeps, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.__main__ import main
+from core.domain.audit import Phase
+from core.domain.endpoint import Endpoint
+from core.embedded import facts
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.errors import SlotkeeperError, Unclassified
+from core.sources.dws import probe_table, scratch
+from core.sources.dws.probe import Bench, Told_
+from core.sources.dws.questions import QUESTIONS
+from core.sources.dws.session import DwsSession
+from core.state.audit import Audit
+from core.state.folder import StateFolder
+from tests.support.looking import job, server
+from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
+from tests.support.standin import Surface, run
+from tests.support.waiting import until
+
+TABLE = "ods.orders"
+KEYS = {"name", "topic", "asks", "rule", "documented", "answer", "reader", "because", "evidence"}
+REPORT = {
+    "executed": bool,
+    "file": str,
+    "format": int,
+    "source": str,
+    "place": str,
+    "server": str,
+    "stand_in": bool,
+    "schema": str,
+    "at": str,
+    "seconds": float,
+    "reader_right": bool,
+    "conventions": dict,
+    "answers": list,
+    "left": list,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A warehouse with a followed table and a slot of somebody, and a configuration whose only source it is."""
+
+    warehouse: Warehouse
+    config: Path
+
+    def call(self, *words: str, source: str = "dws1") -> int:
+        return main(["doctor", "--probe", source, *words, "--config", str(self.config)])
+
+    def foreign(self) -> list[tuple[Any, ...]]:
+        """All that is not the probe's: slots with their times, rows, relations, records."""
+        connection = self.warehouse.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT s::text FROM dws.slot s UNION ALL SELECT t::text FROM ods.orders t "
+                    "UNION ALL SELECT c.oid || c.relname || c.relfilenode FROM pg_class c WHERE c.relname = 'orders' "
+                    "UNION ALL SELECT n.nspname FROM pg_namespace n WHERE n.nspname !~ '^pg_(toast_)?temp' "
+                    "UNION ALL SELECT t.tgname FROM pg_trigger t UNION ALL SELECT p.proname FROM pg_proc p ORDER BY 1"
+                )
+                return cursor.fetchall()
+        finally:
+            connection.close()
+
+
+def _written(folder: Path, endpoint: Endpoint, *more: str) -> Path:
+    path = folder / "slotkeeper.toml"
+    text = server("sources", replace(endpoint, name="dws1"), [one for one in more if "=" in one])
+    path.write_text(f'{text}[state]\ndir = "{folder / "state"}"\n', encoding="utf-8")
+    return path
+
+
+def _place(warehouse: Warehouse, folder: Path, *more: str) -> Place:
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
+    surface = Surface(warehouse)
+    surface.start(TABLE, "theirs")
+    surface.close()
+    run(warehouse, f"INSERT INTO {TABLE} SELECT g, 'x' FROM generate_series(1, 50) g")
+    return Place(warehouse, _written(folder, warehouse.endpoint(), *more))
+
+
+@pytest.fixture
+def place(warehouse: Warehouse, tmp_path: Path) -> Place:
+    grant(warehouse)
+    return _place(warehouse, tmp_path)
+
+
+def _schema_of(report: dict[str, Any]) -> dict[str, type]:
+    return {name: type(value) for name, value in report.items()}
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [Switches(), flipped("end_inclusive", "auto_create"), drawn(7)],
+    ids=["default", "two flipped", "seed 7"],
+)
+def test_the_command_tells_exactly_the_settings_and_keeps_them(
+    place: Place, switches: Switches, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.warehouse.configure(switches)
+    before = place.foreign()
+    assert place.call("--json") == 0
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert report["conventions"] == dict(place.warehouse.switches().pairs())
+    assert _schema_of(report) == REPORT
+    assert [one["name"] for one in report["answers"]] == list(QUESTIONS)
+    assert all(set(one) == KEYS for one in report["answers"])
+    assert all(one["because"] for one in report["answers"] if one["answer"] is None)
+    assert report["stand_in"] and report["reader_right"] and report["left"] == []
+    assert "probe: reading (2 of 16)" in said.err
+    kept = Path(report["file"])
+    assert kept == place.config.parent / "state" / "probes" / "dws1.json" and kept.stat().st_mode & 0o777 == 0o600
+    assert json.loads(kept.read_text("utf-8")) == {k: v for k, v in report.items() if k not in ("executed", "file")}
+    secret = place.warehouse.etl_password_file.read_text("utf-8").strip()
+    assert secret not in kept.read_text("utf-8") + said.out + said.err
+    assert leftovers(place.warehouse) == [] and place.foreign() == before
+
+
+def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.call("--reason", "a look") == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last is a path
+    assert "a stand-in, not a DWS" in " ".join(shown.split())
+    assert "our reader is right under all of these" in " ".join(shown.split())
+    assert "not asked" in shown and "it would take scaling the cluster" in shown
+    lines = Audit(StateFolder.open(place.config.parent / "state")).read().lines
+    assert [(one.phase, one.action) for one in lines] == [
+        (Phase.OUTCOME, "doctor --probe"),
+        (Phase.INTENT, "doctor --probe"),
+    ]
+    assert lines[1].reason == "a look" and lines[0].outcome.endswith("reader right: True")
+    main(["doctor", "--config", str(place.config)])
+    assert "our reader is right under all that was told" in capsys.readouterr().out
+
+
+def test_other_writers_do_not_make_it_tell_what_is_not_so(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    over = threading.Event()
+
+    def write(number: int) -> None:
+        connection = place.warehouse.connect()
+        with connection.cursor() as cursor:
+            while not over.is_set():
+                cursor.execute(f"UPDATE {TABLE} SET note = 'y' WHERE id = {number}")
+        connection.close()
+
+    for switches in (Switches(), flipped("latest_inclusive", "register_moves_point", "xmin_includes_slots")):
+        place.warehouse.configure(switches)
+        over.clear()
+        writers = [threading.Thread(target=write, args=(number,), daemon=True) for number in (1, 2)]
+        for one in writers:
+            one.start()
+        try:
+            assert place.call("--json") == 0
+        finally:
+            over.set()
+            for one in writers:
+                one.join(10)
+        told = json.loads(capsys.readouterr().out)["conventions"]
+        right = dict(switches.pairs())
+        assert {name: value for name, value in told.items() if value is not None} == {
+            name: right[name] for name, value in told.items() if value is not None
+        }
+        unsure = {name for name, value in told.items() if value is None}
+        assert unsure <= {"latest_inclusive", "register_moves_point", "xmin_includes_slots"}
+
+
+def test_at_prod_it_is_a_dry_run_unless_consented_to(
+    warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grant(warehouse)
+    place = _place(warehouse, tmp_path, 'environment = "PROD"')
+    before = place.foreign()
+    assert place.call() == 0
+    shown = capsys.readouterr().out
+    assert "dry run: nothing was changed" in shown and "DISTRIBUTE BY HASH (place)" in shown
+    assert place.call("--json") == 0
+    assert json.loads(capsys.readouterr().out)["to_type"] == {"confirm": "dws1"}
+    for words, text in (
+        (("--execute",), "needs a reason"),
+        (("--execute", "--reason", "why"), "the name typed is not 'dws1'"),
+        (("--execute", "--reason", "why", "--confirm", "dws2"), "the name typed is not 'dws1'"),
+    ):
+        assert place.call(*words) == 3
+        assert text in capsys.readouterr().err
+    assert place.foreign() == before and not (tmp_path / "state" / "audit.jsonl").exists()
+    assert place.call("--execute", "--reason", "why", "--confirm", "dws1") == 0
+    assert place.foreign() == before and leftovers(warehouse) == []
+
+
+def test_what_cannot_be_probed_is_refused_in_one_line(
+    warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = _place(warehouse, tmp_path)
+    before = place.foreign()
+
+    def refused(code: int, *texts: str, words: tuple[str, ...] = (), source: str = "dws1") -> None:
+        assert place.call(*words, source=source) == code
+        said = capsys.readouterr()
+        assert said.out == "" and all(text in said.err for text in texts), said.err
+        assert len(said.err.splitlines()) <= 2 and "Traceback" not in said.err
+
+    refused(2, "there is no source 'nowhere'", "it has: dws1", source="nowhere")
+    refused(3, "etl may not make a table in any schema", "GRANT USAGE, CREATE ON SCHEMA probe TO etl")
+    refused(3, "etl may not make a table in schema ods", words=("--probe-schema", "ods"))
+    grant(warehouse)
+    refused(3, "or name one with --probe-schema: probe", words=("--probe-schema", "nowhere"))
+    facts.say(warehouse, "enable_hstore_binlog_table", "off")
+    refused(3, "no new table can have a binlog", "an administrator turns it on")
+    _written(tmp_path, warehouse.server.endpoint("postgres"))
+    refused(3, "is no DWS: it has no binlog function")
+    _written(tmp_path, replace(warehouse.endpoint(), port=1))
+    refused(5, "Connection refused")
+    text = place.config.read_text("utf-8")
+    place.config.write_text(text.replace('dialect = "dws"', 'dialect = "hologres"'), "utf-8")
+    refused(2, "not supported yet")
+    assert main(["doctor", "--reason", "x", "--config", str(_written(tmp_path, warehouse.endpoint()))]) == 2
+    assert [row for row in place.foreign() if row not in before] == [("probe",)]
+
+
+def test_an_error_in_the_middle_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = place.foreign()
+
+    def breaks(bench: Bench) -> Iterator[Told_]:
+        assert leftovers(place.warehouse) != []
+        raise ZeroDivisionError
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(probe_table, "GROUPS", (*probe_table.GROUPS[:12], ("broken", (), breaks)))
+        assert place.call() == 1
+    assert "defect" in capsys.readouterr().err
+    place.warehouse.dn_down("dn_2")
+    assert place.call() == 5
+    place.warehouse.dn_down(None)
+    assert "pooler: failed to create" in capsys.readouterr().err
+    assert leftovers(place.warehouse) == [] and place.foreign() == before
+    outcomes = [one.outcome for one in Audit(StateFolder.open(place.config.parent / "state")).read().lines]
+    assert [text.partition(":")[0] for text in outcomes if text] == ["failed", "failed"]
+
+
+def test_a_group_that_fails_leaves_the_others(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    facts.without(place.warehouse, "pgxc_get_binlog_cursor_by_timestamp")
+    facts.without(place.warehouse, "pgxc_register_full_sync_point")
+    facts.without(place.warehouse, "pgxc_binlog_clear_target_slot")
+    facts.without(place.warehouse, "pgxc_get_binlog_slots")
+    assert place.call("--json") == 0
+    answers = {one["name"]: one for one in json.loads(capsys.readouterr().out)["answers"]}
+    for name, because in (
+        ("cursor_timestamp_inclusive", "does not exist"),
+        ("full_sync", "no pgxc_register_full_sync_point"),
+        ("clear_clears", "no pgxc_binlog_clear_target_slot"),
+        ("refresh_same_point", "does not tell when"),
+    ):
+        assert answers[name]["answer"] is None and because in answers[name]["because"], answers[name]
+    assert answers["auto_create"]["answer"] == "yes" and answers["reader_exact"]["answer"] == "yes"
+    assert leftovers(place.warehouse) == []
+
+
+def test_a_cluster_under_which_changes_could_be_lost_is_told_apart(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its newest point is the first unsafe one, and it purges the registered point itself (design: not supported)."""
+    place.warehouse.configure(flipped("purge_at_once"))
+    run(
+        place.warehouse,
+        "DO $$ BEGIN EXECUTE replace(pg_get_functiondef('dws.purge_bound(oid,smallint)'::regprocedure), "
+        "'coalesce(bound, safe))', 'coalesce(bound, safe) + 1)'); END $$",
+    )
+    assert place.call("--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    (wrong,) = (one for one in report["answers"] if one["reader"] == "WRONG")
+    assert (wrong["name"], wrong["answer"]) == ("registered_point_kept", "no") and "run no job here" in wrong["because"]
+    assert report["reader_right"] is False
+    place.warehouse.configure(flipped("purge_at_once", "latest_inclusive"))
+    assert place.call("--json") == 0
+
+
+def test_a_job_that_names_the_columns_otherwise_is_named(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.warehouse.configure(flipped("new_system_names"))
+    sink = server("sinks", replace(place.warehouse.endpoint(), name="mart"))
+    with place.config.open("a", encoding="utf-8") as stream:
+        stream.write("\n" + sink + job("orders_rt", "theirs", TABLE, "mart.orders"))
+    assert place.call() == 1
+    assert "set new_system_value = false for orders_rt" in capsys.readouterr().out
+
+
+def test_where_copy_is_refused_the_cursor_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(session: DwsSession, *_: object) -> int:
+        session.close()
+        raise Unclassified("COPY of a function is not supported", code="0A000")
+
+    monkeypatch.setattr(DwsSession, "copy_out", refuse)
+    assert place.call("--json") == 0
+    answers = {one["name"]: one["answer"] for one in json.loads(capsys.readouterr().out)["answers"]}
+    assert [answers[name] for name in ("copy_allowed", "cursor_allowed", "reader_exact")] == ["no", "yes", "yes"]
+
+
+def test_a_table_of_that_name_that_is_there_is_not_dropped(place: Place) -> None:
+    run(
+        place.warehouse,
+        f"CREATE TABLE {SCHEMA}.slotkeeper_probe_x (id int)",
+        f"ALTER TABLE {SCHEMA}.slotkeeper_probe_x OWNER TO etl",
+    )
+    password = place.warehouse.etl_password_file.read_text("utf-8").strip()
+
+    def opened() -> DwsSession:
+        return DwsSession(place.warehouse.endpoint(), password, "slotkeeper-test/probe")
+
+    made, session = scratch.Scratch(SCHEMA, "slotkeeper_probe_x", stand_in=True), opened()
+    with pytest.raises(SlotkeeperError, match="already exists"):
+        made.make(session, made.plain)
+    session.close()
+    assert made.drop(opened) == [] and ("slotkeeper_probe_x",) in leftovers(place.warehouse)
+
+
+def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holder = place.warehouse.connect(autocommit=False)
+
+    def hold(bench: Bench) -> Iterator[Told_]:
+        with holder.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM {bench.table}")
+        yield from ()
+
+    monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)
+    monkeypatch.setattr(probe_table, "GROUPS", (*probe_table.GROUPS[:2], ("hold", (), hold)))
+    assert place.call("--json") == 1
+    said = capsys.readouterr()
+    (left,) = json.loads(said.out)["left"]
+    assert left["cure"] == f"DROP TABLE {left['table']};" and left["cure"] in said.err
+    assert place.call("--reason", "again") == 1  # the next one names it, and touches it not
+    assert f"there is {left['table']} (owner etl" in capsys.readouterr().err
+    holder.rollback()
+    holder.close()
+    tables = [row[0] for row in leftovers(place.warehouse) if row[0].startswith("slotkeeper") and "pkey" not in row[0]]
+    run(place.warehouse, *(f"DROP TABLE {SCHEMA}.{name}" for name in tables))
+    assert leftovers(place.warehouse) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number: signal.Signals) -> None:
+    before = place.foreign()
+    place.warehouse.dn_hanging("dn_2")
+    command = [sys.executable, "-m", "console", "doctor", "--probe", "dws1", "--config", str(place.config)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: bool(leftovers(place.warehouse)), 30, "the scratch table")
+        running.send_signal(number)
+        place.warehouse.dn_hanging(None)
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 130 and "nothing is left behind" in said and "Traceback" not in said
+    assert leftovers(place.warehouse) == [] and place.foreign() == before
+    assert Audit(StateFolder.open(place.config.parent / "state")).read().lines[0].outcome == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda one: one.name)
+def test_a_signal_while_it_cleans_up_waits_until_all_is_gone(
+    place: Place, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(session: DwsSession, table: str) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(scratch, "_clear", interrupted)
+    assert place.call() == 130
+    assert leftovers(place.warehouse) == []

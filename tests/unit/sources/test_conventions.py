@@ -1,0 +1,122 @@
+"""What a probe decides from what it saw: also from what this stand-in never shows, and where nothing can be told."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from dataclasses import replace
+
+import pytest
+
+from core.domain.position import Position
+from core.sources.dws import conventions as decide
+from core.sources.dws import questions
+from core.sources.dws.conventions import Beside, Event, Written
+from core.sources.dws.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, Reader, Told
+from tests.architecture.checkout import ROOT
+
+ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)
+HEAD = re.compile(r"^## (.+)$", re.MULTILINE)
+
+
+def event(point: int, sequence: int, kind: str, key: tuple[int, int] = (1, 2), value: str | None = "a") -> Event:
+    return Event(point, sequence, kind, None, key, value)
+
+
+UPDATE = (event(12, 2, "B"), event(12, 3, "U", value="b"))
+HISTORY = (event(10, 2, "I"), *UPDATE, event(14, 2, "d", value="b"))
+WRITTEN = (
+    Written((("I", (1, 2), "a"),)),
+    Written((("B", (1, 2), "a"), ("U", (1, 2), "b"))),
+    Written((("d", (1, 2), "b"),)),
+)
+
+
+@pytest.mark.parametrize("module", [decide, questions], ids=lambda one: one.__name__)
+def test_the_examples_hold(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+def test_a_right_history_is_told_right() -> None:
+    assert decide.codes(HISTORY) == Told("I d B U")
+    told = [decide.pairs(HISTORY), decide.old_keys(HISTORY, WRITTEN), decide.one_point(HISTORY, WRITTEN)]
+    assert told == [Told("yes")] * 3 and decide.old_images(HISTORY) == Told("yes")
+
+
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [
+        (decide.codes([*HISTORY, event(15, 2, "D")]), "I d B U D"),
+        (decide.pairs([event(12, 2, "B"), event(12, 4, "U")]), "no"),
+        (decide.pairs([event(12, 2, "B"), event(13, 3, "U")]), "no"),
+        (decide.pairs([event(12, 2, "B")]), "no"),
+        (decide.old_keys([replace(UPDATE[0], key=(1, None))], WRITTEN[1:2]), "no"),
+        (decide.one_point([replace(one, point=10) for one in HISTORY], WRITTEN), "no"),
+        (decide.one_point(HISTORY, WRITTEN[::-1]), "no"),
+        (decide.one_point([*HISTORY[:2], replace(HISTORY[2], point=13), HISTORY[3]], WRITTEN), "no"),
+        (decide.exact(HISTORY, [[(10, 2, "I"), (12, 2, "B"), (12, 3, "U")]]), "no"),
+        (decide.exact(HISTORY[:1], [[(10, 2, "I")], [(10, 2, "I"), (10, 2, "I")]]), "no"),
+        (decide.purged([1, 2, 3], 2, [2], "yes")[0], "yes"),
+        (decide.purged([1, 2, 3], 2, [3], None)[1], "no"),
+    ],
+)
+def test_what_the_reader_cannot_stand_is_wrong_and_says_why(told: Told, answer: str) -> None:
+    assert told.answer == answer and told.reader is Reader.WRONG and told.because
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        decide.pairs(HISTORY[:1]),
+        decide.old_images(HISTORY[:1]),
+        decide.backward("", 9, 8, 5),
+        decide.purged([1, 2], 2, [1, 2], "no")[1],
+        decide.refreshes(None, None, None),
+        decide.untold(),
+        decide.held_back(5, [4], [5], [5]),
+    ],
+)
+def test_where_nothing_was_shown_nothing_is_told(told: Told) -> None:
+    assert told.answer is None and told.because and told.reader is Reader.UNKNOWN
+
+
+def test_other_writers_never_make_an_answer() -> None:
+    held, busy, quiet = Beside(-1, 0), Beside(-4, 3), Beside(-1, 0)
+    assert decide.latest([held, busy, held, busy, busy, busy]) is None, "two of six stop at our own commit"
+    assert decide.latest([busy] * 12) is None
+    assert decide.latest([quiet, quiet, Beside(0, 1)]) == Told("no"), "one proof outweighs what only seems so"
+    assert decide.moves([(5, 12)] * 9, 8) is None and decide.moves([(1, 9)] * 2, 8) is None
+    assert decide.moves([(1, 9), (1, 9), (30, 8)], 8) == Told("no"), "one proof outweighs what only seems so"
+
+
+def test_old_images_that_differ_are_told_as_they_are() -> None:
+    mixed = decide.old_images([UPDATE[0], event(14, 2, "d", value=None)])
+    assert mixed.answer == "some" and mixed.reader is Reader.RIGHT
+    told = questions.conventions([Answer(QUESTIONS["full_old_images"], mixed)])
+    assert told == {"full_old_images": None}
+
+
+def test_a_reader_stands_where_a_step_leaves_it() -> None:
+    assert decide.reached(Position(9), 12, HISTORY) == Position(12, 3)
+    assert decide.reached(Position(12, 3), 13, []) == Position(13)
+    assert decide.reached(Position(12, 3), 12, []) == Position(12, 3)
+
+
+def test_the_page_lists_every_question() -> None:
+    page = (ROOT / "docs" / "probe.md").read_text("utf-8")
+    rows = {name: (asks, documented, rule) for name, asks, documented, rule in ROW.findall(page)}
+    assert rows == {
+        one.name: (one.asks, one.documented or "not", one.rule)
+        if one.topic != "not asked"
+        else (one.asks, NEVER_ASKED[one.name], one.rule)
+        for one in QUESTIONS.values()
+    }
+    assert list(rows) == list(QUESTIONS)
+    assert HEAD.findall(page)[: len({one.topic for one in QUESTIONS.values()})] == list(
+        dict.fromkeys(one.topic for one in QUESTIONS.values())
+    )
+
+
+def test_what_is_never_asked_has_a_reason_and_no_switch() -> None:
+    assert set(NEVER_ASKED) == {one.name for one in QUESTIONS.values() if one.topic == "not asked"}
+    assert not SWITCHED & set(NEVER_ASKED)

@@ -1,0 +1,97 @@
+"""The order of asking: what a group that fails, a server that goes, and the end of the time leave of the questions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from core.domain.endpoint import Endpoint
+from core.domain.slot import Shard
+from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
+from core.sources.dws import probe
+from core.sources.dws.probe import Bench, Group, Told_, run
+from core.sources.dws.questions import NEVER_ASKED, Answer, Told
+from core.sources.dws.scratch import Scratch
+from core.sources.dws.session import DwsSession
+
+
+def bench(home: str = "dn_1") -> Bench:
+    session = DwsSession(Endpoint("dws1", "h", 1, "d", "u"), "", "test")
+    made = Bench(session, Scratch("s", "t", stand_in=False), "s.t")
+    made.home = Shard(home, 7)
+    return made
+
+
+def tells(*names: str) -> Group:
+    def group(at: Bench) -> Iterator[Told_]:
+        for name in names:
+            yield name, Told("yes"), f"seen by {at.table}"
+
+    return group
+
+
+def fails(error: SlotkeeperError, *names: str) -> Group:
+    def group(at: Bench) -> Iterator[Told_]:
+        yield from tells(*names)(at)
+        raise error
+
+    return group
+
+
+def asked(
+    groups: list[tuple[str, tuple[str, ...], Group]], at: Bench | None = None, ticks: float = 0.0
+) -> dict[str, Answer]:
+    times = itertools.count(0.0, ticks)
+    found = run(at or bench(), groups, lambda said: None, lambda: next(times))
+    return {one.question.name: one for one in found}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Busy("all seats are taken"),
+        Unclassified("all seats are taken"),
+        Unreachable("all seats are taken", code="57014"),
+    ],
+)
+def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
+    groups = [
+        ("one", ("pairs", "old_keys"), fails(error, "pairs")),
+        ("two", ("xc_node_id",), tells("xc_node_id")),
+    ]
+    found = asked(groups)
+    assert found["pairs"].told == Told("yes") and found["pairs"].evidence == ("seen by s.t",)
+    assert found["old_keys"].told == Told(None, because="all seats are taken")
+    assert found["xc_node_id"].told == Told("yes")
+    assert {name: found[name].told.because for name in NEVER_ASKED} == dict(NEVER_ASKED)
+
+
+@pytest.mark.parametrize("error", [Unreachable("gone", code="08006"), AccessRefused("refused", code="28P01")])
+def test_a_server_that_is_gone_ends_it(error: SlotkeeperError) -> None:
+    with pytest.raises(type(error)):
+        asked([("one", ("pairs",), fails(error)), ("two", ("xc_node_id",), tells("xc_node_id"))])
+
+
+def test_a_right_that_is_missing_ends_its_group_only() -> None:
+    found = asked([("one", ("pairs",), fails(AccessRefused("no right", code="42501")))])
+    assert found["pairs"].told.because == "no right"
+
+
+def test_after_the_time_nothing_more_is_begun() -> None:
+    groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
+    found = asked(groups, ticks=0.4 * probe.TIME_LIMIT)
+    assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
+    assert found["xc_node_id"].told.because == "the probe had taken 120 s"
+
+
+def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
+    groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
+    found = asked(groups, bench(home=""))
+    assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
+    assert "no DN showed them" in found["xc_node_id"].told.because
+
+
+def test_what_a_server_says_is_shown_without_its_functions() -> None:
+    assert probe.short(Busy("no\x1b[2J point CONTEXT: PL/pgSQL function f() line 6")) == "no\\x1b[2J point"
