@@ -51,7 +51,7 @@ class JobReport:
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` rows are held for it at the sink, old halves of changed keys
-    not counted; None where nobody has counted them, as for a job that holds none.
+    not counted; None where nobody has counted them, as for a job that stops at a bad row.
     """
 
     job: str
