@@ -14,7 +14,7 @@ from console.rates import hurts
 from console.rows import FAULTS, age, rank
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase
+from core.domain.verified import in_a_phrase, rows_held
 
 LATELY = timedelta(minutes=10)
 
@@ -56,16 +56,28 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
         return Level.CRITICAL, f"targets: {safe(different[0].name, 30)} {in_a_phrase(different[0].verified, now)}" + (
             f"; {_named('also different', different[1:])}" if different[1:] else ""
         )
+    apart = _apart(started)
     if doubted:
-        return Level.WARNING, f"{_named('targets doubted', doubted)}; {_proof(started, now)}"
+        also = f"; {apart}" if apart else ""
+        return Level.WARNING, f"{_named('targets doubted', doubted)}{also}; {_proof(started, now)}"
+    if apart:
+        return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
     return Level.FINE, f"targets: all follow; {_proof(started, now)}"
 
 
 def follows(job: JobFacts) -> bool:
-    """Whether a job does what it is there for, so that its target is its source but for its lag."""
+    """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
     if job.state is JobState.FINISHED:
         return True
-    return job.state is JobState.RUNNING and job.level is Level.FINE
+    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_held)
+
+
+def _apart(jobs: Sequence[JobFacts]) -> str:
+    """The rows that targets lack, with the jobs that hold them."""
+    holding = [job for job in jobs if job.held]
+    if not holding:
+        return ""
+    return f"{rows_held(sum(job.held or 0 for job in holding))} ({_some(holding)})"
 
 
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
@@ -101,8 +113,11 @@ def who_is_on_it(local: Local, now: datetime) -> list[str]:
 
 
 def _named(words: str, jobs: Sequence[JobFacts]) -> str:
-    names = ", ".join(safe(job.name, 20) for job in jobs[:2])
-    return f"{words}: {names}" + (f" +{len(jobs) - 2}" if jobs[2:] else "")
+    return f"{words}: {_some(jobs)}"
+
+
+def _some(jobs: Sequence[JobFacts]) -> str:
+    return ", ".join(safe(job.name, 20) for job in jobs[:2]) + (f" +{len(jobs) - 2}" if jobs[2:] else "")
 
 
 def event_lines(local: Local, most: int) -> list[str]:

@@ -20,11 +20,12 @@ class Loss(IntEnum):
     NOTHING = 0
     TIME = 1
     UNREAD = 2
+    ROWS = 3
 
     @property
     def words(self) -> str:
         """In words."""
-        return ("loses nothing", "copies everything again", "loses what is unread")[self]
+        return ("loses nothing", "copies everything again", "loses what is unread", "loses these rows")[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,13 @@ _VERIFY = Option("slotkeeper verify JOB names the keys that differ")
 _DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
 _START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
 _WAIT = Option("wait: it is tried again, the point is held and nothing is skipped")
+_LOOK = Option("slotkeeper errors list JOB, or 4 Errors and Enter, shows the rows and why each was refused")
+_REPLAY = Option(
+    "cure the target, then slotkeeper errors replay JOB --all: each row is written, or stays with its reason"
+)
+_DISCARD = Option(
+    "slotkeeper errors discard JOB ID: the target never gets the row, until its key changes again", Loss.ROWS
+)
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
@@ -87,7 +95,17 @@ _TROUBLES = {
     TroubleName.TOPOLOGY_CHANGED: _trouble(
         TroubleName.TOPOLOGY_CHANGED, "the DNs are not the ones that the progress rows name"
     ),
+    TroubleName.QUARANTINE_FULL: Remedy(
+        f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
+        "more rows are refused than quarantine_limit lets be held: most often the target's columns differ",
+        (_LOOK, _REPLAY, Option("then slotkeeper jobs start JOB: the step that did not fit is taken again"), _DISCARD),
+    ),
 }
+HELD_ROWS = Remedy(
+    "rows are in quarantine",
+    "the target refused these rows and lacks them; all others are applied, and a later change of a key ends its entry",
+    (_LOOK, _REPLAY, _DISCARD),
+)
 
 _DOWN = Remedy(
     "the server does not answer",
