@@ -30,6 +30,7 @@ from core.engine.runner import LocalRunner
 from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
 from core.sqltext import dotted
+from core.wiring_driver import WiredSessions
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -136,7 +137,7 @@ class Mirror:
         return self
 
     def _run(self, driver_probe: Probe) -> None:
-        sessions = wiring.WiredSessions(self.job, "run-1")
+        sessions = WiredSessions(self.job, "run-1")
         wired = Surroundings(
             job=self.job,
             sessions=sessions,
@@ -209,15 +210,20 @@ class Mirror:
             raise AssertionError(f"{late}; {story}") from late
 
     def difference(self) -> tuple[int, int]:
-        """(rows only in the source, rows only in the target)."""
-        source, target = set(self.source_rows()), set(self.target_rows())
-        return len(source - target), len(target - source)
+        """(rows only in the source, rows only in the target), over all channels."""
+        lost = extra = 0
+        for channel in self.job.channels:
+            source, target = set(self.source_rows(channel)), set(self.target_rows(channel))
+            lost, extra = lost + len(source - target), extra + len(target - source)
+        return lost, extra
 
-    def source_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.warehouse.connect, f"SELECT t::text FROM {dotted(self.table)} t")
+    def source_rows(self, channel: ChannelSpec | None = None) -> list[tuple[Any, ...]]:
+        table = (channel or self.job.channel).source_table
+        return self.query(self.warehouse.connect, f"SELECT t::text FROM {dotted(table)} t")
 
-    def target_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.sink, f"SELECT t::text FROM {dotted(self.job.channel.target)} t")
+    def target_rows(self, channel: ChannelSpec | None = None) -> list[tuple[Any, ...]]:
+        target = (channel or self.job.channel).target
+        return self.query(self.sink, f"SELECT t::text FROM {dotted(target)} t")
 
     def sink(self) -> pg.Connection:
         """A superuser session at the sink."""
@@ -267,16 +273,19 @@ class Mirror:
             connection.close()
 
     def rows(self) -> list[ProgressRow]:
-        """The progress rows now."""
-        progress = wiring.open_progress(self.job, "test", wiring.who(self.job, "test"))
-        try:
-            return progress.rows()
-        finally:
-            progress.close()
+        """The progress rows of all channels now."""
+        found = []
+        for job in self.job.narrowed:
+            progress = wiring.open_progress(job, "test", wiring.who(job, "test"))
+            try:
+                found += progress.rows()
+            finally:
+                progress.close()
+        return found
 
     def changes(self) -> dict[str, int]:
-        """Events applied per DN, by the progress rows."""
-        return {row.key.shard: row.changes for row in self.rows()}
+        """Events applied per lane, by the progress rows."""
+        return {self.job.lane_name(row.key.source_table, row.key.shard): row.changes for row in self.rows()}
 
     def close(self) -> None:
         """Stop it and forget its sink; safe twice."""
