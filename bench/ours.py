@@ -25,6 +25,7 @@ from core.engine.plan import LaneOutcome, StintOutcome
 from core.engine.ports import Surroundings
 from core.engine.runner import LocalRunner, TaskRunner
 from core.ports import ChunkCounts
+from core.wiring_driver import WiredSessions
 
 LIMIT = 300.0
 POLL = 0.01
@@ -163,7 +164,7 @@ class OurJob:
         self._thread.start()
 
     def _run(self) -> None:
-        sessions = wiring.WiredSessions(self.spec, "bench")
+        sessions = WiredSessions(self.spec, "bench")
         surroundings = Surroundings(
             job=self.spec,
             sessions=sessions,

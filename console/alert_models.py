@@ -164,7 +164,7 @@ def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
         if job.state is None or job.only_held or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
-        value = safe(lane.shard, 20) if lane is not None else job.state.value
+        value = safe(lane.name, 20) if lane is not None else job.state.value
         means = f"{safe(job.wrong, 300)}: {known.title}" if lane is not None else safe(job.wrong or known.title, 300)
         yield Alert(
             _job_rule(job), safe(job.name, 80), job.level, value, "-", _job_since(job), means,
@@ -212,7 +212,7 @@ def _job_ignored(job: JobFacts) -> str:
 def _job_options(job: JobFacts) -> tuple[Option, ...]:
     known = _known(job)
     options = [
-        Option(named(each.do, safe(job.name, 80), safe(job.tables[0], 80), safe(job.slot, 80)), each.loses)
+        Option(named(each.do, safe(job.name, 80), safe(job.table_in(job.wrong), 80), safe(job.slot, 80)), each.loses)
         for each in known.options
     ]
     if job.safe:

@@ -122,7 +122,7 @@ def error_lines(one: ErrorSeen, job: JobFacts | None, now: datetime) -> list[tup
         held = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{held}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
-    table, slot = (safe(job.tables[0], 80), safe(job.slot, 80)) if job is not None else ("", "")
+    table, slot = (safe(job.table_in(one.message), 80), safe(job.slot, 80)) if job is not None else ("", "")
     return said + [
         (Level.FINE, f"{number}  {named(each.do, safe(one.job, 80), table, slot)} ({each.loses.words})")
         for number, each in enumerate(ranked(known.options), 1)

@@ -120,7 +120,7 @@ def _living(view: JobView, why: str, now: datetime) -> tuple[Severity, str]:
 def _retrying(report: JobReport | None) -> str:
     if report is None:
         return ""
-    lanes = (f"{lane.shard}: {lane.retry}" for lane in report.lanes if lane.retry)
+    lanes = (f"{lane.name}: {lane.retry}" for lane in report.lanes if lane.retry)
     return next(lanes, report.reason if report.reason.startswith("retrying") else "")
 
 

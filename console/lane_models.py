@@ -1,4 +1,4 @@
-"""A job DN by DN: rows, and the lines above and below them. Pure.
+"""A job lane by lane: rows, and the lines above and below them. Pure.
 
 Next door: `console.view_models` has the jobs, `console.screens.job` draws.
 """
@@ -6,7 +6,7 @@ Next door: `console.view_models` has the jobs, `console.screens.job` draws.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WIDEST = 112
 LANE_COLUMNS = (
     Column("mark", "", 1),
+    Column("table", "TABLE", 16),
     Column("dn", "DN", 12),
     Column("doing", "DOING", 11),
     Column("lag", "LAG", 6, right=True),
@@ -41,14 +42,20 @@ LANE_COLUMNS = (
 _WORDS = re.compile(r"\b(CRITICAL|FATAL|ERROR|WARN(?:ING)?)\b")
 
 
+def lane_columns(job: JobFacts | None) -> Sequence[Column]:
+    """The columns of a job's lanes; their table is one only where there are several."""
+    several = job is not None and job.report is not None and any(lane.label for lane in job.report.lanes)
+    return LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
+
+
 def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
     """The DNs of a job, those in trouble first, then those that lag most, then the furthest behind."""
     lanes = job.report.lanes if job.report else ()
-    found = [(lane, job.paces.get(lane.shard, LanePace())) for lane in lanes]
-    found.sort(key=lambda each: (*_badness(*each), each[0].shard))
+    found = [(lane, job.paces.get(lane.name, LanePace())) for lane in lanes]
+    found.sort(key=lambda each: (*_badness(*each), each[0].name))
     return [
         Row(
-            lane.shard,
+            lane.name,
             lane_level(lane),
             Later(partial(_cells, lane, pace, ascii_only)),
             Later(partial(_order, lane, pace)),
@@ -61,9 +68,9 @@ def worst_lane(job: JobFacts) -> str | None:
     """The DN that is in trouble or lags most; None where none is reported."""
     lanes = job.report.lanes if job.report else ()
     worst = min(
-        lanes, key=lambda lane: (*_badness(lane, job.paces.get(lane.shard, LanePace())), lane.shard), default=None
+        lanes, key=lambda lane: (*_badness(lane, job.paces.get(lane.name, LanePace())), lane.name), default=None
     )
-    return None if worst is None else worst.shard
+    return None if worst is None else worst.name
 
 
 def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
@@ -118,6 +125,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
 def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]:
     return {
         "mark": lane_level(lane).value,
+        "table": safe(lane.source_table, 60),
         "dn": safe(lane.shard, 40),
         "doing": safe(lane.activity, 20),
         "lag": seconds(pace.lag),
@@ -211,7 +219,7 @@ def next_risk(job: JobFacts, now: datetime) -> str:
     if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
         return f"next risk: nobody reads its slot{still}; its TTL runs on -> [3] Slots"
-    retrying = [lane.shard for lane in (job.report.lanes if job.report else ()) if lane.retry]
+    retrying = [lane.name for lane in (job.report.lanes if job.report else ()) if lane.retry]
     if retrying:
         more = f" and {len(retrying) - 1} more" if retrying[1:] else ""
         return f"next risk: {safe(retrying[0], 40)}{more} is not read; its TTL runs on -> [3] Slots"
@@ -229,11 +237,11 @@ def proof(job: JobFacts, now: datetime) -> str:
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
     """What the DN under the cursor says of its trouble; "" where it has none."""
     lanes = job.report.lanes if job and job.report else ()
-    lane = next((one for one in lanes if one.shard == dn), None)
+    lane = next((one for one in lanes if one.name == dn), None)
     if lane is None or not (lane.error or lane.retry):
         return ""
     said = ": ".join(part for part in (lane.side, lane.retry, lane.error) if part)
-    return safe(f"{lane.shard}: {said}", 400)
+    return safe(f"{lane.name}: {said}", 400)
 
 
 def line_level(line: str) -> Level:

@@ -49,6 +49,7 @@ class JobFacts:
     """A job: `wrong` says what is the matter, `safe` what is safe to do about it.
 
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
+    `tables` are the source table and the target of its first channel, `others` those of its further ones.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
     `held` rows are in quarantine by its last report, at `held_limit` it stops; `only_held` where nothing else is wrong.
     """
@@ -82,6 +83,11 @@ class JobFacts:
     held: int | None = None
     only_held: bool = False
     held_limit: int | None = None
+    others: tuple[tuple[str, str], ...] = ()
+
+    def table_in(self, text: str) -> str:
+        """The source table that a trouble's text names, where the job has several; else the first."""
+        return next((table for table, _ in self.others if table in text), self.tables[0])
 
 
 @dataclass(frozen=True, slots=True)

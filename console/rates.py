@@ -130,7 +130,7 @@ class JobTracks:
         phase = f"{report.run}/{'copy' if copying else 'stream'}"
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
         for lane in report.lanes:
-            track = self.lanes.setdefault(lane.shard, Track())
+            track = self.lanes.setdefault(lane.name, Track())
             track.see(Sample(at, report.run, lane.changes, lane.point, lane.latest))
         self._spend(at, report)
 

@@ -101,6 +101,7 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
         replace(
             job,
             tables=tables_of(configured.get(job.name)),
+            others=others_of(configured.get(job.name)),
             slot=configured[job.name].slot if job.name in configured else "",
             verified=verified.get(job.name),
             held_limit=_limit(configured.get(job.name)),
@@ -143,8 +144,13 @@ def facts(view: JobView, now: datetime) -> JobFacts:
 
 
 def tables_of(job: JobSpec | None) -> tuple[str, str]:
-    """Source and target of a job, as far as the configuration tells."""
-    return (job.channel.source_table, job.channel.target) if job else ("", "")
+    """Source and target of a job's first channel, as far as the configuration tells."""
+    return (job.channels[0].source_table, job.channels[0].target) if job else ("", "")
+
+
+def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
+    """Source and target of a job's further channels."""
+    return tuple((channel.source_table, channel.target) for channel in job.channels[1:]) if job else ()
 
 
 def told(error: Exception) -> str:

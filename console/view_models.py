@@ -109,7 +109,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
     report = job.report if job.current else None
     return {
         **_paces(job, ascii_only),
-        "table": safe(job.tables[0] or UNKNOWN, 60),
+        "table": safe(job.tables[0] or UNKNOWN, 60) + (f" +{len(job.others)}" if job.others else ""),
         "pid": safe(job.holder.removeprefix("pid "), 10) if job.alive else "-",
         "mark": job.level.value,
         "job": safe(job.name, 80),
@@ -151,7 +151,7 @@ def in_sync(job: JobFacts) -> float | None:
         return None
     if not report.lanes:
         return (report.chunks_done or 0) / report.chunks_total if report.chunks_total else None
-    lags = [job.paces[lane.shard].lag if lane.shard in job.paces else None for lane in report.lanes]
+    lags = [job.paces[lane.name].lag if lane.name in job.paces else None for lane in report.lanes]
     known = [lag for lag in lags if lag is not None]
     return sum(lag <= BEHIND_SECONDS for lag in known) / len(lags) if len(known) == len(lags) else None
 

@@ -1,8 +1,8 @@
 """The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
 
-Next door: `core.engine` sees ports only; `core.spark.job` and the tests start with `WiredSessions`; workers call
-`run_stint` and `run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by
-endpoint and epoch.
+Next door: `core.engine` sees ports only; `core.wiring_driver` has the driver's side; workers call `run_stint` and
+`run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch; the
+channels of a job share them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,17 @@ from dataclasses import dataclass, replace
 from core.clock import SystemClock
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
-from core.domain.progress import LaneState
-from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
-from core.drivers import pg
 from core.engine import copy, stint
 from core.engine.plan import CopyOutcome, CopySpec, StintOutcome, StintSpec
-from core.engine.ports import Store, lane_key
+from core.engine.ports import lane_key
 from core.engine.step import Probe, nothing
-from core.errors import ConfigError, Refused
-from core.ports import Chunk, Runner
+from core.errors import ConfigError, ErrorKind, SlotkeeperError
+from core.ports import Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink
-from core.sinks.postgres.statements import TargetTable
-from core.sources.dws.reach import DwsReach
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
@@ -42,9 +37,6 @@ from core.sources.dws.source import DwsSource
 
 probe: Probe = nothing
 """Called at named points of steps and copies on a worker; tests put theirs here."""
-
-
-STARTER = "starter"
 
 
 def session_name(job: str, part: str) -> str:
@@ -58,18 +50,24 @@ def session_name(job: str, part: str) -> str:
 
 
 def open_source(job: JobSpec, part: str) -> DwsSource:
-    """A source session of a job."""
-    selection = Selection.of(job.channel)
-    return DwsSource(_dws(job, part), job.channel.source_table, job.slot, job.binlog, selection)
+    """A source session of a job's channel."""
+    return source_over(dws_session(job, part), job)
 
 
 def open_admin(job: JobSpec, part: str) -> DwsSlotAdmin:
-    """A source session of a job that may register."""
-    selection = Selection.of(job.channel)
-    return DwsSlotAdmin(_dws(job, part), job.channel.source_table, job.slot, job.binlog, selection)
+    """A source session of a job's channel that may register."""
+    return DwsSlotAdmin(
+        dws_session(job, part), job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel)
+    )
 
 
-def _dws(job: JobSpec, part: str) -> DwsSession:
+def source_over(session: DwsSession, job: JobSpec) -> DwsSource:
+    """A job's channel over a source session."""
+    return DwsSource(session, job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel))
+
+
+def dws_session(job: JobSpec, part: str) -> DwsSession:
+    """A source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
     return DwsSession(endpoint, resolve(endpoint.password), session_name(job.name, part))
 
@@ -82,7 +80,7 @@ def open_sink_session(job: JobSpec, part: str) -> SinkSession:
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> PostgresProgress:
-    """The progress rows of a job over a session of their own."""
+    """The progress rows of a job's channel over a session of their own."""
     quarantines = job.sink_options.quarantines
     return PostgresProgress(open_sink_session(job, part), lane_key(job, ""), runner, quarantines)
 
@@ -97,22 +95,42 @@ def who(job: JobSpec, run: str) -> Runner:
 
 @dataclass(slots=True)
 class _Pair:
-    source: DwsSource
-    sink: PostgresSink
+    """A source and a sink session of this worker; `parts` are the channels over them, by (source table, copying)."""
+
+    job: JobSpec
+    source: DwsSession
+    sink: SinkSession
+    parts: dict[tuple[str, str], tuple[DwsSource, PostgresSink]]
+
+    def opened(self, table: str, copying: str = "direct") -> tuple[DwsSource, PostgresSink]:
+        """The channel of a source table over these sessions; asks both servers the first time."""
+        part = self.parts.get((table, copying))
+        if part is None:
+            job = self.job.of(table)
+            source = source_over(self.source, job)
+            target = targets.target_of(job.channel, source.identify())
+            sink = PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying)
+            part = self.parts[table, copying] = (source, sink)
+        return part
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough."""
+        self.sink.rollback()
+        self.sink.retire(self.job.sink_options.connection_max_use_time)
 
     def close(self) -> None:
         self.source.close()
         self.sink.close()
 
 
-_idle: dict[tuple[Endpoint, Endpoint, str, str, int, str], list[_Pair]] = {}
+_idle: dict[tuple[Endpoint, Endpoint, str, str, int], list[_Pair]] = {}
 _lock = threading.Lock()
 
 
 @contextmanager
-def _pair(job: JobSpec, epoch: int, copying: str) -> Iterator[_Pair]:
+def _pair(job: JobSpec, epoch: int) -> Iterator[_Pair]:
     """A source and a sink session of this worker; kept for the next task unless the block raised."""
-    key = (job.source, job.sink, job.name, job.slot, epoch, copying)
+    key = (job.source, job.sink, job.name, job.slot, epoch)
     with _lock:
         old = [kept for other, pairs in _idle.items() if other[:4] == key[:4] and other[4] != epoch for kept in pairs]
         for other in [one for one in _idle if one[:4] == key[:4] and one[4] != epoch]:
@@ -121,23 +139,18 @@ def _pair(job: JobSpec, epoch: int, copying: str) -> Iterator[_Pair]:
         pair = kept.pop() if kept else None
     for one in old:
         one.close()
-    pair = pair or _open_pair(job, epoch, copying)
+    if pair is None:
+        with _named_worker():
+            pair = _Pair(job, dws_session(job, str(epoch)), open_sink_session(job, str(epoch)), {})
+    pair.job = job
     try:
-        pair.sink.rest()
+        pair.rest()
         yield pair
     except BaseException:
         pair.close()
         raise
     with _lock:
         _idle.setdefault(key, []).append(pair)
-
-
-def _open_pair(job: JobSpec, epoch: int, copying: str) -> _Pair:
-    with _named_worker():
-        source = open_source(job, str(epoch))
-        session = open_sink_session(job, str(epoch))
-    target = targets.target_of(job.channel, source.identify())
-    return _Pair(source, PostgresSink(session, targets.seen(session, target), job.sink_options, copying))
 
 
 @contextmanager
@@ -165,152 +178,26 @@ def run_stint(spec: StintSpec) -> StintOutcome:
     """A stint, on a worker."""
     with ExitStack() as stack:
         wanted = min(spec.parallel, len(spec.lanes))
-        pair, *others = [stack.enter_context(_pair(spec.job, spec.epoch, "direct")) for _ in range(wanted)]
-        beside = [(one.source, one.sink) for one in others]
-        return stint.run(spec, pair.source, pair.sink, SystemClock(), probe, beside)
+        pairs = [stack.enter_context(_pair(spec.job, spec.epoch)) for _ in range(wanted)]
+        for pair in pairs:
+            _reach(pair, spec)
+        return stint.run(spec, [pair.opened for pair in pairs], SystemClock(), probe)
+
+
+def _reach(pair: _Pair, spec: StintSpec) -> None:
+    """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
+
+    What is wrong with one table of several stops its own lanes alone.
+    """
+    try:
+        pair.opened(spec.lanes[0].table)
+    except SlotkeeperError as error:
+        if len(spec.job.channels) == 1 or error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS):
+            raise
 
 
 def run_copy(spec: CopySpec) -> CopyOutcome:
     """Some chunks, on a worker."""
-    with _pair(spec.job, spec.epoch, spec.copying) as pair:
-        return copy.run(spec, pair.source, pair.sink, SystemClock(), probe)
-
-
-# -- the driver's side ----------------------------------------------------------------------------------------------
-
-
-class WiredTarget:
-    """The target table over the start's sink session; implements `core.engine.ports.Target`."""
-
-    def __init__(self, job: JobSpec, session: SinkSession) -> None:
-        self._job = job
-        self._session = session
-        self._target: TargetTable | None = None
-
-    def ready(self, identity: TableIdentity) -> None:
-        """Make it on request and refuse by name what cannot hold the source."""
-        channel = self._job.channel
-        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
-        if channel.create_target:
-            targets.create(self._session, channel.target, image)
-        targets.check(self._session, target, image, self._job.sink_options)
-        self._target = targets.seen(self._session, target)
-
-    def copying(self, begun: bool) -> str:
-        """How chunks go in; what was begun goes on in the way in which it was begun."""
-        target, wanted = self._known(), self._job.on_existing
-        if wanted == "merge":
-            return "merge"
-        if begun:
-            return "shadow" if targets.has_shadow(self._session, target) else "direct"
-        if targets.is_empty(self._session, target):
-            return "direct"
-        if wanted == "replace":
-            return "shadow"
-        raise Refused(
-            f"target {target.name} is not empty",
-            'set on_existing = "replace" or "merge", or empty it',
-            where="sink",
-        )
-
-    def begin_copy(self, store: Store, epoch: int, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan; a replacing copy gets its shadow in the same transaction."""
-
-        def prepare(cursor: pg.Cursor) -> None:
-            if copying == "shadow":
-                targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
-
-        assert isinstance(store, PostgresProgress)
-        store.begin_copy(epoch, chunks, prepare)
-
-    def end_copy(self, store: Store, epoch: int, state: LaneState, noted: dict[str, int], copying: str) -> None:
-        """Exchange a shadow and turn to `state`, in one transaction."""
-
-        def finish(cursor: pg.Cursor) -> None:
-            if copying == "shadow":
-                targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
-
-        assert isinstance(store, PostgresProgress)
-        store.end_copy(epoch, state, noted, finish)
-
-    def _known(self) -> TargetTable:
-        assert self._target is not None, "ready() comes first"
-        return self._target
-
-
-class WiredSessions:
-    """The driver's sessions by name; implements `core.engine.ports.DriverSessions`."""
-
-    def __init__(self, job: JobSpec, run: str) -> None:
-        self._job = job
-        self._runner = who(job, run)
-        self._epoch = "start"
-        self._sources: dict[str, DwsSource] = {}
-        self._admins: dict[str, DwsSlotAdmin] = {}
-        self._rows: dict[str, PostgresProgress] = {}
-        self._store: PostgresProgress | None = None
-        self._lock = threading.Lock()
-
-    def source(self, name: str) -> DwsSource:
-        """The source session `name`."""
-        with self._lock:
-            return self._sources.setdefault(name, open_source(self._job, self._part("")))
-
-    def admin(self, name: str) -> DwsSlotAdmin:
-        """The registering session `name`; its own name at the server carries it."""
-        with self._lock:
-            return self._admins.setdefault(name, open_admin(self._job, self._part(name)))
-
-    def starter(self) -> DwsReach:
-        """A registering session of a start without a copy."""
-        with self._lock:
-            made = self._admins.get(STARTER)
-            if not isinstance(made, DwsReach):
-                job = self._job
-                session = _dws(job, self._part(STARTER))
-                made = DwsReach(session, job.channel.source_table, job.slot, job.binlog)
-                self._admins[STARTER] = made
-            return made
-
-    def rows(self, name: str) -> PostgresProgress:
-        """The sink session `name` for progress rows."""
-        with self._lock:
-            return self._rows.setdefault(name, open_progress(self._job, self._part(""), self._runner))
-
-    def store(self) -> PostgresProgress:
-        """The start's own sink session, which holds the lease."""
-        if self._store is None:
-            self._store = open_progress(self._job, "lease", self._runner)
-        return self._store
-
-    def target(self) -> WiredTarget:
-        """The target, over the start's sink session."""
-        if not hasattr(self, "_target"):
-            self._target = WiredTarget(self._job, self.store().session)
-        return self._target
-
-    def begin(self, epoch: int) -> bool:
-        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
-        self._close_named()
-        self._epoch = str(epoch)
-        pattern = session_name(self._job.name, "%").replace("_", r"\_")
-        return self.admin("start").end_sessions(pattern, self.admin("start").session.application_name)
-
-    def close(self) -> None:
-        """End all sessions."""
-        self._close_named()
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def _part(self, name: str) -> str:
-        return f"{self._epoch}/{name}" if name else self._epoch
-
-    def _close_named(self) -> None:
-        with self._lock:
-            closing: list[DwsSource | PostgresProgress] = [*self._sources.values(), *self._admins.values()]
-            closing.extend(self._rows.values())
-            for kept in (self._sources, self._admins, self._rows):
-                kept.clear()
-        for one in closing:
-            one.close()
+    with _pair(spec.job, spec.epoch) as pair:
+        source, sink = pair.opened(spec.job.channel.source_table, spec.copying)
+        return copy.run(spec, source, sink, SystemClock(), probe)

@@ -79,7 +79,7 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
         session = SinkSession(entry.endpoint, password, look_name(entry.name), entry.progress_schema, entry.kind)
         return PostgresViewer(session)
 
-    jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
+    jobs = _writers(loaded, entry)
     return _checked(
         f"sink {entry.name}", opened, lambda viewer: list(_sink_findings(entry, jobs, viewer, clock or SystemClock()))
     )
@@ -120,7 +120,8 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
 
 
 def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:
-    return [job for job in loaded.jobs.values() if job.source.name == source and job.channel.source_table == table]
+    parts = (part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == source)
+    return [part for part in parts if part.channel.source_table == table]
 
 
 def _function_findings(place: str, facts: ServerFacts) -> Iterator[Finding]:
@@ -193,6 +194,11 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
     for job in jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
         yield from _fit_findings(f"{place} {job.channel.target}", job, viewer, silent)
+
+
+def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:
+    """The jobs that write to a sink, once per channel."""
+    return [part for job in loaded.jobs.values() if job.sink.name == entry.name for part in job.narrowed]
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
@@ -306,7 +312,7 @@ def _source_grants(loaded: Loaded, entry: SourceEntry) -> list[str]:
 
 def _sink_grants(loaded: Loaded, entry: SinkEntry) -> list[str]:
     user, schema = quoted(entry.endpoint.user), quoted(entry.progress_schema)
-    jobs = [job for job in loaded.jobs.values() if job.sink.name == entry.name]
+    jobs = _writers(loaded, entry)
     made = [job.channel.target for job in jobs if job.channel.create_target]
     kept = [job for job in jobs if not job.channel.create_target]
     wide = "CONNECT, TEMPORARY" + (", CREATE" if made else "")

@@ -39,7 +39,7 @@ def watch(loaded: Loaded, source: str, clock: Clock) -> Watch:
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
 
     def ours(table: str, slot: str, now: datetime) -> Sequence[OwnLane]:
-        return own_lanes(loaded.jobs[mine[table][slot]], now)
+        return own_lanes(loaded.jobs[mine[table][slot]].of(table), now)
 
     reader = DwsWatch(endpoint, resolve(endpoint.password), f"slotkeeper-console/{source}")
     return Watch(reader, source, mine, ours, time.monotonic, clock.utc)

@@ -62,11 +62,12 @@ class WiredResets(PostgresResets):
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """The configured job that follows a table by a slot; ConfigError where there is none."""
+    """The configured job that follows a table by a slot, narrowed to that channel; ConfigError where there is none."""
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
-            return job
-    known = ", ".join(f"{job.channel.source_table} {job.slot}" for job in loaded.jobs.values()) or "none"
+            return job.of(table)
+    places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
+    known = ", ".join(places) or "none"
     raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
 
 

@@ -52,7 +52,7 @@ def open_viewer(endpoint: Endpoint) -> DwsViewer:
 
 
 def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
-    """Compare a job's tables; where the job runs, a difference counts only once its lanes have caught up with it."""
+    """Compare the tables of a job's channel; where the job runs, a difference counts only once its lanes caught up."""
     if start_at(job.start).partial:
         what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')

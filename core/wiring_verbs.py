@@ -100,7 +100,7 @@ def look(loaded: Loaded, source: str, table: str) -> Looked:
         mine = owners(loaded, source, table)
         slots = inspect(once, source, table, mine)
         now = viewer.now()
-        found = hold(once, table, sorted(mine), lambda slot: own_lanes(loaded.jobs[mine[slot]], now))
+        found = hold(once, table, sorted(mine), lambda slot: own_lanes(loaded.jobs[mine[slot]].of(table), now))
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
     return Looked(slots, found)
@@ -127,7 +127,7 @@ def _viewing(loaded: Loaded, source: str) -> Iterator[DwsViewer]:
 
 
 def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
-    """What the sink's progress rows say, by the source's clock; nothing where the sink does not answer."""
+    """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer."""
     try:
         lanes = _lanes(job)
     except SlotkeeperError:
@@ -216,7 +216,7 @@ def change(
     with ExitStack() as stack:
         source, table, slot = place
         viewer = stack.enter_context(_viewing(loaded, source))
-        job = loaded.jobs[owner.job] if owner else None
+        job = loaded.jobs[owner.job].of(table) if owner else None
         if job and owner:
             owner = replace(owner, positions=_positions(job))
         mine = owners(loaded, source, table)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,10 @@ from core.errors import ErrorKind, Refused, SlotkeeperError
 from core.launch.control import START_LOCK, refuse_open_reset
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
+
+if TYPE_CHECKING:
+    from core.config.model import Loaded
+    from core.domain.spec import JobSpec
 
 LOCK_SECONDS = 5.0
 POLL_SECONDS = 0.5
@@ -87,22 +91,19 @@ def drain(
     wait: Wait = _WAIT,  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
-    """Wait until nothing of the job's table is unread, then say so: the moment for VACUUM FULL or scaling out.
+    """Wait until nothing of the job's tables is unread, then say so: the moment for VACUUM FULL or scaling out.
 
     The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
     """
-    from core import wiring_verbs
-    from core.slots.preflight import left_by_shard
-
     loaded, spec = chosen.job_of(ctx, job)
-    table = spec.channel.source_table
+    tables = [channel.source_table for channel in spec.channels]
     end = time.monotonic() + wait
     told: Mapping[str, str] = {}
     with Store.open(loaded.state_dir) as store:
         view = _streaming(store, job)
         while True:
             try:
-                left = left_by_shard(wiring_verbs.preflight(loaded, spec.source.name, table, lambda jobs: ()))
+                left = _left(loaded, spec, tables)
             except SlotkeeperError as error:
                 if error.kind not in _PASSING:
                     raise
@@ -114,11 +115,25 @@ def drain(
                 told = left
             time.sleep(POLL_SECONDS)
             view = _streaming(store, job, exit_code=True)
-    _tell(ctx, job, table, left, view, as_json)
+    _tell(ctx, job, tables, left, view, as_json)
 
 
-def _tell(ctx: typer.Context, job: str, table: str, left: Mapping[str, str], view: JobView, as_json: bool) -> None:
-    at = SystemClock().utc()
+def _left(loaded: Loaded, spec: JobSpec, tables: list[str]) -> Mapping[str, str]:
+    """What is unread by DN, or by table and DN where the job reads several."""
+    from core import wiring_verbs
+    from core.slots.preflight import left_by_shard
+
+    found: dict[str, str] = {}
+    for table in tables:
+        left = left_by_shard(wiring_verbs.preflight(loaded, spec.source.name, table, lambda jobs: ()))
+        found |= {spec.lane_name(table, shard): said for shard, said in left.items()}
+    return found
+
+
+def _tell(
+    ctx: typer.Context, job: str, tables: list[str], left: Mapping[str, str], view: JobView, as_json: bool
+) -> None:
+    at, table = SystemClock().utc(), ", ".join(tables)
     holds = f"until the next commit on {table}; the job reads and registers that again by itself"
     if as_json:
         quiet = _quiet_seconds(view, at)

@@ -86,8 +86,13 @@ def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateD
     _show_head(ctx, view)
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", _ascii(ctx))
     if view.report is not None and view.report.lanes:
-        lanes = [[lane.shard, lane.state, lane.activity, lane.position, lane.retry] for lane in view.report.lanes]
-        output.table(["dn", "state", "activity", "position", "retry"], lanes, _ascii(ctx))
+        table = any(lane.label for lane in view.report.lanes)
+        lanes = [
+            [*([lane.source_table] if table else []), lane.shard, lane.state, lane.activity, lane.position, lane.retry]
+            for lane in view.report.lanes
+        ]
+        heads = ["dn", "state", "activity", "position", "retry"]
+        output.table(["table", *heads] if table else heads, lanes, _ascii(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
         output.table(["count", "side", "code", "error"], rows, _ascii(ctx))

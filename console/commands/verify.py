@@ -1,4 +1,4 @@
-"""`slotkeeper verify`: compare a job's source table with its target, key by key where they differ.
+"""`slotkeeper verify`: compare a job's source tables with their targets, key by key where they differ.
 
 What was found is kept in the state store. Next door: `core.verify` compares; `core.wiring_slots` opens both sides and
 waits until a running job has caught up.
@@ -7,6 +7,7 @@ waits until a running job has caught up.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,7 @@ def verify(
     job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
-    """Compare source and target of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
+    """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
     A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
     """
@@ -45,19 +46,56 @@ def verify(
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
-    found = wiring_slots.verify(spec, runs, _silent)
-    verdict = _verdict(found)
-    _keep(loaded.state_dir, job, found, verdict)
+    parts = [(part, wiring_slots.verify(part, runs, _silent)) for part in spec.narrowed]
+    verdict = _worst(_verdict(found) for _, found in parts)
+    _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
     if as_json:
-        equal = verdict == "equal"
-        output.as_json({"job": job, "verdict": verdict, "equal": equal, "job_runs": runs, **_figures(found)})
+        output.as_json(_told(job, parts, verdict, runs))
     else:
-        _print(ctx, spec, found, verdict)
-        _tell_limits(spec, found, view, runs)
+        for part, found in parts:
+            _print(ctx, part, found)
+            _tell_limits(part, found, view, runs)
+        if len(parts) > 1:
+            output.line(_total(job, [found for _, found in parts], verdict), chosen.ascii_only(ctx))
     if verdict in ("different", APART):
         raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
     if verdict == "unsettled":
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _told(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, runs: bool) -> dict[str, object]:
+    """One object: the comparison of the one channel, or one for each beside what holds of all."""
+    whole = {"job": job, "verdict": verdict, "equal": verdict == "equal", "job_runs": runs}
+    if len(parts) == 1:
+        return {**whole, **_figures(parts[0][1])}
+    channels = [
+        {
+            "from": part.channel.source_table,
+            "into": part.channel.target,
+            "verdict": _verdict(found),
+            "equal": _verdict(found) == "equal",
+            **_figures(found),
+        }
+        for part, found in parts
+    ]
+    return {**whole, "channels": channels}
+
+
+def _worst(verdicts: Iterable[str]) -> str:
+    found = set(verdicts)
+    return next(one for one in ("different", "unsettled", APART, "equal") if one in found)
+
+
+def _differences(found: Comparison) -> int:
+    return found.missing.count + found.extra.count + found.different.count
+
+
+def _total(job: str, found: list[Comparison], verdict: str) -> str:
+    apart = sum(_differences(one) > 0 for one in found)
+    rows = (
+        f"{sum(one.rows_source for one in found)} rows at the source, {sum(one.rows_sink for one in found)} at the sink"
+    )
+    return f"{job}: {verdict}: {apart} of {len(found)} tables differ; {rows}"
 
 
 def _silent(done: int, known: int) -> None:
@@ -65,17 +103,19 @@ def _silent(done: int, known: int) -> None:
 
 
 def _verdict(found: Comparison) -> str:
-    if found.missing.count or found.extra.count or found.different.count:
+    if _differences(found):
         return "different"
     if found.unsettled.count:
         return "unsettled"
     return APART if found.quarantined.count else "equal"
 
 
-def _keep(folder: Path, job: str, found: Comparison, verdict: str) -> None:
+def _keep(folder: Path, job: str, found: list[Comparison], verdict: str) -> None:
     """Record it for the overview; a record that cannot be kept does not change what was found."""
-    differences = found.missing.count + found.extra.count + found.different.count
-    rest = (found.unsettled.count, found.quarantined.count, found.rows_source, found.rows_sink, found.seconds)
+    differences = sum(map(_differences, found))
+    unsettled, apart = sum(one.unsettled.count for one in found), sum(one.quarantined.count for one in found)
+    rows = (sum(one.rows_source for one in found), sum(one.rows_sink for one in found))
+    rest = (unsettled, apart, *rows, sum(one.seconds for one in found))
     try:
         with Store.open(folder) as store:
             record(store, Verified(job, SystemClock().utc(), verdict, differences, *rest, actor().text))
@@ -87,10 +127,10 @@ def _figures(found: Comparison) -> dict[str, object]:
     return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
 
 
-def _print(ctx: typer.Context, spec: JobSpec, found: Comparison, verdict: str) -> None:
+def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
     ascii_only = chosen.ascii_only(ctx)
     place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
-    output.line(f"{spec.name}: {verdict}: {place}", ascii_only)
+    output.line(f"{spec.name}: {_verdict(found)}: {place}", ascii_only)
     rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink"
     output.line(f"  {rows}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
     for kind in _KINDS:

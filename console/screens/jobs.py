@@ -16,6 +16,7 @@ from console.lane_models import (
     LANE_COLUMNS,
     counters,
     figures,
+    lane_columns,
     lane_rows,
     lane_trouble,
     log_lines,
@@ -27,7 +28,7 @@ from console.lane_models import (
 )
 from console.overview_models import at_work, event_lines, summary
 from console.picture import JobDetail, JobFacts, Level
-from console.rows import FAULTS, Row, age, clock
+from console.rows import FAULTS, Column, Row, age, clock, columns_for, rank
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
@@ -81,7 +82,7 @@ class _OfJobs(TableScreen):
             (Level.FINE, f"safe   {what_is_safe(job)}"),
             (
                 Level.CRITICAL if different else Level.FINE,
-                f"target {safe(job.tables[1] or '?', 60)}  {proof(job, self.console.now)}",
+                f"target {safe(job.tables[1] or '?', 60)}{_more(job)}  {proof(job, self.console.now)}",
             ),
         ]
 
@@ -171,6 +172,11 @@ class JobScreen(TableScreen):
         self.job = job
         self.number = number
 
+    def columns_now(self) -> tuple[Column, ...]:
+        """The columns that are shown at this width."""
+        job = self.console.shown.job(self.job)
+        return columns_for(lane_columns(job), self.app.size.width, self.wide)
+
     def rows(self) -> list[Row]:
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
@@ -193,7 +199,7 @@ class JobScreen(TableScreen):
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
-        ways = " -> ".join(safe(one, 40) for one in job.tables if one)
+        ways = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
         middle = (job.level, f"wrong  {what_is_wrong(job)}") if job.level in FAULTS else (Level.FINE, work(job))
         return [
             (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {ways}".rstrip()),
@@ -224,7 +230,8 @@ class JobScreen(TableScreen):
         """Its slot's deadline where a look has seen it, else what the state store tells."""
         mine = [one for one in all_slots(self.console.shown.tables.values()) if one.slot.job == job.name]
         if mine:
-            return slot_risk(mine[0], self.console.now)
+            risks = [slot_risk(one, self.console.now) for one in mine]
+            return min(risks, key=lambda risk: rank(risk[0]))
         return Level.FINE, next_risk(job, self.console.now)
 
     def _detail(self) -> JobDetail | None:
@@ -258,6 +265,10 @@ class JobScreen(TableScreen):
     def leave(self) -> None:
         """Back to the jobs."""
         close(self)
+
+
+def _more(job: JobFacts) -> str:
+    return f" and {len(job.others)} more" if job.others else ""
 
 
 def _run(job: JobFacts) -> str:

@@ -1,16 +1,19 @@
 """From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
 
-Next door: `check` reads one table; `load` finds and parses the file; `keys*` hold what may stand in it.
+Next door: `check` reads one table, `channels` a job's channels; `load` finds and parses the file; `keys*` hold what may
+stand in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from itertools import product
 from typing import Any, TypeVar
 
 from core.config import keys
 from core.config.build_spark import read_spark
+from core.config.channels import read_channels
 from core.config.check import Reading, Table, as_table, dotted, read_section, unknown_key
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import SINK_OPTIONS
@@ -108,17 +111,18 @@ def _job(
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
-    channel = _channel(reading, path, raw)
-    options = _sink_options(reading, path, raw, given["on_existing"], channel)
-    _agree(reading, path, given, binlog, channel, options)
-    if _server(source.endpoint) == _server(sink.endpoint) and channel.source_table == channel.target:
-        raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
+    channels = read_channels(reading, path, raw)
+    options = _sink_options(reading, path, raw, given["on_existing"], channels)
+    _agree(reading, path, given, binlog, channels, options)
+    for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
+        if channel.source_table == channel.target:
+            raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
     return JobSpec(
         name=name,
         source=replace(source.endpoint, socket_timeout_ms=binlog.connection_socket_timeout),
         sink=sink.endpoint,
         slot=_slot(reading, name, path, given),
-        channels=(channel,),
+        channels=channels,
         start=given["start"],
         on_existing=given["on_existing"],
         wait_ms=given["wait"],
@@ -172,14 +176,14 @@ def _agree(
     path: Path,
     given: Mapping[str, Any],
     binlog: BinlogOptions,
-    channel: ChannelSpec,
+    channels: tuple[ChannelSpec, ...],
     options: SinkOptions,
 ) -> None:
     """Refuse options of two tables that contradict each other."""
     if given["start"] != "initial" and not binlog.binlog:
         what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
-    if binlog.binlog_ignore_update_before and not channel.keys_never_change:
+    if binlog.binlog_ignore_update_before and not all(one.keys_never_change for one in channels):
         here: Path = (*path, "binlog", "binlog_ignore_update_before")
         what = f"{dotted(here)} drops the old key of a changed one, so that its row would stay"
         raise reading.error(here, what, "set keys_never_change = true in the channel, where that is certain")
@@ -199,27 +203,6 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
         raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
 
 
-def _channel(reading: Reading, path: Path, raw: Table) -> ChannelSpec:
-    here: Path = (*path, "channels")
-    channels = raw.get("channels")
-    if channels is None or channels == []:
-        raise reading.error(path, f"[{dotted(path)}] has no channel", f"add [[{dotted(here)}]] with from and into")
-    if not isinstance(channels, list):
-        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
-    if len(channels) > 1:
-        what = f"[{dotted(path)}] has {len(channels)} channels; more than one is not supported yet"
-        raise reading.error((*here, 1), what, "make one job of each")
-    given: Mapping[str, Any] = read_section(reading, (*here, 0), channels[0], keys.CHANNEL)
-    return ChannelSpec(
-        given["from"],
-        given["into"],
-        given["create_target"],
-        given["columns"] or (),
-        given["where"] or "",
-        given["keys_never_change"],
-    )
-
-
 def _options(
     reading: Reading, path: Path, raw: Table, name: str, section: keys.Section, made: type[_Options]
 ) -> _Options:
@@ -236,7 +219,9 @@ def _binlog(reading: Reading, path: Path, raw: Table) -> BinlogOptions:
     return options
 
 
-def _sink_options(reading: Reading, path: Path, raw: Table, on_existing: str, channel: ChannelSpec) -> SinkOptions:
+def _sink_options(
+    reading: Reading, path: Path, raw: Table, on_existing: str, channels: tuple[ChannelSpec, ...]
+) -> SinkOptions:
     here: Path = (*path, "sink_options")
     refuse_newer_names(reading, here, raw.get("sink_options", {}))
     options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
@@ -252,7 +237,7 @@ def _sink_options(reading: Reading, path: Path, raw: Table, on_existing: str, ch
         what = f'{dotted(here)}.ignore_null_when_update needs conflict_strategy = "update"'
         raise reading.error((*here, "ignore_null_when_update"), what, "the other strategies set no column alone")
     if options.updates_only:
-        _refuse_update_only(reading, here, mode, options, on_existing, channel)
+        _refuse_update_only(reading, here, mode, options, on_existing, channels)
     _refuse_quarantine(reading, here, options, set_here)
     return options
 
@@ -276,7 +261,7 @@ def _refuse_quarantine(reading: Reading, here: Path, options: SinkOptions, set_h
 
 
 def _refuse_update_only(
-    reading: Reading, here: Path, mode: str, options: SinkOptions, on_existing: str, channel: ChannelSpec
+    reading: Reading, here: Path, mode: str, options: SinkOptions, on_existing: str, channels: tuple[ChannelSpec, ...]
 ) -> None:
     """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
     for wrong, what, hint in (
@@ -291,7 +276,11 @@ def _refuse_update_only(
             "remove ignore_update_before",
         ),
         (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
-        (channel.create_target, "updates rows that the target has, a new one has none", "remove create_target"),
+        (
+            any(one.create_target for one in channels),
+            "updates rows that the target has, a new one has none",
+            "remove create_target",
+        ),
     ):
         if wrong:
             raise reading.error((*here, "write_mode"), f"{dotted(here)}: {mode} {what}", hint)
@@ -317,10 +306,11 @@ def _server(endpoint: Endpoint) -> tuple[str, int, str]:
 
 def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
     """Two jobs never share a slot of one table, nor a target: each would undo the other's work."""
-    mine, theirs = job.channel, other.channel
-    same_source = _server(job.source) == _server(other.source) and mine.source_table == theirs.source_table
-    if same_source and job.slot == other.slot:
-        what = f"[{dotted(path)}] uses slot {job.slot} of {mine.source_table}, which job {other.name} uses"
-        raise reading.error(path, what, "give each job a slot of its own")
-    if _server(job.sink) == _server(other.sink) and mine.target == theirs.target:
-        raise reading.error(path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} writes to")
+    same_source = _server(job.source) == _server(other.source) and job.slot == other.slot
+    same_sink = _server(job.sink) == _server(other.sink)
+    for mine, theirs in product(job.channels, other.channels):
+        if same_source and mine.source_table == theirs.source_table:
+            what = f"[{dotted(path)}] uses slot {job.slot} of {mine.source_table}, which job {other.name} uses"
+            raise reading.error(path, what, "give each job a slot of its own")
+        if same_sink and mine.target == theirs.target:
+            raise reading.error(path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} writes to")

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane (one DN) at one moment; points are sync points, times are seconds.
+    """One lane (a source table on one DN) at one moment; points are sync points, times are seconds.
 
     `activity` is one word of: idle, due, stint, registering, waiting, copying, paused; `retry` says
     "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
     `looked_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
     that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
-    `waited` is the longest time that the lane was due before a step of it began.
+    `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target` are its
+    channel's; `label` is what the lane is called where the job has several channels.
     """
 
     shard: str
@@ -37,6 +38,14 @@ class LaneReport:
     write_s: float | None = None
     register_s: float | None = None
     waited: float = 0.0
+    source_table: str = ""
+    target: str = ""
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the lane is called within its job: its DN, or its label."""
+        return self.label or self.shard
 
     @property
     def point(self) -> int | None:

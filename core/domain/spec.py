@@ -6,9 +6,10 @@ milliseconds and sizes in rows or sync points, as documented there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.domain.endpoint import Endpoint, SecretRef
+from core.errors import Defect
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +143,31 @@ class JobSpec:
 
     @property
     def channel(self) -> ChannelSpec:
-        """The job's one channel (several channels per job are not built yet)."""
+        """The one channel of a job that has one, or that is narrowed to one; raises Defect where there are several."""
+        if len(self.channels) != 1:
+            raise Defect(f"job {self.name} has {len(self.channels)} channels where one is meant")
         return self.channels[0]
+
+    def of(self, source_table: str) -> JobSpec:
+        """The job narrowed to the channel of a source table; raises Defect where it has none."""
+        if self.channels[0].source_table == source_table and len(self.channels) == 1:
+            return self
+        for channel in self.channels:
+            if channel.source_table == source_table:
+                return replace(self, channels=(channel,))
+        raise Defect(f"job {self.name} has no channel from {source_table}")
+
+    @property
+    def narrowed(self) -> tuple[JobSpec, ...]:
+        """The job once per channel, each narrowed to it, in the order of the configuration."""
+        return tuple(self.of(channel.source_table) for channel in self.channels)
+
+    def lane_name(self, source_table: str, shard: str) -> str:
+        """What a lane is called: its DN, after its source table where the job has several channels.
+
+        >>> none = Endpoint("none", "localhost", 1, "none", "none")
+        >>> job = JobSpec("j", none, none, "s", (ChannelSpec("ods.a", "mart.a"), ChannelSpec("ods.b", "mart.b")))
+        >>> job.lane_name("ods.b", "dn_1"), job.of("ods.b").lane_name("ods.b", "dn_1")
+        ('ods.b dn_1', 'dn_1')
+        """
+        return shard if len(self.channels) == 1 else f"{source_table} {shard}"

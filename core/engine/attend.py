@@ -6,8 +6,7 @@ Next door: `loop.py` adds the stints and the run itself; `watch.py` is the I/O, 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,9 @@ from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine import watch
 from core.engine.lanes import Activity, Lane, due
+from core.engine.lines import SHARED_FROM, Lines, line_of
 from core.engine.looks import Looks
+from core.engine.ports import placed
 from core.engine.register import exactly, widened
 from core.engine.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
@@ -29,6 +30,8 @@ from core.retry import Failure, RetryRules
 READ_EVERY = 1.0
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
+SETTLED_A_SECOND = 20
+"""So many registrations of idle lanes a second are enough: more would take the time from lanes that have rows."""
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
@@ -65,8 +68,10 @@ class Attendant:
         self._probe = probe
         self._rules = RetryRules.of(plan.job)
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(len(lanes) * 2 + 2, "slotkeeper-driver")
-        self._looks = Looks()
+        self._tables = tuple(channel.source_table for channel in plan.job.channels)
+        self._nodes = len({lane.shard.node_id for lane in lanes.values()})
+        self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + len(self._tables) + 2)
+        self._looks = {table: Looks() for table in self._tables}
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
         self._reading = False
@@ -77,6 +82,12 @@ class Attendant:
 
     def _post(self, handle: Callable[..., None], *arguments: object) -> None:
         self._events.put(lambda: handle(*arguments))
+
+    def _of(self, table: str) -> Iterable[Lane]:
+        return (lane for lane in self.lanes.values() if lane.key.source_table == table)
+
+    def _fail(self, table: str, error: SlotkeeperError) -> None:
+        self._failure = placed(self.plan.job, table, error)
 
     def _lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
         now = self._clock.monotonic()
@@ -96,16 +107,25 @@ class Attendant:
             case retry.Stop(reason):
                 named = isinstance(error, Trouble)
                 error.hint = error.hint or reason
-                self._failure = error if named else _because(error, reason)
-        self.lanes[lane.key.shard] = lane
+                self._fail(lane.key.source_table, error if named else _because(error, reason))
+        self.lanes[lane.name] = lane
 
     def _look_around(self, now: float) -> None:
-        idle = {name: lane for name, lane in self.lanes.items() if lane.activity is Activity.IDLE}
-        looks = self._looks.due(idle, now)
-        if looks.together is not None:
-            self._submit(partial(self._see_all, [idle[name] for name in looks.together]))
-        for name in looks.alone:
-            self._submit(partial(self._see_one, idle[name]))
+        idle: dict[str, dict[str, Lane]] = {table: {} for table in self._tables}
+        for name, lane in self.lanes.items():
+            if lane.activity is Activity.IDLE:
+                idle[lane.key.source_table][name] = lane
+        for table, looks in self._looks.items():
+            wanted = looks.due(idle[table], now)
+            if wanted.together is not None:
+                together = [idle[table][name] for name in wanted.together]
+                self._lines.submit(f"watch {table}", partial(self._see_all, table, together))
+            for name in wanted.alone:
+                lane = idle[table][name]
+                self._lines.submit(f"watch {self._line(lane)}", partial(self._see_one, lane))
+
+    def _line(self, lane: Lane) -> str:
+        return line_of(lane.shard.node_id, self._nodes)
 
     def _read_rows(self, now: float) -> None:
         """Every second, where the lanes in stints stand by now: a stint tells only at its end."""
@@ -115,21 +135,22 @@ class Attendant:
 
         def read() -> None:
             try:
-                rows = self._sessions.rows("reader").rows()
+                rows = [row for table in self._tables for row in self._sessions.of(table).rows("reader").rows()]
             except Exception:
                 rows = []  # whoever writes there reports the trouble
             self._post(self._rows_read, rows)
 
-        self._submit(read)
+        self._lines.submit("rows", read)
 
     def _rows_read(self, rows: list[ProgressRow]) -> None:
         self._reading = False
         for row in rows:
-            lane = self.lanes.get(row.key.shard)
+            name = self.plan.job.lane_name(row.key.source_table, row.key.shard)
+            lane = self.lanes.get(name)
             if lane is None or not lane.stint or row.position is None or row.epoch != self.plan.epoch:
                 continue
             if row.position > lane.position:
-                self.lanes[row.key.shard] = replace(
+                self.lanes[name] = replace(
                     lane,
                     position=row.position,
                     changes=row.changes,
@@ -137,38 +158,38 @@ class Attendant:
                     committed_at=self._clock.monotonic(),
                 )
 
-    def _submit(self, work: Callable[[], None]) -> None:
-        self._pool.submit(work)
-
     def _see_one(self, lane: Lane) -> None:
         try:
-            seen = watch.see_one(self._sessions.source(f"watch/{lane.key.shard}"), lane)
+            source = self._sessions.of(lane.key.source_table).source(f"watch/{self._line(lane)}")
+            seen = watch.see_one(source, lane)
         except Exception as error:  # a thread that ended without an answer would end all looking
             seen = watch.Seen(lane.shard, error=classed(error))
         self._post(self._looked_alone, lane, seen)
 
-    def _see_all(self, idle: list[Lane]) -> None:
+    def _see_all(self, table: str, idle: list[Lane]) -> None:
         try:
-            ours = {lane.shard: lane.expected.incarnation for lane in self.lanes.values()}
-            seen, shards = watch.see_all(self._sessions.source("watch"), idle, set(ours), max(ours.values()))
+            ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
+            source = self._sessions.of(table).source(f"watch {table}")
+            seen, shards = watch.see_all(source, idle, set(ours), max(ours.values()))
         except Exception as error:
-            self._post(self._look_failed, classed(error))
+            self._post(self._look_failed, table, classed(error))
             return
         by_shard = {one.shard: one for one in seen}
-        self._post(self._looked, [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard], shards)
+        pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
+        self._post(self._looked, table, pairs, shards)
 
-    def _look_failed(self, error: SlotkeeperError) -> None:
+    def _look_failed(self, table: str, error: SlotkeeperError) -> None:
         if isinstance(error, Trouble):
-            self._failure = error
+            self._fail(table, error)
             return
-        self._looks.together_failed(self._clock.monotonic())
+        self._looks[table].together_failed(self._clock.monotonic())
 
-    def _looked(self, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
-        ours = {lane.shard for lane in self.lanes.values()}
+    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
+        ours = {lane.shard for lane in self._of(table)}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
-        self._looks.together_ended()
-        self._consider_all(pairs)
+        self._looks[table].together_ended()
+        self._consider_all(table, pairs)
 
     def _check_nodes(self, now: float) -> None:
         """Every `check_node_change_interval`: new DNs and new names, also where no look would show them."""
@@ -179,12 +200,12 @@ class Attendant:
 
         def check() -> None:
             try:
-                there = self._sessions.source("nodes").nodes()
+                there = self._sessions.of(self._tables[0]).source("nodes").nodes()
             except Exception:
                 there = []  # whoever looks there reports the trouble
             self._post(self._nodes_seen, there)
 
-        self._submit(check)
+        self._lines.submit("nodes", check)
 
     def _nodes_seen(self, there: list[Shard]) -> None:
         self._checking = False
@@ -201,17 +222,17 @@ class Attendant:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
     def _looked_alone(self, lane: Lane, seen: watch.Seen) -> None:
-        self._looks.alone_ended(lane.key.shard)
-        self._consider_all([(lane, seen)])
+        self._looks[lane.key.source_table].alone_ended(lane.name)
+        self._consider_all(lane.key.source_table, [(lane, seen)])
 
-    def _consider_all(self, pairs: list[tuple[Lane, watch.Seen]]) -> None:
+    def _consider_all(self, table: str, pairs: list[tuple[Lane, watch.Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
-            if self.lanes[asked.key.shard] is asked:
+            if self.lanes[asked.name] is asked:
                 self._consider(asked, seen, now)
-        found = any(lane.activity is Activity.DUE for lane in self.lanes.values())
+        found = any(lane.activity is Activity.DUE for lane in self._of(table))
         options = self.plan.job.binlog
-        self._looks.paced(found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
+        self._looks[table].paced(found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
     def _consider(self, lane: Lane, seen: watch.Seen, now: float) -> None:
         if seen.error is not None:
@@ -221,19 +242,19 @@ class Attendant:
         assert look is not None
         found = judge(look, lane.expected)
         if found:
-            self._failure = found
+            self._fail(lane.key.source_table, found)
             return
         if look.latest < lane.position.point:
             self._older_look(lane, look.latest, now)
             return
-        self._older.pop(lane.key.shard, None)
+        self._older.pop(lane.name, None)
         lane = replace(lane, latest=look.latest, looked_at=now, history=retry.NO_HISTORY, error="", alone=False)
-        self.lanes[lane.key.shard] = lane
+        self.lanes[lane.name] = lane
         if seen.waiting and not self.paused:
-            self.lanes[lane.key.shard] = due(lane, now)
+            self.lanes[lane.name] = due(lane, now)
             return
         lane = replace(lane, checked=look.latest)
-        self.lanes[lane.key.shard] = lane
+        self.lanes[lane.name] = lane
         self._settle_if_due(lane, now)
 
     def _settle_if_due(self, lane: Lane, now: float) -> None:
@@ -241,26 +262,26 @@ class Attendant:
         behind = lane.latest is not None and lane.latest > lane.position.point
         unregistered = lane.position.point > lane.registered.live
         move = behind and not self.paused
-        if age >= self.plan.keepalive or (age >= SETTLE_EVERY and (move or unregistered)):
+        crowd = len(self.lanes) / SETTLED_A_SECOND
+        if age >= max(self.plan.keepalive, crowd) or (age >= max(SETTLE_EVERY, crowd) and (move or unregistered)):
             self._start_registration(
                 lane,
                 lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
             )
 
     def _older_look(self, lane: Lane, latest: int, now: float) -> None:
-        count, since = self._older.get(lane.key.shard, (0, now))
-        self._older[lane.key.shard] = (count + 1, since)
+        count, since = self._older.get(lane.name, (0, now))
+        self._older[lane.name] = (count + 1, since)
         if count + 1 >= OLDER_LOOKS and now - since >= OLDER_SECONDS:
             sentence = f"{lane.shard.name}: the source's newest point {latest} is below our {lane.position.point}"
-            self._failure = trouble(TroubleName.SOURCE_OLDER, sentence)
+            self._fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
 
     def _registrar(self, lane: Lane) -> tuple[Any, Any]:
-        name = f"r/{lane.shard.node_id}"
-        return self._sessions.admin(name), self._sessions.rows(name)
+        name, sessions = f"r/{self._line(lane)}", self._sessions.of(lane.key.source_table)
+        return sessions.admin(name), sessions.rows(name)
 
     def _start_registration(self, lane: Lane, work: Callable[[], watch.Settled]) -> None:
-        self.lanes[lane.key.shard] = replace(lane, activity=Activity.REGISTERING)
-        shard = lane.key.shard
+        self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
 
         def run() -> None:
             began = self._clock.monotonic()
@@ -268,13 +289,13 @@ class Attendant:
                 settled = work()
             except Exception as error:
                 settled = watch.Settled(lane.position, error=classed(error))
-            self._post(self._registered, shard, settled, self._clock.monotonic() - began)
+            self._post(self._registered, lane.name, settled, self._clock.monotonic() - began)
 
-        self._submit(run)
+        self._lines.submit(f"register {self._line(lane)}", run)
 
-    def _registered(self, shard: str, settled: watch.Settled, seconds: float) -> None:
+    def _registered(self, name: str, settled: watch.Settled, seconds: float) -> None:
         now = self._clock.monotonic()
-        lane = replace(self.lanes[shard], position=max(self.lanes[shard].position, settled.position))
+        lane = replace(self.lanes[name], position=max(self.lanes[name].position, settled.position))
         lane = replace(lane, spent=lane.spent.more(register=seconds))
         if settled.error is not None:
             self._registration_failed(lane, settled)
@@ -286,24 +307,24 @@ class Attendant:
         lane = replace(lane, history=retry.NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
         now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
-        self.lanes[shard] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
+        self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
         if again:
-            self._looks.soon(now + SETTLE_EVERY / 10)
+            self._looks[lane.key.source_table].soon(now + SETTLE_EVERY / 10)
 
     def _registration_failed(self, lane: Lane, settled: watch.Settled) -> None:
         assert settled.error is not None
         sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
         if sent:
             lane = replace(lane, expected=widened(lane.expected, settled.wanted))
-        self.lanes[lane.key.shard] = lane
+        self.lanes[lane.name] = lane
         self._lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None:
-            self._wait_out(self.lanes[lane.key.shard])
+            self._wait_out(self.lanes[lane.name])
 
     def _wait_out(self, lane: Lane) -> None:
         """No look until no registration of ours can still be on its way (design 4.2)."""
         ready = self._clock.monotonic() + LOST_ANSWER_WAIT
-        self.lanes[lane.key.shard] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
+        self.lanes[lane.name] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
 
 
 def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:

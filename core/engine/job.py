@@ -18,11 +18,11 @@ from core.engine.attend import LoopPlan
 from core.engine.lanes import Lane
 from core.engine.loop import End, Loop
 from core.engine.nodes import refuse
-from core.engine.ports import Surroundings
+from core.engine.ports import Surroundings, about
 from core.engine.quiet import Interrupted
 from core.engine.register import exactly
 from core.engine.runner import Pooled
-from core.engine.snapshot import Snapshot, plan
+from core.engine.snapshot import Snapshot
 from core.engine.start import Begun, begin
 from core.errors import Busy, SlotkeeperError, Unreachable
 from core.retry import Failure, RetryRules
@@ -88,23 +88,20 @@ def _begun(all_: Surroundings) -> Streaming | None:
                 raise Interrupted from error
 
 
-def _start_and_copy(all_: Surroundings) -> Begun:
+def _start_and_copy(all_: Surroundings) -> tuple[Begun, ...]:
     begun = begin(all_)
     all_.narrator.retrying("")
-    if begun.state in (LaneState.CREATING, LaneState.COPYING):
+    if any(one.state in (LaneState.CREATING, LaneState.COPYING) for one in begun):
         all_.narrator.event(JobEvent.COPY_BEGAN)
-        if begun.state is LaneState.CREATING:
-            begun = plan(all_, begun)
-        state = Snapshot(all_, begun).run()
-        all_.narrator.event(JobEvent.COPY_DONE if state is LaneState.CATCHING_UP else JobEvent.FINISHED)
-        begun = replace(begun, state=state, rows=tuple(all_.sessions.store().rows()))
-    elif begun.state is LaneState.CATCHING_UP:
+        begun = Snapshot(all_, begun).run()
+        all_.narrator.event(JobEvent.COPY_DONE if all_.job.binlog.binlog else JobEvent.FINISHED)
+    elif any(one.state is LaneState.CATCHING_UP for one in begun):
         all_.narrator.event(JobEvent.COPY_DONE)
     return begun
 
 
-def lane_of(row: ProgressRow, width: int, now: float) -> Lane:
-    """The lane that a progress row stands for, at a start."""
+def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
+    """The lane that a progress row stands for, at a start; `label` is its name where that is not its DN's."""
     assert row.position is not None
     known = row.registered
     assert known is not None
@@ -117,65 +114,88 @@ def lane_of(row: ProgressRow, width: int, now: float) -> Lane:
         width,
         changes=row.changes,
         kept_at=now,
+        state=row.state,
+        label=label,
     )
 
 
 class Streaming:
-    """The loop of one start, and the turn from CATCHING UP to RUNNING."""
+    """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
 
-    def __init__(self, all_: Surroundings, begun: Begun) -> None:
+    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
         self._all = all_
         self._begun = begun
-        self._state = begun.state
-        self._noted = {row.key.shard: row.noted_end or 0 for row in begun.rows}
+        self._epoch = begun[0].epoch
+        self._noted: dict[str, int] = {}
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
     def looked(self) -> Streaming:
-        """Take the first look; a failure here is one of the start, which is tried again."""
-        all_, begun = self._all, self._begun
-        now = all_.clock.monotonic()
-        width = all_.job.binlog.binlog_sync_point_size
-        lanes = {row.key.shard: lane_of(row, width, now) for row in begun.rows}
-        looks = {look.shard.name: look for look in all_.sessions.admin("start").look(None)}
+        """Take the first look at every channel; a failure here is one of the start, which is tried again."""
+        for one in self._begun:
+            with about(self._all, one.part):
+                self._look(one)
+        return self
+
+    def _look(self, begun: Begun) -> None:
+        job, now = self._all.job, self._all.clock.monotonic()
+        looks = {look.shard.name: look for look in begun.part.sessions.admin("start").look(None)}
         for row in begun.rows:
             look = looks.get(row.key.shard)
             if look is None:
                 raise Busy(f"{row.key.shard} does not answer any more; the DN set may have changed", where="source")
             refuse(compare(row, look))
-            lanes[row.key.shard] = _as_found(lanes[row.key.shard], look.points.both)
-        self._lanes = lanes
-        return self
+            name = job.lane_name(row.key.source_table, row.key.shard)
+            label = "" if len(job.channels) == 1 else name
+            lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
+            self._lanes[name] = _as_found(lane, look.points.both)
+            self._noted[name] = row.noted_end or 0
 
     def run(self) -> End:
         """Stream until a wish; raises what needs a person."""
-        all_, begun = self._all, self._begun
-        loop_plan = LoopPlan(all_.job, begun.epoch, all_.keepalive, all_.until_caught_up)
+        all_ = self._all
+        loop_plan = LoopPlan(all_.job, self._epoch, all_.keepalive, all_.until_caught_up)
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
-        if self._state is LaneState.RUNNING:
+        if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
         return loop.run()
 
     def _tick(self, loop: Loop) -> None:
-        if loop.paused and self._state is not None:
+        if loop.paused:
             self._tell_pause()
-        caught_up = all(lane.position.point >= self._noted[shard] for shard, lane in loop.lanes.items())
-        if self._state is LaneState.CATCHING_UP and caught_up and not loop.paused:
-            self._turn_to_running()
-        self._all.narrator.lanes(loop.lanes, self._state, self._begun.epoch, loop.registrations)
+        elif _least(loop.lanes) is LaneState.CATCHING_UP:
+            self._catch_up(loop)
+        self._all.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
-    def _turn_to_running(self) -> None:
+    def _catch_up(self, loop: Loop) -> None:
+        """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
+        for begun in self._begun:
+            table = begun.part.job.channel.source_table
+            mine = {name: lane for name, lane in loop.lanes.items() if lane.key.source_table == table}
+            passed = all(lane.position.point >= self._noted[name] for name, lane in mine.items())
+            if passed and _least(mine) is LaneState.CATCHING_UP:
+                self._turn_to_running(begun, loop, mine)
+        if _least(loop.lanes) is LaneState.RUNNING:
+            self._all.narrator.event(JobEvent.CAUGHT_UP)
+
+    def _turn_to_running(self, begun: Begun, loop: Loop, mine: dict[str, Lane]) -> None:
         try:
-            self._all.sessions.store().set_state(self._begun.epoch, LaneState.RUNNING)
+            begun.part.sessions.store().set_state(self._epoch, LaneState.RUNNING)
         except (Unreachable, Busy):
             return  # the sink is restarting: the next turn of the loop tries again
-        self._state = LaneState.RUNNING
-        self._all.narrator.event(JobEvent.CAUGHT_UP)
+        for name, lane in mine.items():
+            loop.lanes[name] = replace(lane, state=LaneState.RUNNING)
 
     def _tell_pause(self) -> None:
         if not self._told:
             self._told = self._all.clock.monotonic()
             self._all.narrator.event(JobEvent.PAUSED)
+
+
+def _least(lanes: dict[str, Lane]) -> LaneState:
+    """The state of the lanes that are least advanced."""
+    running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
+    return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
 def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from core.domain.position import Position
-from core.domain.progress import LaneKey, Registered
+from core.domain.progress import LaneKey, LaneState, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
 from core.retry import NO_HISTORY, History
@@ -50,7 +50,8 @@ class Lane:
     may be tried again; `changes_before` are those before its stint; `alone` after a failure or an overrun; `stint` the
     number of the stint that it is in; `hot` where rows still came when its last stint reached its deadline;
     `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of its work;
-    `waited` is the longest time from due to the first step of a stint.
+    `waited` is the longest time from due to the first step of a stint; `state` is how far the lane's channel is;
+    `label` is what the lane is called in a job of several channels.
     """
 
     key: LaneKey
@@ -78,6 +79,13 @@ class Lane:
     looked_at: float | None = None
     spent: Spent = NOTHING_SPENT
     waited: float = 0.0
+    state: LaneState = LaneState.RUNNING
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the lane is called within its job: its DN, or its label."""
+        return self.label or self.key.shard
 
     @property
     def retry(self) -> str:
@@ -129,6 +137,6 @@ def deal(
         piles[place % len(piles)].append(lane)
     dealt.extend((pile, False) for pile in piles)
     return [
-        Stint(first + n, tuple(lane.key.shard for lane in pile), now + seconds, alone, dealt=now)
+        Stint(first + n, tuple(lane.name for lane in pile), now + seconds, alone, dealt=now)
         for n, (pile, alone) in enumerate(dealt)
     ]

@@ -46,7 +46,7 @@ class End(Enum):
 
 
 class Loop(Attendant):
-    """Streams until stopped; `lanes` by DN name is what reports are made of."""
+    """Streams until stopped; `lanes` by their names is what reports are made of."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Loop(Attendant):
                 raise
             return End.OTHER_NODES
         finally:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._lines.close()
 
     def _run(self) -> End:
         while True:
@@ -104,7 +104,8 @@ class Loop(Attendant):
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         try:
-            return bool(changed(self._sessions.source("nodes"), (lane.shard for lane in self.lanes.values())))
+            nodes = self._sessions.of(self._tables[0]).source("nodes")
+            return bool(changed(nodes, (lane.shard for lane in self._of(self._tables[0]))))
         except SlotkeeperError:
             return False
 
@@ -152,18 +153,18 @@ class Loop(Attendant):
                 cancelled = True
                 for stint in self._stints.values():
                     self._runner.cancel(stint.group)
-        for shard, lane in self.lanes.items():
+        for name, lane in self.lanes.items():
             # one that is still being registered stays so: a look before its answer would take it for somebody else's
             left = lane.activity if lane.activity is Activity.REGISTERING else Activity.IDLE
-            self.lanes[shard] = replace(lane, activity=left, stint=0)
+            self.lanes[name] = replace(lane, activity=left, stint=0)
 
     def _wake(self, now: float) -> None:
-        for shard, lane in self.lanes.items():
+        for name, lane in self.lanes.items():
             ready = lane.activity is Activity.WAITING and lane.ready_at <= now
             if self.paused and (ready or lane.activity is Activity.DUE):
-                self.lanes[shard] = replace(lane, activity=Activity.IDLE)  # its slot has to be kept alive all the same
+                self.lanes[name] = replace(lane, activity=Activity.IDLE)  # its slot has to be kept alive all the same
             elif ready:
-                self.lanes[shard] = due(lane, now)
+                self.lanes[name] = due(lane, now)
 
     def _overruns(self, now: float) -> None:
         for number, stint in list(self._stints.items()):
@@ -177,9 +178,9 @@ class Loop(Attendant):
 
     def _deal_anew(self, stint: Stint) -> None:
         """Each lane of an overrun stint alone; one that was alone waits for its end: a second seat would hang too."""
-        for shard in stint.lanes if len(stint.lanes) > 1 else ():
-            if self.lanes[shard].stint == stint.number:
-                self.lanes[shard] = replace(self.lanes[shard], activity=Activity.DUE, alone=True, stint=0)
+        for name in stint.lanes if len(stint.lanes) > 1 else ():
+            if self.lanes[name].stint == stint.number:
+                self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, stint=0)
 
     def _learn(self, stint: Stint) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
@@ -200,11 +201,11 @@ class Loop(Attendant):
             self._next_stint = stint.number + 1
             self._stints[stint.number] = stint
             tasks = []
-            for shard in stint.lanes:
-                lane = replace(self.lanes[shard], activity=Activity.STINT, stint=stint.number)
+            for name in stint.lanes:
+                lane = replace(self.lanes[name], activity=Activity.STINT, stint=stint.number)
                 lane = replace(lane, changes_before=lane.changes)
-                self.lanes[shard] = lane
-                tasks.append(LaneTask(lane.shard, lane.expected, lane.width))
+                self.lanes[name] = lane
+                tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[stint.number] = self._parallel()
             spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, parallel)
             future = self._runner.submit(STINT, spec, stint.group)
@@ -226,7 +227,7 @@ class Loop(Attendant):
         stint = self._stints.pop(number)
         self._shares.pop(number, None)
         self._learn(stint)
-        mine = [shard for shard in stint.lanes if self.lanes[shard].stint == number]
+        mine = [name for name in stint.lanes if self.lanes[name].stint == number]
         try:
             outcome: StintOutcome = future.result()
         except CancelledError:
@@ -235,15 +236,15 @@ class Loop(Attendant):
             if error.where == "spark" and not isinstance(error, Unclassified):
                 self._failure = error
                 return
-            for shard in mine:
-                self._lane_failed(self.lanes[shard], error)
+            for name in mine:
+                self._lane_failed(self.lanes[name], error)
             return
-        by_shard = {one.shard.name: one for one in outcome.lanes}
+        by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
         on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
-        for shard in mine:
-            lane, found = self.lanes[shard], by_shard.get(shard)
+        for name in mine:
+            lane, found = self.lanes[name], by_name.get(name)
             if found is None or found.waited is None:  # its turn did not come: due as long as it has been
-                self.lanes[shard] = replace(lane, activity=Activity.DUE, stint=0)
+                self.lanes[name] = replace(lane, activity=Activity.DUE, stint=0)
                 continue
             waited = stint.dealt - lane.since + on_its_way + found.waited
             hot = bool(found.rows) and not outcome.lull
@@ -256,7 +257,7 @@ class Loop(Attendant):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._looks.busy()
+            self._looks[lane.key.source_table].busy()
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
@@ -273,5 +274,5 @@ class Loop(Attendant):
                 ),
             )
         else:
-            self.lanes[lane.key.shard] = replace(lane, activity=Activity.IDLE)
-            self._looks.soon(now)
+            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
+            self._looks[lane.key.source_table].soon(now)

@@ -47,16 +47,18 @@ def compared(all_: Surroundings, rows: list[ProgressRow], looks: list[Look]) -> 
 def adopt(
     all_: Surroundings, store: Store, rows: list[ProgressRow], looks: list[Look], change: NodeChange, epoch: int
 ) -> None:
-    """Write the new set into the progress rows, once it is certain that nothing older is left unread."""
-    _refuse_unread(all_.sessions.admin("start"), rows, looks, change)
+    """Write the new set into the progress rows; `refuse_unread` comes first."""
     come = [_row_of(all_, rows, look, epoch) for look in change.come]
     renamed = {row.key.shard: shard.name for row, shard in change.renamed}
     store.adopt(renamed, come, epoch, len(rows) + len(come))
     all_.probe("after_adoption")
 
 
-def _refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], looks: list[Look], change: NodeChange) -> None:
-    """A key's changes after the move lie wholly behind its earlier ones only where those were all applied."""
+def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], looks: list[Look], change: NodeChange) -> None:
+    """TOPOLOGY CHANGED unless it is certain that nothing older is left unread on the old DNs.
+
+    A key's changes after the move lie wholly behind its earlier ones only where those were all applied.
+    """
     positions = {row.node_id: row.position for row in rows}
     unread = []
     for look in looks:

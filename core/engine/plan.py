@@ -43,8 +43,9 @@ class ErrorValues:
 
 @dataclass(frozen=True, slots=True)
 class LaneTask:
-    """One lane as a stint gets it; the position is read from the progress row, not sent."""
+    """One lane as a stint gets it: a source table on a DN; the position is read from the progress row, not sent."""
 
+    table: str
     shard: Shard
     expected: Expected
     width: int
@@ -70,6 +71,7 @@ class LaneOutcome:
     the seconds from the stint's beginning to the lane's first turn, None where it had none.
     """
 
+    table: str
     shard: Shard
     position: str | None = None
     steps: int = 0
@@ -98,7 +100,7 @@ class StintOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CopySpec:
-    """Chunks that one task copies, one transaction each; `shard` names the lane whose key the chunks carry."""
+    """Chunks of one channel that one task copies, one transaction each; `job` is narrowed to that channel."""
 
     job: JobSpec
     epoch: int

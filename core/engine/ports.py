@@ -5,8 +5,9 @@ Next door: `core.ports` has what one source or sink session can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.clock import Clock, SystemClock
@@ -18,6 +19,7 @@ from core.engine.lanes import Lane
 from core.engine.runner import TaskRunner
 from core.engine.step import Probe, nothing
 from core.engine.watch import Sessions
+from core.errors import SlotkeeperError
 from core.ports import Chunk, ChunkCounts, Rows, SlotAdmin
 
 
@@ -34,7 +36,7 @@ class Store(Rows, Protocol):
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
-    def raise_epoch(self) -> int: ...
+    def raise_epoch(self, tables: Sequence[str]) -> int: ...
     def end_others(self) -> None: ...
     def set_state(self, epoch: int, state: LaneState, noted_end: dict[str, int] | None = None) -> None: ...
     def chunks_left(self) -> list[Chunk]: ...
@@ -78,6 +80,9 @@ class Starter(SlotAdmin, Protocol):
 class Target(Protocol):
     """The target table as a start sees it."""
 
+    def admit(self, identity: TableIdentity) -> bool:
+        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
+
     def ready(self, identity: TableIdentity) -> None:
         """Make it on request and refuse by name what cannot hold the source."""
 
@@ -92,7 +97,13 @@ class Target(Protocol):
 
 
 class DriverSessions(Sessions, Protocol):
-    """The driver's sessions; `begin` names those opened from then on after the epoch."""
+    """The driver's sessions; `begin` names those opened from then on after the epoch.
+
+    What is about one table is asked of the sessions for its channel.
+    """
+
+    def of(self, table: str) -> DriverSessions:
+        """The sessions for the channel of a source table: those of one name are one session for all channels."""
 
     def store(self) -> Store:
         """The start's own sink session, which holds the lease."""
@@ -148,6 +159,32 @@ class Surroundings:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     until_caught_up: bool = False
+
+    def of(self, table: str) -> Surroundings:
+        """The same for one channel of the job, by its source table."""
+        return replace(self, job=self.job.of(table), sessions=self.sessions.of(table))
+
+    @property
+    def parts(self) -> tuple[Surroundings, ...]:
+        """The same once per channel."""
+        return tuple(self.of(channel.source_table) for channel in self.job.channels)
+
+
+@contextmanager
+def about(all_: Surroundings, part: Surroundings) -> Iterator[None]:
+    """Errors of the block name the channel's source table where the job has several."""
+    try:
+        yield
+    except SlotkeeperError as error:
+        placed(all_.job, part.job.channel.source_table, error)
+        raise
+
+
+def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
+    """The error, which names its source table where the job has several."""
+    if len(job.channels) > 1 and table not in error.message:
+        error.message = f"{table}: {error.message}"
+    return error
 
 
 def lane_key(job: JobSpec, shard: str) -> LaneKey:

@@ -1,4 +1,4 @@
-"""The copy: chunks dealt to tasks until all are done, with the slot kept alive beside it (design 4.4).
+"""The copy of a job's new channels: chunks dealt to tasks until all are done, with all slots kept alive (design 4.4).
 
 Next door: `start.py` comes before, `copy.py` runs on the worker, `loop.py` streams afterwards.
 """
@@ -6,67 +6,93 @@ Next door: `start.py` comes before, `copy.py` runs on the worker, `loop.py` stre
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, wait
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core import retry
 from core.domain.job import JobEvent, Wish
-from core.domain.progress import LaneState
+from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Look, Shard
 from core.domain.start import compare
 from core.engine.nodes import changed, refuse
 from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
-from core.engine.ports import Surroundings
+from core.engine.ports import Store, Surroundings, about
 from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
 from core.engine.start import Begun
 from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
-from core.ports import Chunk
+from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules
 
 COPY = "core.wiring.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
+KEPT_AT_ONCE = 0.25
+"""Seconds of registering between two looks at the copy's tasks."""
 
 
-def plan(all_: Surroundings, begun: Begun) -> Begun:
-    """Cut the table and record the chunks; the copy may begin."""
-    chunks = all_.sessions.source("start").plan_chunks(all_.job.binlog.full_sync_binlog_batch_read_size)
-    all_.sessions.target().begin_copy(all_.sessions.store(), begun.epoch, chunks, begun.copying)
-    return replace(begun, state=LaneState.COPYING)
+@dataclass(slots=True)
+class _Copy:
+    """The copy of one channel: its chunks that are left, and how many tasks it has at the moment."""
+
+    begun: Begun
+    left: list[Chunk] = field(default_factory=list)
+    planned: int = 0
+    tasks: int = 0
+
+    @property
+    def store(self) -> Store:
+        """The channel's progress rows and chunks."""
+        return self.begun.part.sessions.store()
+
+
+@dataclass(slots=True)
+class _Task:
+    """Chunks under way."""
+
+    copy: _Copy
+    chunks: tuple[Chunk, ...]
 
 
 class Snapshot:
-    """One copy, from the chunks that are left to the points noted at its end."""
+    """The copies of a start, from the chunks that are left to the points noted at their end.
 
-    def __init__(self, all_: Surroundings, begun: Begun) -> None:
+    The channels share the seats; those that have been copied before are kept alive meanwhile, and wait.
+    """
+
+    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
         self._all = all_
         self._begun = begun
-        self._left: list[Chunk] = []
-        self._planned = 0
-        self._running: dict[Future[Any], tuple[Chunk, ...]] = {}
+        self._copies: list[_Copy] = []
+        self._running: dict[Future[Any], _Task] = {}
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
-        self._kept_at = self._checked_at = all_.clock.monotonic()
+        now = self._checked_at = all_.clock.monotonic()
+        self._kept_at = {row.key: now for one in begun for row in one.rows}
 
-    def run(self) -> LaneState:
-        """Copy what is left; returns the state that the lanes are in now."""
-        store = self._all.sessions.store()
-        self._left = store.chunks_left()
-        self._planned = store.chunk_counts().total
+    def run(self) -> tuple[Begun, ...]:
+        """Plan what is new and copy what is left; returns the channels as they are now."""
+        for one in self._begun:
+            if one.state in (LaneState.CREATING, LaneState.COPYING):
+                with about(self._all, one.part):
+                    self._copies.append(_copy_of(one))
         try:
-            while self._left or self._running:
+            while self._running or any(one.left for one in self._copies):
                 self._refuse_wish()
                 self._deal()
                 self._collect()
                 self._check_nodes()
                 self._keep_alive()
-                self._all.narrator.copy(store.chunk_counts(), self._begun.epoch)
+                self._all.narrator.copy(self._counts(), self._begun[0].epoch)
         finally:
             self._all.runner.cancel(GROUP)
         return self._end()
+
+    def _counts(self) -> ChunkCounts:
+        counts = [one.store.chunk_counts() for one in self._copies]
+        return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
     def _refuse_wish(self) -> None:
         told = False
@@ -82,28 +108,37 @@ class Snapshot:
             raise Interrupted
 
     def _deal(self) -> None:
+        """Fill the seats: the next task is of the channel that has the fewest, so that none waits for another's end."""
         seats = self._all.runner.seats
-        while self._left and len(self._running) < seats:
-            share = max(1, min(CHUNKS_PER_TASK, len(self._left) // seats))
-            chunks, self._left = tuple(self._left[:share]), self._left[share:]
-            spec = CopySpec(self._all.job, self._begun.epoch, chunks, self._begun.copying, TASK_SECONDS)
-            self._running[self._all.runner.submit(COPY, spec, GROUP)] = chunks
+        while len(self._running) < seats:
+            copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
+            if copy is None:
+                return
+            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // seats))
+            chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
+            begun = copy.begun
+            spec = CopySpec(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
+            self._running[self._all.runner.submit(COPY, spec, GROUP)] = _Task(copy, chunks)
+            copy.tasks += 1
 
     def _collect(self) -> None:
         done, _ = wait(self._running, timeout=0.25, return_when="FIRST_COMPLETED")
-        outcomes = []
+        ended = []
         for future in done:
-            chunks, outcome = self._running.pop(future), self._outcome(future)
-            outcomes.append(outcome)
-            self._left.extend(one for one in chunks if one.number not in outcome.done)
-        self._left.sort(key=lambda one: one.number)
-        if any(outcome.refused for outcome in outcomes):
-            self._taken()
+            task, outcome = self._running.pop(future), self._outcome(future)
+            ended.append((task.copy, outcome))
+            task.copy.tasks -= 1
+            task.copy.left.extend(one for one in task.chunks if one.number not in outcome.done)
+            task.copy.left.sort(key=lambda one: one.number)
+        for copy, outcome in ended:
+            if outcome.refused:
+                self._taken(copy)
         # what ended several tasks at once is one failure
-        error = next((outcome.error for outcome in outcomes if outcome.error), None)
-        if error:
-            self._failed(error.error())
-        elif any(outcome.done for outcome in outcomes):
+        failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
+        if failed:
+            with about(self._all, failed[0].begun.part):
+                self._failed(failed[0], failed[1].error())
+        elif any(outcome.done for _, outcome in ended):
             self._history = retry.NO_HISTORY
             self._all.narrator.retrying("")
 
@@ -116,19 +151,18 @@ class Snapshot:
             return CopyOutcome((), 0, error=ErrorValues.of(error))
         return outcome
 
-    def _taken(self) -> None:
+    def _taken(self, copy: _Copy) -> None:
         """A chunk was not there to be taken: a killed task of ours has committed it, or another start took over."""
-        store = self._all.sessions.store()
-        ours = all(row.epoch == self._begun.epoch for row in store.rows())
-        if not ours or store.chunk_counts().total != self._planned:
+        ours = all(row.epoch == copy.begun.epoch for row in copy.store.rows())
+        if not ours or copy.store.chunk_counts().total != copy.planned:
             raise Superseded("a chunk was not ours to take: another start has taken over")
-        planned = {chunk.number for chunk in store.chunks_left()}
-        self._left = [chunk for chunk in self._left if chunk.number in planned]
+        planned = {chunk.number for chunk in copy.store.chunks_left()}
+        copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
-    def _failed(self, error: SlotkeeperError) -> None:
+    def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
         clock = self._all.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._all.job.binlog.binlog:
-            self._judged()  # it may be DDL: then its trouble says more than the error
+            self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
@@ -142,60 +176,82 @@ class Snapshot:
         self._all.pause(decision.seconds)
 
     def _keep_alive(self) -> None:
-        """Register the same points again, so that a copy that takes long does not lose its slot to the TTL."""
-        now = self._all.clock.monotonic()
-        if not self._all.job.binlog.binlog or now - self._kept_at < self._all.keepalive:
+        """Register the same points again, so that a copy that takes long does not lose a slot to its TTL.
+
+        Also those of channels that are not copied; no longer at once than the copy's tasks may wait for.
+        """
+        began = self._all.clock.monotonic()
+        for begun in self._begun if self._all.job.binlog.binlog else ():
+            for row in begun.rows:
+                now = self._all.clock.monotonic()
+                if now - began > KEPT_AT_ONCE:
+                    return
+                if now - self._kept_at[row.key] >= self._all.keepalive:
+                    self._kept_at[row.key] = now
+                    self._keep(begun, row)
+
+    def _keep(self, begun: Begun, row: ProgressRow) -> None:
+        points = row.registered
+        if points is None or row.position is None:
             return
-        self._kept_at = now
-        for row in self._begun.rows:
-            points = row.registered
-            if points is None or row.position is None:
-                continue
-            shard = Shard(row.key.shard, row.node_id)
-            wanted = Registration(
-                row.key,
-                shard,
-                self._begun.epoch,
-                exactly(points, row.incarnation),
-                points.live,
-                XminChoice(points.xmin, None, points.xmin),
-            )
-            try:
-                register(self._all.sessions.admin("start"), self._all.sessions.rows("keep"), wanted, self._all.clock)
-            except (Trouble, Superseded):
-                raise
-            except SlotkeeperError as error:
-                self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
+        sessions, shard = begun.part.sessions, Shard(row.key.shard, row.node_id)
+        # both points are where the first is after one of these, also where that answer was lost
+        expected = replace(exactly(points, row.incarnation), durable=frozenset({points.durable, points.live}))
+        choice = XminChoice(points.xmin, None, points.xmin)
+        wanted = Registration(row.key, shard, begun.epoch, expected, points.live, choice)
+        try:
+            with about(self._all, begun.part):
+                register(sessions.admin("start"), sessions.rows("keep"), wanted, self._all.clock)
+        except (Trouble, Superseded):
+            raise
+        except SlotkeeperError as error:
+            self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
 
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
         now, options = self._all.clock.monotonic(), self._all.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
-            self._refuse_changed_nodes()
+            self._refuse_changed_nodes(self._copies[0].begun)
             self._checked_at = now
 
-    def _refuse_changed_nodes(self) -> None:
-        names = changed(self._all.sessions.source("start"), (Shard(r.key.shard, r.node_id) for r in self._begun.rows))
+    def _refuse_changed_nodes(self, begun: Begun) -> None:
+        shards = (Shard(row.key.shard, row.node_id) for row in begun.rows)
+        names = changed(begun.part.sessions.source("start"), shards)
         if names:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
-    def _judged(self) -> list[Look]:
+    def _judged(self, begun: Begun) -> list[Look]:
         """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
-        self._refuse_changed_nodes()
-        looks = self._all.sessions.admin("start").look(None)
-        rows = {row.key.shard: row for row in self._all.sessions.store().rows()}
+        self._refuse_changed_nodes(begun)
+        looks = begun.part.sessions.admin("start").look(None)
+        rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
         for look in looks:
             refuse(compare(rows.get(look.shard.name), look))
         return looks
 
-    def _end(self) -> LaneState:
-        all_, begun = self._all, self._begun
-        state = LaneState.RUNNING
-        noted: dict[str, int] = {}
-        if all_.job.binlog.binlog:
+    def _end(self) -> tuple[Begun, ...]:
+        """Note the points to pass for each channel that was copied."""
+        if self._all.job.binlog.binlog:
             # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
-            wait_for_open_transactions(all_, all_.sessions.source("start"))
-            noted = {look.shard.name: look.latest for look in self._judged()}
-            state = LaneState.CATCHING_UP
-        all_.sessions.target().end_copy(all_.sessions.store(), begun.epoch, state, noted, begun.copying)
-        return state
+            wait_for_open_transactions(self._all, self._copies[0].begun.part.sessions.source("start"))
+        ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
+        return tuple(ended.get(id(one), one) for one in self._begun)
+
+    def _ended(self, begun: Begun) -> Begun:
+        with about(self._all, begun.part):
+            sessions, state, noted = begun.part.sessions, LaneState.RUNNING, {}
+            if self._all.job.binlog.binlog:
+                noted = {look.shard.name: look.latest for look in self._judged(begun)}
+                state = LaneState.CATCHING_UP
+            sessions.target().end_copy(sessions.store(), begun.epoch, state, noted, begun.copying)
+            return replace(begun, state=state, rows=tuple(sessions.store().rows()))
+
+
+def _copy_of(begun: Begun) -> _Copy:
+    """A channel's chunks that are left; the table is cut, and the chunks recorded, where that has not been done."""
+    part = begun.part
+    if begun.state is LaneState.CREATING:
+        chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
+        part.sessions.target().begin_copy(part.sessions.store(), begun.epoch, chunks, begun.copying)
+    store = part.sessions.store()
+    return _Copy(begun, store.chunks_left(), store.chunk_counts().total)

@@ -1,26 +1,32 @@
-"""The start of a job: lease, epoch, the three-way comparison, and the creation of a slot (design 4.1, 4.4, 4.5).
+"""The start of a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
 
-Nothing here decides by itself what a state means: `core.domain.start` does. Next door: `nodes.py` adopts a changed set
-of DNs, `snapshot.py` copies, `loop.py` streams, `job.py` puts the phases in order.
+Its channels go through it together, phase by phase, under one epoch. Nothing here decides by itself what a state means:
+`core.domain.start` does. Next door: `nodes.py` adopts a changed set of DNs, `snapshot.py` copies, `loop.py` streams,
+`job.py` puts the phases in order.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare
 from core.domain.starting import StartKind, start_at
+from core.domain.topology import NodeChange
 from core.domain.watch import no_point
 from core.engine import nodes, starts
 from core.engine.nodes import refuse
-from core.engine.ports import Store, Surroundings, lane_key
+from core.engine.ports import Store, Surroundings, about, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
-from core.errors import Busy, Refused, TroubleName
+from core.errors import Busy, Refused, Trouble, TroubleName
 from core.ports import SlotAdmin
+
+T = TypeVar("T")
 
 LEASE_WAIT = 30.0
 OLDER_LOOKS, OLDER_PAUSE = 3, 5.0
@@ -31,8 +37,12 @@ EVERYWHERE = Shard("*", 0)
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A start that is through: which table, which epoch, which rows; `copying` where a copy has to be done."""
+    """One channel's start that is through: which table, which epoch, which rows; `copying` where a copy has to be done.
 
+    `part` are the job's surroundings, narrowed to the channel.
+    """
+
+    part: Surroundings
     identity: TableIdentity
     epoch: int
     rows: tuple[ProgressRow, ...]
@@ -40,46 +50,158 @@ class Begun:
     copying: str = ""
 
 
-def begin(all_: Surroundings) -> Begun:
-    """Take the lease, raise the epoch, compare, and create the slot of a new job."""
-    store, target = all_.sessions.store(), all_.sessions.target()
-    store.create_tables()
-    _take_lease(all_, store)
-    _refuse_open_reset(all_, store)
-    first, source = not store.rows(), all_.sessions.source("start")
-    if first:
-        source.admit()
-    identity = source.identify()
-    at = start_at(all_.job.start)
-    if first:
-        target.ready(identity)
-        if at.kind is StartKind.INITIAL:
-            target.copying(begun=False)
-        else:
-            starts.check(all_, at)
-        store.insert(_first_rows(all_, identity))
-    epoch = store.raise_epoch()
+def begin(all_: Surroundings) -> tuple[Begun, ...]:
+    """Take the leases, raise the epoch, compare, and create the slots of new channels.
+
+    Nothing is made for any channel before all of them are admitted, and no slot before all of them are compared.
+    """
+    parts = all_.parts
+    stores = [part.sessions.store() for part in parts]
+    stores[0].create_tables()
+    _take_leases(all_, parts)
+    for part, store in zip(parts, stores, strict=True):
+        _refuse_open_reset(part, store)
+    openings = [_Opening(part) for part in parts]
+    _each(all_, openings, _Opening.admit)
+    _each(all_, openings, _Opening.make)
+    fresh = [row for one in openings if one.first for row in one.first_rows()]
+    if fresh:
+        stores[0].insert(fresh)
+    epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     _silence_the_old(all_, epoch)
-    rows = store.rows()
-    _refuse_changed_channel(rows, channel_hash(all_, identity))
-    # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
-    decided = _compared(all_, rows, epoch, first, identity.text) if all_.job.binlog.binlog else None
-    rows = store.rows()  # a changed set of DNs may have been adopted
-    if not first:
-        all_.sessions.source("start").admit()
-        if decided is not None:
-            starts.refuse_aged(all_, store)
-        target.ready(identity)
-    if decided is None:
-        return _begin_copy_only(all_, store, identity, epoch, rows)
-    if decided is StartAction.CREATE and at.kind is not StartKind.INITIAL:
-        starts.begin_at(all_, store, _rows_of_nodes(all_, identity), epoch, at)
-        return Begun(identity, epoch, tuple(store.rows()), LaneState.RUNNING)
-    if decided is StartAction.CREATE:
-        rows = _create(all_, store, identity, epoch)
-        return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))
-    copying = target.copying(begun=True) if decided is StartAction.COPY else ""
-    return Begun(identity, epoch, tuple(rows), rows[0].state, copying)
+    try:
+        # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
+        _each(all_, openings, lambda one: one.compare(epoch))
+    except Trouble:
+        for one in openings:
+            if one.first:
+                one.store.forget_creating(epoch)
+        raise
+    _each(all_, openings, lambda one: one.refuse_unread())
+    _each(all_, openings, lambda one: one.adopt(epoch))
+    _each(all_, openings, _Opening.admit_again)
+    unfinished = any(one.unfinished for one in openings)
+    begun = _each(all_, openings, lambda one: one.begun(epoch, unfinished))
+    return _all_open_ended(all_, begun)
+
+
+def _each(all_: Surroundings, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
+    found = []
+    for one in openings:
+        with about(all_, one.part):
+            found.append(act(one))
+    return found
+
+
+def _all_open_ended(all_: Surroundings, begun: list[Begun]) -> tuple[Begun, ...]:
+    """Wait for transactions that were open when recording began, once for all channels whose slots were made now."""
+    new = [one for one in begun if one.state is LaneState.CREATING and all_.job.binlog.binlog]
+    if new:
+        wait_for_open_transactions(all_, new[0].part.sessions.source("start"))
+    return tuple(begun)
+
+
+class _Opening:
+    """One channel on its way through a start."""
+
+    def __init__(self, part: Surroundings) -> None:
+        self.part = part
+        self.store = part.sessions.store()
+        self.first = not self.store.rows()
+        self._at = start_at(part.job.start)
+        self._rows: list[ProgressRow] = []
+        self._looks: list[Look] = []
+        self._action: StartAction | None = None
+        self._change: NodeChange | None = None
+
+    def admit(self) -> None:
+        """Refuse by name what cannot be mirrored; makes nothing."""
+        source, target = self.part.sessions.source("start"), self.part.sessions.target()
+        if self.first:
+            source.admit()
+        self.identity = source.identify()
+        if not self.first:
+            return
+        there = target.admit(self.identity)
+        if self._at.kind is not StartKind.INITIAL:
+            starts.check(self.part, self._at)
+        elif there:
+            target.copying(begun=False)
+
+    def make(self) -> None:
+        """The target of a new channel, where it is to be made."""
+        if self.first:
+            self.part.sessions.target().ready(self.identity)
+
+    def first_rows(self) -> list[ProgressRow]:
+        """The rows of a new channel."""
+        return _first_rows(self.part, self.identity)
+
+    def compare(self, epoch: int) -> None:
+        """The three-way comparison; raises the trouble that a person has to resolve."""
+        rows = self.store.rows()
+        _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
+        if self.part.job.binlog.binlog:
+            found = _compared(self.part, rows, self.first, self.identity.text)
+            self._action, self._looks, self._change = found
+        self._rows = rows
+
+    def refuse_unread(self) -> None:
+        """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
+        if self._change is not None:
+            nodes.refuse_unread(self.part.sessions.admin("start"), self._rows, self._looks, self._change)
+
+    def adopt(self, epoch: int) -> None:
+        """Write another set of DNs into the rows, or how many there are where the rows do not tell yet."""
+        creating = all(row.state is LaneState.CREATING for row in self._rows)
+        if self._change is not None:
+            nodes.adopt(self.part, self.store, self._rows, self._looks, self._change, epoch)
+        elif self._action is not None and not creating and self.store.known_dns() is None:
+            self.store.adopt({}, [], epoch, len(self._rows))
+        self._rows = self.store.rows()
+
+    def admit_again(self) -> None:
+        """What a first start has asked before its comparison."""
+        if self.first:
+            return
+        self.part.sessions.source("start").admit()
+        if self._action is not None:
+            starts.refuse_aged(self.part, self.store)
+        self.part.sessions.target().ready(self.identity)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a copy without a stream has still to be done here."""
+        return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
+
+    def begun(self, epoch: int, unfinished: bool) -> Begun:
+        """The slot of a new channel is made, and the rest goes on; `unfinished` where any channel is."""
+        target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
+        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._looks)), state)
+        if self._action is None:
+            return _begin_copy_only(begun, self.store, unfinished)
+        if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
+            starts.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
+            return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
+        if self._action is StartAction.CREATE:
+            rows = _create(self.part, self.store, self.identity, epoch)
+            return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=target.copying(begun=False))
+        copying = target.copying(begun=True) if self._action is StartAction.COPY else ""
+        return replace(begun, copying=copying)
+
+
+def _as_found(rows: list[ProgressRow], looks: list[Look]) -> list[ProgressRow]:
+    """The rows with the points that the slot holds: an answer that was lost may have left a row behind them."""
+    points = {look.shard.node_id: look.points for look in looks}
+    found = []
+    for row in rows:
+        held = points.get(row.node_id)
+        if row.registered is None or held is None or held.missing:
+            found.append(row)
+        else:
+            known = replace(row.registered, live=held.live or 0, durable=held.durable or 0)
+            found.append(replace(row, registered=known))
+    return found
 
 
 def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
@@ -91,18 +213,21 @@ def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
-def _take_lease(all_: Surroundings, store: Store) -> None:
+def _take_leases(all_: Surroundings, parts: tuple[Surroundings, ...]) -> None:
+    """One lease per channel, because another job may hold one of them."""
     end = all_.clock.monotonic() + LEASE_WAIT
-    while not store.take_lease():
-        if all_.take_over:
-            store.end_others()
-        if all_.clock.monotonic() >= end:
-            raise Refused(
-                f"the lease of {all_.job.channel.source_table} slot {all_.job.slot} is held: {store.holder()}",
-                "stop that job, or start with --take-over",
-                where="sink",
-            )
-        pause(all_, 0.5)
+    for part in parts:
+        store, job = part.sessions.store(), part.job
+        while not store.take_lease():
+            if all_.take_over:
+                store.end_others()
+            if all_.clock.monotonic() >= end:
+                raise Refused(
+                    f"the lease of {job.channel.source_table} slot {job.slot} is held: {store.holder()}",
+                    "stop that job, or start with --take-over",
+                    where="sink",
+                )
+            pause(all_, 0.5)
 
 
 def _refuse_open_reset(all_: Surroundings, store: Store) -> None:
@@ -157,8 +282,10 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
         )
 
 
-def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bool, incarnation: str) -> StartAction:
-    """The one action for all lanes; raises the trouble that a person has to resolve, adopts what needs none."""
+def _compared(
+    all_: Surroundings, rows: list[ProgressRow], first: bool, incarnation: str
+) -> tuple[StartAction, list[Look], NodeChange | None]:
+    """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_LOOKS):
         looks = all_.sessions.admin("start").look(None)
@@ -170,8 +297,6 @@ def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bo
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
             pause(all_, OLDER_PAUSE)
             continue
-        if refused and first:
-            all_.sessions.store().forget_creating(epoch)
         _refuse_first(refused, (TroubleName.PROGRESS_LOST,))
         change = None
         if not creating:
@@ -179,11 +304,7 @@ def _compared(all_: Surroundings, rows: list[ProgressRow], epoch: int, first: bo
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
             change = nodes.compared(all_, rows, looks)
         _refuse_first(refused, tuple(TroubleName))
-        if change is not None:
-            nodes.adopt(all_, all_.sessions.store(), rows, looks, change, epoch)
-        elif not creating and all_.sessions.store().known_dns() is None:
-            all_.sessions.store().adopt({}, [], epoch, len(rows))
-        return decisions[0].action if decisions else StartAction.CREATE
+        return decisions[0].action if decisions else StartAction.CREATE, looks, change
     raise AssertionError("every round returns, raises or goes on")
 
 
@@ -214,7 +335,7 @@ def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[Progres
 
 
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
-    """Register both points everywhere (recording starts), then wait for transactions that were open then."""
+    """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
     admin = all_.sessions.admin("start")
     looks = starts.looks_everywhere(admin, all_)
     rows = [
@@ -234,7 +355,6 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
         if found.get(look.shard) != (look.latest, look.latest):
             raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
     all_.probe("after_first_registration")
-    wait_for_open_transactions(all_, all_.sessions.source("start"))
     return store.rows()
 
 
@@ -246,12 +366,12 @@ def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Lo
         lock.record(Registered(look.latest, look.latest, look.xmin))
 
 
-def _begin_copy_only(
-    all_: Surroundings, store: Store, identity: TableIdentity, epoch: int, rows: list[ProgressRow]
-) -> Begun:
-    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again."""
-    target = all_.sessions.target()
-    if rows[0].state is LaneState.COPYING:
-        return Begun(identity, epoch, tuple(rows), LaneState.COPYING, target.copying(begun=True))
-    store.set_state(epoch, LaneState.CREATING)
-    return Begun(identity, epoch, tuple(rows), LaneState.CREATING, target.copying(begun=False))
+def _begin_copy_only(begun: Begun, store: Store, unfinished: bool) -> Begun:
+    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished."""
+    target = begun.part.sessions.target()
+    if begun.state is LaneState.COPYING:
+        return replace(begun, copying=target.copying(begun=True))
+    if unfinished and begun.state is not LaneState.CREATING:
+        return begun
+    store.set_state(begun.epoch, LaneState.CREATING)
+    return replace(begun, state=LaneState.CREATING, copying=target.copying(begun=False))

@@ -1,6 +1,7 @@
 """A stint: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
 
-Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own.
+Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
+which the channels of the lanes that follow each other there share.
 Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
 `core.wiring` opens the sessions.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from core.clock import Clock
@@ -31,27 +32,21 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 
 def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
     """The key of a lane's progress row."""
-    return LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, task.shard.name)
+    return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
 
-Pair = tuple[Source, StepSink]
+Opened = Callable[[str], tuple[Source, StepSink]]
+"""The source and the sink of a channel, by its source table, over one pair of sessions."""
 
 
-def run(
-    spec: StintSpec,
-    source: Source,
-    sink: StepSink,
-    clock: Clock,
-    probe: Probe = nothing,
-    others: Sequence[Pair] = (),
-) -> StintOutcome:
+def run(spec: StintSpec, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StintOutcome:
     """Take the stint's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
 
     A lane whose turn did not come before the deadline says so by `waited` None: it is still due.
     """
     began = clock.monotonic()
-    pairs = [(source, sink), *others][: max(1, len(spec.lanes))]
-    turns = [_Turn(spec, task, *pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
+    pairs = pairs[: max(1, len(spec.lanes))]
+    turns = [_Turn(spec, task, pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
     lull = _Lull(clock, len(pairs))
     shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, lull, clock) for n in range(len(pairs))]
     threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
@@ -131,18 +126,15 @@ class _Turn:
 
     spec: StintSpec
     task: LaneTask
-    source: Source
-    sink: StepSink
+    opened: Opened
     clock: Clock
     probe: Probe
     quiet: bool = False
     failed: bool = False
 
     def __post_init__(self) -> None:
-        self.outcome = LaneOutcome(self.task.shard)
+        self.outcome = LaneOutcome(self.task.table, self.task.shard)
         self._key = lane_key(self.spec, self.task)
-        plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
-        self._stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
         self._after: Position | None = None
 
     def take(self, waited: float = 0.0) -> None:
@@ -159,6 +151,9 @@ class _Turn:
 
     def _take(self) -> None:
         if self._after is None:
+            self._source, self._sink = self.opened(self.task.table)
+            plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
+            self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
             self._after = self._begin()
             self.outcome = replace(self.outcome, position=self._after.text)
         step = self._stepper.take(self._look, self._after)
@@ -179,7 +174,7 @@ class _Turn:
 
     def _begin(self) -> Position:
         """The position to read from: the row's own, never one that was sent."""
-        row = self.sink.read_row(self._key)
+        row = self._sink.read_row(self._key)
         if row is None or row.epoch != self.spec.epoch or row.position is None:
             reason = explain_miss(row, self.spec.epoch, Position(0))
             if isinstance(reason, Position):
@@ -188,7 +183,7 @@ class _Turn:
         return row.position
 
     def _look(self) -> Look:
-        looks = self.source.look(self.task.shard)
+        looks = self._source.look(self.task.shard)
         found = next((look for look in looks if look.shard == self.task.shard), None)
         if found is None:
             name = self.task.shard.name

@@ -26,6 +26,9 @@ from core.ports import Rows, SlotAdmin, Source
 class Sessions(Protocol):
     """Sessions of the driver, taken by name and kept; a session that failed opens anew by itself."""
 
+    def of(self, table: str) -> Sessions:
+        """The sessions for the channel of a source table: those of one name are one session for all channels."""
+
     def source(self, name: str) -> Source:
         """The source session `name`."""
 

@@ -68,7 +68,7 @@ class Recorder:
         if view.reported and view.reported_at is not None:
             _follow(self._curves, view.report, view.reported_at.timestamp())
         return {
-            lane.shard: None if lane.point is None else self._curves[lane.shard].lag(lane.point, at.timestamp())
+            lane.name: None if lane.point is None else self._curves[lane.name].lag(lane.point, at.timestamp())
             for lane in view.report.lanes
         }
 
@@ -139,4 +139,4 @@ def view_of_frame(frame: Frame) -> JobView:
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
     for lane in report.lanes:
         if lane.latest is not None and lane.looked_age is not None:
-            curves[lane.shard].see(reported_at - lane.looked_age, lane.latest)
+            curves[lane.name].see(reported_at - lane.looked_age, lane.latest)

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from core import wiring
 from core.clock import SystemClock
 from core.config.load import load
 from core.domain.job import JobEvent, Wish
@@ -34,6 +33,7 @@ from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMIN
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.sqlite import StateError, Store
+from core.wiring_driver import WiredSessions
 
 CRASHED = 1
 WATCH_EVERY = 3.0
@@ -126,12 +126,12 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
     runner: SparkRunner | None = None
-    sessions = wiring.WiredSessions(job, options.run)
+    sessions = WiredSessions(job, options.run)
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wishes.spark = runner
-        narrator = StoreNarrator(store, job.name, options.run, job.environment, SystemClock(), runner)
+        narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         wired = Surroundings(
             job,
             sessions,

@@ -13,6 +13,7 @@ from core.clock import Clock
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
+from core.domain.spec import JobSpec
 from core.engine.lanes import Activity, Lane
 from core.engine.runner import TaskRunner
 from core.errors import Busy, Refused, SlotkeeperError
@@ -26,13 +27,15 @@ EVERY = 1.0
 class StoreNarrator:
     """Implements `core.engine.ports.Narrator` over the state store of this host."""
 
-    def __init__(self, store: Store, job: str, run: str, environment: str, clock: Clock, runner: TaskRunner) -> None:
+    def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
         self._store = store
         self._clock = clock
         self._runner = runner
-        self._report = JobReport(job=job, run=run, state=JobState.PENDING.value, environment=environment)
+        self._targets = {channel.source_table: channel.target for channel in job.channels}
+        self._report = JobReport(job=job.name, run=run, state=JobState.PENDING.value, environment=job.environment)
         self._told = 0.0
         self._errors: dict[str, str] = {}
+        self._lanes: tuple[dict[str, Lane], int, int] | None = None
         self._lock = threading.Lock()
 
     def event(self, event: JobEvent, reason: str = "") -> None:
@@ -43,6 +46,7 @@ class StoreNarrator:
         except (Busy, StateError):
             # the store of this host may be busy or gone; the next report carries the state
             state = transition(JobState(self._report.state), event)
+        self._take_in()
         with self._lock:
             self._report = replace(self._report, state=state.value, reason=reason)
         self._tell(now=True)
@@ -50,21 +54,32 @@ class StoreNarrator:
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
         """How the lanes stand."""
         now = self._clock.monotonic()
-        told = tuple(_lane_report(lane, state, now) for lane in lanes.values())
-        troubled = next((f"{one.shard}: {one.retry}" for one in told if one.retry), "")
-        for lane in lanes.values():
-            self._record_error(lane.key.shard, lane.error, lane.side)
+        for name, lane in lanes.items():
+            if lane.error or name in self._errors:
+                self._record_error(name, lane.error, lane.side)
+        self._lanes = (lanes, epoch, registrations)
+        if now - self._told >= EVERY:
+            self._take_in()
+            troubled = next((f"{one.name}: {one.retry}" for one in self._report.lanes if one.retry), "")
+            with self._lock:
+                self._report = replace(self._report, reason=troubled)
+            self._tell()
+
+    def _take_in(self) -> None:
+        """The lanes as last told; only when a report is due: a job of many lanes would do little else."""
+        if self._lanes is None:
+            return
+        (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
+        told = tuple(_lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values())
         with self._lock:
             self._report = replace(
                 self._report,
                 lanes=told,
                 epoch=epoch,
-                reason=troubled,
                 changes=sum(lane.changes for lane in lanes.values()),
                 registrations=registrations,
                 tasks_started=self._runner.tasks_started,
             )
-        self._tell()
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""
@@ -113,14 +128,14 @@ class StoreNarrator:
             return
 
 
-def _lane_report(lane: Lane, state: LaneState, now: float) -> LaneReport:
+def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
     retry = ""
     if lane.activity is Activity.WAITING:
         retry = f"retrying {lane.history.failures}, next in {max(0.0, lane.ready_at - now):.0f} s"
     return LaneReport(
         shard=lane.key.shard,
         node_id=lane.shard.node_id,
-        state=state.value,
+        state=lane.state.value,
         activity=lane.activity.value,
         position=lane.position.text,
         latest=lane.latest,
@@ -136,4 +151,7 @@ def _lane_report(lane: Lane, state: LaneState, now: float) -> LaneReport:
         write_s=lane.spent.write,
         register_s=lane.spent.register,
         waited=round(lane.waited, 3),
+        source_table=lane.key.source_table,
+        target=target,
+        label=lane.label,
     )

@@ -17,6 +17,7 @@ from core.engine.plan import LaneTask, StintOutcome, StintSpec
 from core.engine.register import exactly
 from core.engine.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
+from core.wiring_driver import WiredSessions
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until
@@ -37,7 +38,7 @@ def stint_of(mirror: Mirror) -> StintSpec:
     for row in rows:
         assert row.registered
         shard = Shard(row.key.shard, row.node_id)
-        tasks.append(LaneTask(shard, exactly(row.registered, row.incarnation), 5_000))
+        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
     return StintSpec(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
 
 
@@ -210,7 +211,7 @@ def test_a_held_lease_refuses_with_its_holder_and_gives_way_to_a_take_over(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
-    other = wiring.WiredSessions(mirror.job, "elsewhere")
+    other = WiredSessions(mirror.job, "elsewhere")
     assert other.store().take_lease()
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
@@ -225,7 +226,7 @@ def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
-    other = wiring.WiredSessions(replace(mirror.job, name="under another name"), "elsewhere")
+    other = WiredSessions(replace(mirror.job, name="under another name"), "elsewhere")
     assert other.store().take_lease()
     mirror.take_over = True
     assert isinstance(mirror.start().wait_error(), Refused)

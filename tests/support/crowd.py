@@ -102,8 +102,9 @@ class Crowd:
     def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
         self.tasks_started += 1
         self.sessions.add(spec.parallel)
-        pairs = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
-        return self._pool.submit(stint.run, spec, *pairs[0], SystemClock(), nothing, pairs[1:])
+        ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
+        pairs = [lambda table, one=one: one for one in ones]
+        return self._pool.submit(stint.run, spec, pairs, SystemClock(), nothing)
 
     def cancel(self, group: str) -> None: ...
 
@@ -112,6 +113,9 @@ class Crowd:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # -- the driver's sessions
+
+    def of(self, table: str) -> Crowd:
+        return self
 
     def source(self, name: str) -> Source:
         return cast(Source, One(self))

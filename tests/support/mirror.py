@@ -31,6 +31,7 @@ from core.engine.runner import LocalRunner
 from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
 from core.sqltext import dotted
+from core.wiring_driver import WiredSessions
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -137,7 +138,7 @@ class Mirror:
         return self
 
     def _run(self, driver_probe: Probe) -> None:
-        sessions = wiring.WiredSessions(self.job, "run-1")
+        sessions = WiredSessions(self.job, "run-1")
         wired = Surroundings(
             job=self.job,
             sessions=sessions,
@@ -186,10 +187,11 @@ class Mirror:
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target hold the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
-            statements = self._statements()  # a session for each look would cost more than the look
+            # a session for each look would cost more than the look
+            statements = [self._statements(channel) for channel in self.job.channels]
 
             def equal() -> bool:
-                return _asked(source, statements[0]) == _asked(sink, statements[1])
+                return all(_asked(source, ours) == _asked(sink, theirs) for ours, theirs in statements)
 
             self._until(equal, seconds, "source and target to be equal")
 
@@ -216,19 +218,23 @@ class Mirror:
             raise AssertionError(f"{late}; {story}") from late
 
     def difference(self) -> tuple[int, int]:
-        """(rows only in the source, rows only in the target)."""
-        source, target = set(self.source_rows()), set(self.target_rows())
-        return len(source - target), len(target - source)
+        """(rows only in the source, rows only in the target), over all channels."""
+        lost = extra = 0
+        for channel in self.job.channels:
+            source, target = set(self.source_rows(channel)), set(self.target_rows(channel))
+            lost, extra = lost + len(source - target), extra + len(target - source)
+        return lost, extra
 
-    def source_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.warehouse.connect, self._statements()[0])
+    def source_rows(self, channel: ChannelSpec | None = None) -> list[tuple[Any, ...]]:
+        return self.query(self.warehouse.connect, self._statements(channel)[0])
 
-    def target_rows(self) -> list[tuple[Any, ...]]:
-        return self.query(self.sink, self._statements()[1])
+    def target_rows(self, channel: ChannelSpec | None = None) -> list[tuple[Any, ...]]:
+        return self.query(self.sink, self._statements(channel)[1])
 
-    def _statements(self) -> tuple[str, str]:
-        """What asks for the rows of the source, and of the target."""
-        source, target = (f"SELECT t::text FROM {dotted(name)} t" for name in (self.table, self.job.channel.target))
+    def _statements(self, channel: ChannelSpec | None = None) -> tuple[str, str]:
+        """What asks for the rows of a channel's source, and of its target."""
+        read = channel or self.job.channel
+        source, target = (f"SELECT t::text FROM {dotted(name)} t" for name in (read.source_table, read.target))
         return source, target
 
     def sink(self) -> pg.Connection:
@@ -279,16 +285,19 @@ class Mirror:
             connection.close()
 
     def rows(self) -> list[ProgressRow]:
-        """The progress rows now."""
-        progress = wiring.open_progress(self.job, "test", wiring.who(self.job, "test"))
-        try:
-            return progress.rows()
-        finally:
-            progress.close()
+        """The progress rows of all channels now."""
+        found = []
+        for job in self.job.narrowed:
+            progress = wiring.open_progress(job, "test", wiring.who(job, "test"))
+            try:
+                found += progress.rows()
+            finally:
+                progress.close()
+        return found
 
     def changes(self) -> dict[str, int]:
-        """Events applied per DN, by the progress rows."""
-        return {row.key.shard: row.changes for row in self.rows()}
+        """Events applied per lane, by the progress rows."""
+        return {self.job.lane_name(row.key.source_table, row.key.shard): row.changes for row in self.rows()}
 
     def close(self) -> None:
         """Stop it and forget its sink; safe twice."""

@@ -6,7 +6,7 @@ Next door: `tables.sql` holds the statements, `rows.py` their values, `sink.py` 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -91,11 +91,14 @@ class PostgresProgress:
         return row_of(key, found) if found else None
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
-        """Insert rows in one transaction; raises Refused where another job has the target."""
-        rows = list(rows)
+        """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
+        by_table: dict[str, list[ProgressRow]] = {}
+        for row in rows:
+            by_table.setdefault(row.key.source_table, []).append(row)
         with self.session.transaction() as cursor:
-            self._refuse_taken(cursor, rows[0].target)
-            self._insert(cursor, rows, len(rows))
+            for mine in by_table.values():
+                self._refuse_taken(cursor, mine[0])
+                self._insert(cursor, mine, len(mine))
 
     def replace_creating(self, rows: Iterable[ProgressRow], epoch: int) -> None:
         """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
@@ -132,18 +135,31 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch})
 
-    def raise_epoch(self) -> int:
-        """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it."""
+    def raise_epoch(self, tables: Sequence[str] = ()) -> int:
+        """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it.
+
+        `tables` are the source tables of the job's channels, which get one epoch; none given: this one alone.
+        """
+        places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
-            self.session.run(cursor, "raise_epoch", {**self._all, **self._who()})
-            epochs = self.session.run(cursor, "epochs", self._all).fetchall()
-            if not epochs:
-                raise trouble(TroubleName.PROGRESS_LOST, "the progress rows are gone from the sink")
-            if len(set(epochs)) != 1:
-                raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
-            epoch = int(epochs[0][0])
-            self.session.run(cursor, "raise_chunk_epoch", {**self._all, "epoch": epoch})
+            raised = [self._raised(cursor, place) for place in places]
+            epoch = max(raised)
+            for place, its in zip(places, raised, strict=True):
+                if its != epoch:
+                    self.session.run(cursor, "level_epoch", {**place, "epoch": epoch})
+                self.session.run(cursor, "raise_chunk_epoch", {**place, "epoch": epoch})
         return epoch
+
+    def _raised(self, cursor: pg.Cursor, place: Mapping[str, str]) -> int:
+        self.session.run(cursor, "raise_epoch", {**place, **self._who()})
+        epochs = self.session.run(cursor, "epochs", dict(place)).fetchall()
+        if not epochs:
+            raise trouble(
+                TroubleName.PROGRESS_LOST, f"the progress rows of {place['source_table']} are gone from the sink"
+            )
+        if len(set(epochs)) != 1:
+            raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
+        return int(epochs[0][0])
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows; False where the fence was not hit."""
@@ -232,8 +248,9 @@ class PostgresProgress:
         with translated(self.session.place):
             self.session.run(cursor, "registered", {**key_of(key), **values})
 
-    def _refuse_taken(self, cursor: pg.Cursor, target: str) -> None:
-        found = self.session.run(cursor, "target_taken", {**self._all, "target": target}).fetchone()
+    def _refuse_taken(self, cursor: pg.Cursor, row: ProgressRow) -> None:
+        target = row.target
+        found = self.session.run(cursor, "target_taken", {**key_of(row.key), "target": target}).fetchone()
         if found:
             job, source, table, slot = found
             raise Refused(

@@ -170,6 +170,11 @@ SET epoch = greatest(epoch + 1, (extract(epoch FROM now()) * 1000)::bigint), job
     updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
+-- name: level_epoch
+-- The channels of a job have one epoch, the highest that any of them was raised to.
+UPDATE {schema}.slotkeeper_progress SET epoch = %(epoch)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
 -- name: epochs
 -- The epochs as this transaction has raised them.
 SELECT epoch FROM {schema}.slotkeeper_progress

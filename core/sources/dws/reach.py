@@ -45,13 +45,13 @@ class DwsReach(DwsSlotAdmin):
 
     def points(self) -> Sequence[PointSeen] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
-        self._oriented = False  # a function that is not there ends the session
         return DwsViewer(self.session).points(self.table)
 
     def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, Record]:
         """The first record at or after a point by DN."""
         node = shard.node_id if shard else 0
         rows = self._reach("record_at", {"table": self.table, "point": point, "node": node})
+        self.session.oriented = self.table
         return {str(name): Record(*map(_number, fields)) for name, *fields in rows}
 
     def at_time(self, at: str) -> dict[str, int | None]:
@@ -63,6 +63,7 @@ class DwsReach(DwsSlotAdmin):
                 raise
             sentence = f"{self.table} has no binlog timestamps"
             raise Refused(sentence, "reset by --to point", error.code, "source") from error
+        self.session.oriented = self.table
         return {str(name): _number(point) for name, point, _ in rows}
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:

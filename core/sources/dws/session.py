@@ -35,6 +35,8 @@ class DwsSession:
         self._connection: pg.Connection | None = None
         self._limit_ms: int | None = None
         self._pinned = False
+        self.oriented = ""
+        """The table that this connection's last sync-point call named; nothing where it made none."""
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -125,6 +127,7 @@ class DwsSession:
     def close(self) -> None:
         """End the session; safe to call twice."""
         connection, self._connection, self._limit_ms = self._connection, None, None
+        self.oriented = ""
         if connection is not None and not connection.closed:
             connection.close()
 
@@ -139,7 +142,7 @@ class DwsSession:
                 settings={"client_connection_check_interval": "500"},
                 autocommit=True,
             )
-            self._limit_ms = None
+            self._limit_ms, self.oriented = None, ""
         if self._endpoint.socket_timeout_ms:
             limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
         if limit_ms != self._limit_ms:

@@ -31,7 +31,10 @@ _NOTHING = pg.sql.SQL("")
 
 
 class DwsSource:
-    """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads."""
+    """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads.
+
+    Several may be over one session, one of them at a time.
+    """
 
     def __init__(
         self, session: DwsSession, table: str, slot: str, options: BinlogOptions, selection: Selection | None = None
@@ -43,7 +46,6 @@ class DwsSource:
         self.selection = selection or Selection()
         self.copy_allowed = True
         self._identity: TableIdentity | None = None
-        self._oriented = False
 
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
@@ -99,7 +101,7 @@ class DwsSource:
         """
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
         rows = self.session.rows("look", parameters)
-        self._oriented = True
+        self.session.oriented = self.table
         found = looks_of(rows, self.identity.server, self.identity.key)
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
@@ -120,6 +122,7 @@ class DwsSource:
     def xmin_at(self, shard: Shard, point: int) -> int | None:
         """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer)."""
         rows = self.session.rows("xmin_at", {"table": self.table, "point": point, "node": shard.node_id})
+        self.session.oriented = self.table
         return next((int(xmin) for found, xmin in rows if found == point and xmin), None)
 
     def open_transactions(self) -> list[Waiter]:
@@ -153,7 +156,6 @@ class DwsSource:
 
     def close(self) -> None:
         """End the session; safe to call twice."""
-        self._oriented = False
         self.session.close()
 
     def _out(self, name: str, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
@@ -165,15 +167,14 @@ class DwsSource:
                 if error.code not in NO_COPY:
                     raise
                 self.copy_allowed = False
-                self._oriented = False
                 self._orient(shard)
         statement = self._range_statement(name, shard, after, up_to, as_text=True)
         return self.session.cursor_out(statement, out, limit, self.options.binlog_batch_read_size)
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
-        # same session named the table; on a DWS this costs one look per new session.
-        if not self._oriented or self.session.fresh:
+        # same session named the table; on a DWS this costs one look per new session, or where channels share one.
+        if self.session.oriented != self.table or self.session.fresh:
             self.look(shard)
 
     def _range_statement(

@@ -52,10 +52,27 @@ CAMEL_AND_LATER = [
     _case("dialect later", changed('"dws"', '"mysql"'), "dialect", "not supported yet"),
     _case("kind later", changed('"postgres"', '"doris"'), "kind", "not supported yet"),
     _case(
-        "two channels",
-        VALID + '[[jobs.orders_rt.channels]]\nfrom="a.b"\ninto="c.d"\n',
-        "2 channels",
-        "not supported yet",
+        "a table read twice",
+        VALID + '[[jobs.orders_rt.channels]]\nfrom="ods.orders"\ninto="c.d"\n',
+        "jobs.orders_rt.channels[1] reads ods.orders, which jobs.orders_rt.channels[0] reads",
+        "a slot of its own",
+    ),
+    _case(
+        "a target written twice",
+        VALID + '[[jobs.orders_rt.channels]]\nfrom="a.b"\ninto="mart.orders"\n',
+        "jobs.orders_rt.channels[1] writes to mart.orders, which jobs.orders_rt.channels[0] writes to",
+        "a target of its own",
+    ),
+    _case(
+        "a second channel without into",
+        VALID + '[[jobs.orders_rt.channels]]\nfrom="a.b"\n',
+        "jobs.orders_rt.channels[1]",
+        "into",
+    ),
+    _case(
+        "a second channel's target of another job",
+        VALID + SECOND_JOB + '[[jobs.second.channels]]\nfrom="a.b"\ninto="mart.orders"\n',
+        "[jobs.second] writes to mart.orders, which job orders_rt writes to",
     ),
     _case("slot twice", added(BINLOG, 'binlog_slot_name = "x"'), "slot and binlog.binlog_slot_name"),
     _case(

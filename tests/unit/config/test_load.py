@@ -11,7 +11,7 @@ from core.config.load import find, load
 from core.config.model import Layer, Loaded, NoConfig, Origin
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.spec import BinlogOptions, ChannelSpec, RetryOptions, SinkOptions, SparkOptions
-from core.errors import ConfigError
+from core.errors import ConfigError, Defect
 from tests.unit.config.samples import SECOND_JOB, VALID, added, changed
 
 STATE = {"XDG_STATE_HOME": "/state"}
@@ -47,6 +47,20 @@ def test_a_job_gets_the_documented_defaults(tmp_path: Path) -> None:
     assert job.retry == RetryOptions()
     assert job.spark == SparkOptions()
     assert pickle.loads(pickle.dumps(job)) == job
+
+
+def test_channels_keep_their_order_and_names_are_told_apart_as_a_server_does(tmp_path: Path) -> None:
+    second = '\n[[jobs.orders_rt.channels]]\nfrom = "ods.Orders"\ninto = "mart.Orders"\nkeys_never_change = true\n'
+    job = _load(tmp_path, VALID + second).jobs["orders_rt"]
+    assert job.channels == (
+        ChannelSpec("ods.orders", "mart.orders"),
+        ChannelSpec("ods.Orders", "mart.Orders", keys_never_change=True),
+    )
+    assert [one.channel.target for one in job.narrowed] == ["mart.orders", "mart.Orders"]
+    with pytest.raises(Defect, match="2 channels"):
+        _ = job.channel
+    with pytest.raises(Defect, match=r"no channel from ods\.ORDERS"):
+        job.of("ods.ORDERS")
 
 
 def test_the_defaults_of_the_model_are_those_of_the_specification(tmp_path: Path) -> None:

@@ -1,0 +1,234 @@
+"""The composition root of a job's driver: its sessions by name, and the target as a start sees it.
+
+Next door: `core.wiring` opens sessions and has the worker's side; `core.spark.job` and the tests start with
+`WiredSessions`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from core.domain.objection import refuse
+from core.domain.progress import LaneState
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.drivers import pg
+from core.engine.ports import Store, lane_key
+from core.errors import Refused
+from core.ports import Chunk
+from core.sinks.postgres import eligibility
+from core.sinks.postgres import target as targets
+from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.statements import TargetTable
+from core.sources.dws.reach import DwsReach
+from core.sources.dws.selection import Selection
+from core.sources.dws.session import DwsSession
+from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import DwsSource
+from core.wiring import dws_session, open_sink_session, session_name, source_over, who
+
+T = TypeVar("T")
+A = TypeVar("A", bound=DwsSlotAdmin)
+
+STARTER = "starter"
+
+
+class WiredTarget:
+    """The target table over the start's sink session; implements `core.engine.ports.Target`."""
+
+    def __init__(self, job: JobSpec, session: SinkSession) -> None:
+        self._job = job
+        self._session = session
+        self._target: TargetTable | None = None
+
+    def admit(self, identity: TableIdentity) -> bool:
+        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
+        channel = self._job.channel
+        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        if channel.create_target and not targets.exists(self._session, channel.target):
+            refuse(eligibility.type_objections(channel.target, image, self._session), "sink")
+            return False
+        targets.check(self._session, target, image, self._job.sink_options)
+        self._target = targets.seen(self._session, target)
+        return True
+
+    def ready(self, identity: TableIdentity) -> None:
+        """Make it on request and refuse by name what cannot hold the source."""
+        channel = self._job.channel
+        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        if channel.create_target:
+            targets.create(self._session, channel.target, image)
+        targets.check(self._session, target, image, self._job.sink_options)
+        self._target = targets.seen(self._session, target)
+
+    def copying(self, begun: bool) -> str:
+        """How chunks go in; what was begun goes on in the way in which it was begun."""
+        target, wanted = self._known(), self._job.on_existing
+        if wanted == "merge":
+            return "merge"
+        if begun:
+            return "shadow" if targets.has_shadow(self._session, target) else "direct"
+        if targets.is_empty(self._session, target):
+            return "direct"
+        if wanted == "replace":
+            return "shadow"
+        raise Refused(
+            f"target {target.name} is not empty",
+            'set on_existing = "replace" or "merge", or empty it',
+            where="sink",
+        )
+
+    def begin_copy(self, store: Store, epoch: int, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan; a replacing copy gets its shadow in the same transaction."""
+
+        def prepare(cursor: pg.Cursor) -> None:
+            if copying == "shadow":
+                targets.make_shadow(cursor, self._known())
+
+        assert isinstance(store, PostgresProgress)
+        store.begin_copy(epoch, chunks, prepare)
+
+    def end_copy(self, store: Store, epoch: int, state: LaneState, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow and turn to `state`, in one transaction."""
+
+        def finish(cursor: pg.Cursor) -> None:
+            if copying == "shadow":
+                targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
+
+        assert isinstance(store, PostgresProgress)
+        store.end_copy(epoch, state, noted, finish)
+
+    def _known(self) -> TargetTable:
+        assert self._target is not None, "ready() comes first"
+        return self._target
+
+
+class _Opened:
+    """The sessions of a driver, which its channels share; one that an epoch has named ends with it."""
+
+    def __init__(self, job: JobSpec, run: str) -> None:
+        self.job = job
+        self.runner = who(job, run)
+        self.epoch = "start"
+        self.lease: SinkSession | None = None
+        self.lock = threading.RLock()
+        self._sources: dict[str, DwsSession] = {}
+        self._sinks: dict[str, SinkSession] = {}
+
+    def source(self, name: str, part: str) -> DwsSession:
+        """The source session `name`; `part` stands in its own name at the server."""
+        if name not in self._sources:
+            self._sources[name] = dws_session(self.job, f"{self.epoch}/{part}" if part else self.epoch)
+        return self._sources[name]
+
+    def sink(self, name: str) -> SinkSession:
+        """The sink session `name`."""
+        if name not in self._sinks:
+            self._sinks[name] = open_sink_session(self.job, self.epoch)
+        return self._sinks[name]
+
+    def leased(self) -> SinkSession:
+        """The start's own sink session, which holds the leases of all channels."""
+        if self.lease is None:
+            self.lease = open_sink_session(self.job, "lease")
+        return self.lease
+
+    def close(self) -> None:
+        """End all but the lease's."""
+        with self.lock:
+            closing: list[DwsSession | SinkSession] = [*self._sources.values(), *self._sinks.values()]
+            self._sources.clear()
+            self._sinks.clear()
+        for one in closing:
+            one.close()
+
+
+class WiredSessions:
+    """The driver's sessions by name; implements `core.engine.ports.DriverSessions`.
+
+    Sessions of one name are one session for all channels, so whoever uses them takes turns.
+    """
+
+    def __init__(self, job: JobSpec, run: str, opened: _Opened | None = None) -> None:
+        self._job = job
+        self._run = run
+        self._opened = opened or _Opened(job, run)
+        self._parts: dict[str, WiredSessions] = {}
+        self._kept: dict[tuple[str, str], object] = {}
+        self._store: PostgresProgress | None = None
+        self._target: WiredTarget | None = None
+
+    def of(self, table: str) -> WiredSessions:
+        """The sessions for the channel of a source table."""
+        with self._opened.lock:
+            if table not in self._parts:
+                narrowed = self._job.of(table)
+                self._parts[table] = self if narrowed is self._job else WiredSessions(narrowed, self._run, self._opened)
+            return self._parts[table]
+
+    def source(self, name: str) -> DwsSource:
+        """The source session `name`."""
+        return self._keep("source", name, lambda: source_over(self._opened.source(f"source {name}", ""), self._job))
+
+    def admin(self, name: str) -> DwsSlotAdmin:
+        """The registering session `name`; its own name at the server carries it."""
+        return self._keep("admin", name, lambda: self._registering(DwsSlotAdmin, name))
+
+    def starter(self) -> DwsReach:
+        """A registering session of a start without a copy."""
+        return self._keep("starter", STARTER, lambda: self._registering(DwsReach, STARTER))
+
+    def rows(self, name: str) -> PostgresProgress:
+        """The sink session `name` for progress rows."""
+        return self._keep("rows", name, lambda: self._progress(self._opened.sink(name)))
+
+    def store(self) -> PostgresProgress:
+        """The channel's rows over the start's own sink session, which holds the lease."""
+        if self._store is None:
+            self._store = self._progress(self._opened.leased())
+        return self._store
+
+    def target(self) -> WiredTarget:
+        """The target, over the start's sink session."""
+        if self._target is None:
+            self._target = WiredTarget(self._job, self._opened.leased())
+        return self._target
+
+    def begin(self, epoch: int) -> bool:
+        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
+        self._close_named()
+        self._opened.epoch = str(epoch)
+        pattern = session_name(self._job.name, "%").replace("_", r"\_")
+        admin = self.of(self._job.channels[0].source_table).admin("start")
+        return admin.end_sessions(pattern, admin.session.application_name)
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._close_named()
+        if self._opened.lease is not None:
+            self._opened.lease.close()
+            self._opened.lease = None
+        self._store = self._target = None
+        self._parts.clear()
+
+    def _registering(self, kind: type[A], name: str) -> A:
+        session, channel = self._opened.source(f"admin {name}", name), self._job.channel
+        return kind(session, channel.source_table, self._job.slot, self._job.binlog, Selection.of(channel))
+
+    def _progress(self, session: SinkSession) -> PostgresProgress:
+        return PostgresProgress(session, lane_key(self._job, ""), self._opened.runner)
+
+    def _keep(self, kind: str, name: str, made: Callable[[], T]) -> T:
+        with self._opened.lock:
+            if (kind, name) not in self._kept:
+                self._kept[kind, name] = made()
+            return cast("T", self._kept[kind, name])
+
+    def _close_named(self) -> None:
+        self._opened.close()
+        with self._opened.lock:
+            for part in (self, *self._parts.values()):
+                part._kept.clear()

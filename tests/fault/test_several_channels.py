@@ -1,0 +1,265 @@
+"""One job over several tables: each mirrors as it would alone, wherever it is interrupted; trouble names its table.
+
+Next door: `test_fairness.py` has many lanes on few seats, `tests/unit/config` what a configuration may say.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from core.domain.job import JobEvent
+from core.domain.progress import LaneState
+from core.domain.spec import ChannelSpec
+from core.drivers import pg
+from core.embedded.scaling import add_dn
+from core.embedded.warehouse import Warehouse
+from core.errors import Refused, Trouble, TroubleName
+from tests.property.test_random_runs import disturb
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.standin import run
+from tests.support.waiting import until
+
+TABLES = ("ods.a", "ods.b", "ods.c")
+ROWS = 300
+
+
+def channel(table: str, target: str = "") -> ChannelSpec:
+    return ChannelSpec(table, target or table.replace("ods.", "mart."), create_target=True)
+
+
+def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, ...] = TABLES) -> Mirror:
+    """A job over `tables`, each with rows of its own."""
+    for number, table in enumerate(TABLES, 1):
+        warehouse.create_table(table, "id bigint NOT NULL, v bigint", ("id",))
+        run(warehouse, f"INSERT INTO {table} SELECT n, {number} FROM generate_series(1, {ROWS * number}) n")
+    mirror = make_mirror(warehouse, TABLES[0])
+    options = replace(mirror.job.binlog, full_sync_binlog_batch_read_size=50)
+    mirror.job = replace(mirror.job, binlog=options, channels=tuple(map(channel, tables)))
+    return mirror
+
+
+def touched(mirror: Mirror) -> dict[str, int]:
+    """Each table changes in one transaction with the others; the events that makes, by table."""
+    mirror.source(
+        f"UPDATE {TABLES[0]} SET v = v + 1 WHERE id <= 40",
+        f"DELETE FROM {TABLES[1]} WHERE id % 10 = 3",
+        f"INSERT INTO {TABLES[2]} SELECT max(id) + n, 0 FROM {TABLES[2]}, generate_series(1, 30) n GROUP BY n",
+    )
+    return {TABLES[0]: 80, TABLES[1]: 60, TABLES[2]: 30}
+
+
+def applied(mirror: Mirror) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in mirror.rows():
+        found[row.key.source_table] = found.get(row.key.source_table, 0) + row.changes
+    return found
+
+
+def test_every_table_is_copied_and_streamed_under_one_epoch_and_few_sessions(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    events = touched(mirror)
+    until(lambda: applied(mirror) == events, 30, f"{events} to be applied")
+    mirror.wait_equal()
+    assert set(mirror.heard.now) == {f"{table} dn_{n}" for table in TABLES for n in range(1, 5)}
+    assert len({row.epoch for row in mirror.rows()}) == 1
+    names = mirror.query(
+        mirror.warehouse.connect,
+        "SELECT application_name FROM pg_stat_activity"
+        f" WHERE application_name LIKE 'slotkeeper/{mirror.job.name}/%' AND datname = current_database()",
+    )
+    assert len([name for (name,) in names if "/r/" in name]) <= 4, "registrars are shared by the tables"
+    mirror.stop()
+    assert mirror.heard.events[:4] == [JobEvent.BEGAN, JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP]
+
+
+def test_a_table_that_is_added_is_copied_and_one_that_is_removed_stays_as_it_was(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:2])
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    touched(mirror)
+    mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES[1:])))
+    states: list[set[tuple[str, LaneState]]] = []
+
+    def seen() -> None:
+        states.append({(row.key.source_table, row.state) for row in mirror.rows()})
+
+    mirror.start(At("after_chunk_commit", seen)).wait_running().wait_equal()
+    mirror.stop()
+    assert states == [{(TABLES[1], LaneState.RUNNING), (TABLES[2], LaneState.COPYING)}]
+    left = "SELECT source_table, count(*), min(changes), count(DISTINCT epoch) FROM slotkeeper_progress GROUP BY 1"
+    rows = {table: rest for table, *rest in mirror.query(mirror.sink, left)}
+    assert rows[TABLES[0]] == [4, 0, 1]
+    # both are wanted again: the one that was left out goes on from where it stood
+    mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    assert len({row.epoch for row in mirror.rows()}) == 1
+    assert applied(mirror)[TABLES[0]] == 80
+
+
+def test_ddl_on_one_table_stops_the_job_and_names_that_table(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    mirror.source(f"ALTER TABLE {TABLES[1]} RENAME COLUMN v TO w")
+    error = mirror.wait_error()
+    assert isinstance(error, Trouble)
+    assert error.name is TroubleName.SCHEMA_CHANGED
+    assert error.message.startswith(f"{TABLES[1]}: dn_")
+    again = mirror.start().wait_error()
+    assert isinstance(again, Trouble)
+    assert again.message.startswith(f"{TABLES[1]}: dn_")
+
+
+def test_a_lost_slot_of_one_table_leaves_a_new_table_without_rows(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:1])
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    run(warehouse, f"SELECT pgxc_binlog_clear_target_slot('{TABLES[0]}', '{mirror.job.slot}')")
+    mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES[:2])))
+    error = mirror.start().wait_error()
+    assert isinstance(error, Trouble)
+    assert (error.name, error.message[: len(TABLES[0])]) == (TroubleName.SLOT_LOST, TABLES[0])
+    assert {row.key.source_table for row in mirror.rows()} == {TABLES[0]}
+    slots = f"SELECT count(*) FROM pgxc_get_binlog_slots('{TABLES[1]}', 0)"
+    assert mirror.query(warehouse.connect, slots) == [(0,)]
+
+
+@pytest.mark.parametrize("wrong", ["no key", "not empty", "target taken"])
+def test_nothing_is_made_for_any_table_where_one_is_refused(
+    wrong: str, warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    if wrong == "no key":
+        run(warehouse, f"ALTER TABLE {TABLES[2]} DROP CONSTRAINT c_pkey")
+    if wrong == "not empty":
+        mirror.at_sink("CREATE SCHEMA mart", "CREATE TABLE mart.c (id bigint PRIMARY KEY, v bigint)")
+        mirror.at_sink("INSERT INTO mart.c VALUES (1, 1)")
+    if wrong == "target taken":
+        taken = replace(mirror.job, name="other", slot="other", channels=(channel(TABLES[0], "mart.c"),))
+        mirror.job, wanted = taken, mirror.job
+        mirror.start().wait_running()
+        mirror.stop()
+        mirror.job = replace(wanted, on_existing="merge")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert TABLES[2] in error.message or "mart.c" in error.message
+    assert mirror.rows() == []
+    if wrong != "target taken":
+        made = "SELECT count(*) FROM pg_tables WHERE schemaname = 'mart' AND tablename IN ('a', 'b')"
+        assert mirror.query(mirror.sink, made) == [(0,)]
+    slots = f"SELECT count(*) FROM pgxc_get_binlog_slots('{TABLES[0]}', 0) WHERE slot_name = '{mirror.job.slot}'"
+    assert mirror.query(warehouse.connect, slots) == [(0,)]
+
+
+def test_a_new_dn_is_adopted_by_all_tables_or_by_none(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    add_dn(warehouse, "dn_5", timeout=5)
+    mirror.start().wait_running()
+    touched(mirror)
+    mirror.wait_equal()
+    mirror.stop()
+    assert len(mirror.rows()) == 15
+
+
+def test_a_new_dn_that_one_table_does_not_record_on_stops_the_job(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    add_dn(warehouse, "dn_5", timeout=5)
+    rel = f"'{TABLES[2]}'::regclass"
+    run(
+        warehouse,
+        f"DELETE FROM dws.slot WHERE rel = {rel} AND dn = (SELECT ord FROM dws.node WHERE node_name = 'dn_5')",
+    )
+    error = mirror.start().wait_error()
+    assert isinstance(error, Trouble)
+    assert error.name is TroubleName.TOPOLOGY_CHANGED
+    assert TABLES[2] in error.message
+    assert len(mirror.rows()) == 12, "no table has adopted it"
+
+
+WORKERS = ("after_read", "after_second_look", "after_commit", "before_chunk_commit", "after_chunk_commit")
+DRIVERS = ("after_first_registration", "before_false", "after_false", "before_true", "after_true")
+HOW = ("nothing", "stop", "stop and purge", "end sink sessions", "end source sessions")
+
+
+def cut(mirror: Mirror) -> None:
+    """End all sessions of the job at both ends, as the end of its machine would."""
+    disturb(mirror, "end source sessions")
+    disturb(mirror, "end sink sessions")
+
+
+def write(connection: pg.Connection, draw: random.Random, booked: dict[str, int]) -> None:
+    """One transaction over some of the tables; what it makes is booked once it is committed."""
+    made = dict.fromkeys(TABLES, 0)
+    with pg.transaction(connection) as cursor:
+        for table in draw.sample(TABLES, draw.randint(1, 3)):
+            low = draw.randint(1, ROWS)
+            cursor.execute(f"UPDATE {table} SET v = v + 1 WHERE id BETWEEN {low} AND {low + draw.randint(0, 9)}")
+            made[table] += 2 * cursor.rowcount
+            cursor.execute(f"DELETE FROM {table} WHERE id = {draw.randint(1, ROWS)}")
+            made[table] += cursor.rowcount
+            cursor.execute(f"INSERT INTO {table} VALUES ({draw.randint(1, ROWS)}, 0) ON CONFLICT (id) DO NOTHING")
+            made[table] += cursor.rowcount
+    for table, events in made.items():
+        booked[table] += events
+
+
+def interrupted(mirror: Mirror, draw: random.Random) -> None:
+    """A disturbance of a running job, or a start that is cut off at some point and stopped."""
+    if draw.random() < 0.5:
+        disturb(mirror, draw.choice(HOW))
+        return
+    mirror.stop()
+    at_worker = draw.random() < 0.5
+    cutting = At(draw.choice(WORKERS if at_worker else DRIVERS), lambda: cut(mirror), draw.randint(1, 6))
+    starting: dict[str, Callable[[str], None]] = {"probe" if at_worker else "driver_probe": cutting}
+    mirror.start(**starting)
+    until(lambda: cutting.done.is_set() or mirror.heard.state is LaneState.RUNNING, 60, "a cut or nothing to cut")
+    disturb(mirror, "stop")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begins_with", [3, 2], ids=["three tables", "the third is added later"])
+def test_whatever_interrupts_the_job_every_table_ends_equal_and_every_event_counts_once(
+    begins_with: int, warehouse: Warehouse, make_mirror: MakeMirror, seed: int
+) -> None:
+    draw = random.Random(f"{seed} {begins_with}")
+    print(f"seed {seed}")
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:begins_with])
+    mirror.start().wait_running()
+    booked = dict.fromkeys(TABLES, 0)
+    connection = warehouse.connect(False)
+    for turn in range(12):
+        for _ in range(draw.randint(1, 6)):
+            write(connection, draw, booked)
+        if turn == 5 and begins_with == 2:
+            mirror.stop()
+            booked[TABLES[2]] = 0  # what its slot did not see is in its copy
+            mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
+            cutting = At("before_chunk_commit", lambda: cut(mirror), draw.randint(1, 4))
+            mirror.start(cutting)
+            until(cutting.done.is_set, 60, "the copy to be cut")
+            disturb(mirror, "stop")
+        interrupted(mirror, draw)
+    connection.close()
+    mirror.stop()
+    mirror.start().wait_running().wait_equal()
+    until(lambda: applied(mirror) == booked, 60, f"{booked} to be applied, {applied(mirror)} are")
+    assert mirror.difference() == (0, 0)
+    mirror.stop()
