@@ -14,7 +14,7 @@ import pytest
 
 from core.engine import loop
 from core.engine.lanes import Lane, Stint, deal
-from tests.support.crowd import LOOK_LIMIT, Crowd, Waits
+from tests.support.crowd import BUSY, LOOK_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
@@ -26,10 +26,6 @@ STEP = 0.012
 """Seconds that reading takes a step; a whole step takes 7 to 12 ms on real servers."""
 TURNS = 2
 NAMES = [f"t{table}/dn_{dn}" for table in range(TABLES) for dn in range(DNS)]
-
-
-BUSY = 1.3
-"""The pace from which on a machine is too busy with others to say that waits are long: 1.02 to 1.1 on a quiet one."""
 
 
 def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLINE, tries: int = 3) -> float:
