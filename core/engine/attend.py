@@ -167,6 +167,7 @@ class Attendant:
         self._post(self._looked_alone, lane, seen)
 
     def _see_all(self, table: str, idle: list[Lane]) -> None:
+        began = self._clock.monotonic()
         try:
             ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
             source = self._sessions.of(table).source(f"watch {table}")
@@ -176,7 +177,7 @@ class Attendant:
             return
         by_shard = {one.shard: one for one in seen}
         pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
-        self._post(self._looked, table, pairs, shards)
+        self._post(self._looked, table, pairs, shards, self._clock.monotonic() - began)
 
     def _look_failed(self, table: str, error: SlotkeeperError) -> None:
         if isinstance(error, Trouble):
@@ -184,11 +185,12 @@ class Attendant:
             return
         self._looks[table].together_failed(self._clock.monotonic())
 
-    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
+    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard], seconds: float) -> None:
         ours = {lane.shard for lane in self._of(table)}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
-        self._looks[table].together_ended()
+        # one query's time of rest for each other table: the looks of many cost no more than those of one
+        self._looks[table].together_ended(self._clock.monotonic() + seconds * (len(self._tables) - 1))
         self._consider_all(table, pairs)
 
     def _check_nodes(self, now: float) -> None:

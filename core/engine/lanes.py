@@ -116,13 +116,24 @@ def due(lane: Lane, now: float) -> Lane:
     return replace(lane, activity=Activity.DUE, since=now)
 
 
+FEWEST = 16
+"""So many lanes a stint may have wherever as many are due: as if there were no other seat."""
+
+
 def deal(
-    lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float
+    lanes: Iterable[Lane],
+    running: Iterable[Stint],
+    seats: int,
+    first: int,
+    now: float,
+    seconds: float,
+    most: int = 1_000_000,
 ) -> list[Stint]:
     """Deal due lanes to free seats, the longest waiting first.
 
     At most one stint per seat; a lane that failed or overran gets one of its own, and such lanes fill at most all
-    seats but one. An overrun stint still holds its seat until its task has ended.
+    seats but one. An overrun stint still holds its seat until its task has ended. A seat that is free takes no more
+    than its share of a crowd, and no more than `most`: what it cannot reach in time would miss the next free seat.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
@@ -133,7 +144,8 @@ def deal(
         dealt.append(([lane], True))
     sound = [lane for lane in waiting if not lane.alone]
     piles: list[list[Lane]] = [[] for _ in range(min(free - len(dealt), len(sound)))]
-    for place, lane in enumerate(sound if piles else []):
+    share = max(FEWEST, min(most, -(-len(sound) // max(1, seats))))
+    for place, lane in enumerate(sound[: share * len(piles)]):
         piles[place % len(piles)].append(lane)
     dealt.extend((pile, False) for pile in piles)
     return [

@@ -29,6 +29,7 @@ class Looks:
         self._apart = False
         self._all_again_at = 0.0
         self._next_at = 0.0
+        self._rests_until = 0.0
         self._empty_rounds = 0
 
     def due(self, idle: Collection[str], now: float) -> Due:
@@ -40,7 +41,7 @@ class Looks:
             alone = free if now >= self._next_at else ()
             self._alone.update(alone)
             return Due(() if again else None, alone)
-        if not free or self._together or now < self._next_at:
+        if not free or self._together or now < max(self._next_at, self._rests_until):
             return Due()
         self._together = True
         return Due(free)
@@ -51,9 +52,10 @@ class Looks:
         self._together, self._apart = False, True
         self._all_again_at = now + ALL_AGAIN
 
-    def together_ended(self) -> None:
-        """All DNs answered."""
+    def together_ended(self, rests_until: float = 0.0) -> None:
+        """All DNs answered; no query at all of them before `rests_until`, however soon one is wanted."""
         self._together = self._apart = False
+        self._rests_until = rests_until
 
     def alone_ended(self, name: str) -> None:
         """This DN answered, or the look at it failed."""

@@ -68,6 +68,8 @@ class Loop(Attendant):
         """How many source sessions each stint under way reads through."""
         self._next_stint = 1
         self._slack = OVERRUN
+        self._most = len(lanes)
+        """So many lanes a stint gets at most: twice as many as it is known to reach."""
 
     def run(self) -> End:
         """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
@@ -196,6 +198,7 @@ class Loop(Attendant):
             self._next_stint,
             now,
             self._stint_seconds(),
+            self._most,
         )
         for stint in dealt:
             self._next_stint = stint.number + 1
@@ -240,6 +243,7 @@ class Loop(Attendant):
                 self._lane_failed(self.lanes[name], error)
             return
         by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
+        crowded = self._reached(outcome)
         on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
         for name in mine:
             lane, found = self.lanes[name], by_name.get(name)
@@ -247,8 +251,15 @@ class Loop(Attendant):
                 self.lanes[name] = replace(lane, activity=Activity.DUE, stint=0)
                 continue
             waited = stint.dealt - lane.since + on_its_way + found.waited
-            hot = bool(found.rows) and not outcome.lull
+            hot = bool(found.rows) and not outcome.lull and not crowded
             self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found)
+
+    def _reached(self, outcome: StintOutcome) -> bool:
+        """Whether lanes of a stint had no turn; learns how many a stint reaches."""
+        reached = sum(one.waited is not None for one in outcome.lanes)
+        crowded = reached < len(outcome.lanes)
+        self._most = 2 * reached if crowded else max(self._most, 2 * reached)
+        return crowded
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
         now = self._clock.monotonic()

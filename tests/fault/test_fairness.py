@@ -1,7 +1,7 @@
 """640 lanes, as of 64 DNs with 10 tables each, on 2 seats: no due lane waits long, whatever the others do.
 
 The loop, its dealing, the stints and their threads are the product's; only the servers are not (`tests.support.crowd`).
-The last test is a real job. A job has one table so far; to the loop a lane is a lane.
+The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def test_a_dealer_that_is_not_fair_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     """Seeded fault: who became due last is dealt first."""
 
     def newest_first(
-        lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float
+        lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float, most: int
     ) -> list[Stint]:
-        return deal((replace(lane, since=-lane.since) for lane in lanes), running, seats, first, now, seconds)
+        return deal((replace(lane, since=-lane.since) for lane in lanes), running, seats, first, now, seconds, most)
 
     monkeypatch.setattr(loop, "deal", newest_first)
     assert longest(Crowd(NAMES, STEP)) > 3 * DEADLINE

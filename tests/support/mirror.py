@@ -27,7 +27,7 @@ from core.engine.job import JobEnd
 from core.engine.job import run as run_job
 from core.engine.lanes import Lane
 from core.engine.ports import Surroundings
-from core.engine.runner import LocalRunner
+from core.engine.runner import LocalRunner, TaskRunner
 from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
 from core.sqltext import dotted
@@ -123,7 +123,8 @@ class Mirror:
         self.take_over = False
         self.until_caught_up = False
         self.seats = 4
-        self.runner = LocalRunner(self.seats)
+        self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.seats)
+        self.runner: TaskRunner = LocalRunner(self.seats)
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -132,7 +133,7 @@ class Mirror:
         wiring.probe = probe
         self.wish, self.error, self.end = Wish.RUN, None, None
         self.heard = Heard()
-        self.runner = LocalRunner(self.seats)
+        self.runner = self.make_runner()
         self._thread = threading.Thread(target=self._run, args=(driver_probe,), daemon=True, name=self.job.name)
         self._thread.start()
         return self
