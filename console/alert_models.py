@@ -62,7 +62,8 @@ class Alert:
 
 def alerts(picture: Picture, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    found = [*_store(picture), *_resets(picture), *_jobs(picture, now), *_slots(picture.tables.values(), now)]
+    jobs = [*_jobs(picture, now), *_held(picture)]
+    found = [*_store(picture), *_resets(picture), *jobs, *_slots(picture.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
 
@@ -160,6 +161,23 @@ def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
         yield Alert(
             _job_rule(job), safe(job.name, 80), job.level, value, "-", _job_since(job), means,
             _job_ignored(job), _job_options(job), ("job", job.name),
+        )  # fmt: skip
+
+
+def _held(picture: Picture) -> Iterator[Alert]:
+    """Rows in quarantine, as jobs last told: the target lacks them until they are replayed or change again."""
+    for job in picture.local.jobs if picture.local else ():
+        rows = job.report.quarantined if job.report else None
+        if not rows:
+            continue
+        name = safe(job.name, 80)
+        options = (
+            Option(f"slotkeeper errors list {name}: what the target refuses of which row"),
+            Option(f"cure the target, then slotkeeper errors replay {name} --all --reason TEXT"),
+        )
+        yield Alert(
+            "rows_held", name, Level.WARNING, count(rows), "0", None, "rows that the target refuses are in quarantine",
+            "the target stays without them; at quarantine_limit the job stops", options, ("job", job.name),
         )  # fmt: skip
 
 

@@ -87,6 +87,15 @@ _TROUBLES = {
     TroubleName.TOPOLOGY_CHANGED: _trouble(
         TroubleName.TOPOLOGY_CHANGED, "the DNs are not the ones that the progress rows name"
     ),
+    TroubleName.QUARANTINE_FULL: Remedy(
+        f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
+        "more rows than quarantine_limit do not fit the target: it is rather the target that is wrong than the rows",
+        (
+            Option("slotkeeper errors list JOB: the codes and columns say what the target refuses"),
+            Option("cure the target, slotkeeper errors replay JOB --all --reason TEXT, slotkeeper jobs start JOB"),
+            Option("raise quarantine_limit where so many bad rows are to be expected"),
+        ),
+    ),
 }
 
 _DOWN = Remedy(

@@ -50,7 +50,8 @@ class JobReport:
     """A job's own account of itself, written every second or so while its driver lives.
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
-    `safe` says what is safe to do about it.
+    `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
+    configuration.
     """
 
     job: str
@@ -68,3 +69,4 @@ class JobReport:
     tasks_started: int = 0
     registrations: int = 0
     environment: str = ""
+    quarantined: int | None = None

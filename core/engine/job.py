@@ -162,6 +162,8 @@ class Streaming:
         caught_up = all(lane.position.point >= self._noted[shard] for shard, lane in loop.lanes.items())
         if self._state is LaneState.CATCHING_UP and caught_up and not loop.paused:
             self._turn_to_running()
+        if loop.held is not None:
+            self._all.narrator.held(loop.held)
         self._all.narrator.lanes(loop.lanes, self._state, self._begun.epoch, loop.registrations)
 
     def _turn_to_running(self) -> None:

@@ -64,6 +64,8 @@ class Snapshot:
                 self._check_nodes()
                 self._keep_alive()
                 self._all.narrator.copy(store.chunk_counts(), self._begun.epoch)
+                if self._all.job.sink_options.quarantines:
+                    self._all.narrator.held(store.held())
         finally:
             self._all.runner.cancel(GROUP)
         return self._end()

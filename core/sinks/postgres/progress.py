@@ -214,6 +214,12 @@ class PostgresProgress:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
             yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
 
+    def held(self) -> int:
+        """How many rows the slot's tables hold in quarantine, all channels together."""
+        with self.session.transaction() as cursor:
+            found = held.run(self.session, cursor, "held_of_slot", self._all).fetchone()
+        return int(found[0]) if found else 0
+
     @property
     def generation(self) -> int:
         """How many connections this session has had."""

@@ -76,6 +76,11 @@ SELECT EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held' AND kind <> 'B'
 
+-- name: held_of_slot
+-- The same over all tables of a slot's name: what a job of several channels holds.
+SELECT count(*) FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND slot = %(slot)s AND state = 'held' AND kind <> 'B'
+
 -- name: supersede
 -- Entries whose key a later change meets; {keys} is a SELECT of keys.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later change'
