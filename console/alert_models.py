@@ -65,13 +65,8 @@ class Alert:
 
 def alerts(picture: Picture, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    found = [
-        *_store(picture),
-        *_resets(picture),
-        *_jobs(picture, now),
-        *_held(picture),
-        *_slots(picture.tables.values(), now),
-    ]
+    jobs = [*_jobs(picture, now), *_held(picture)]
+    found = [*_store(picture), *_resets(picture), *jobs, *_slots(picture.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
 

@@ -50,13 +50,9 @@ _VERIFY = Option("slotkeeper verify JOB names the keys that differ")
 _DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
 _START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
 _WAIT = Option("wait: it is tried again, the point is held and nothing is skipped")
-_LOOK = Option("slotkeeper errors list JOB, or 4 Errors and Enter, shows the rows and why each was refused")
-_REPLAY = Option(
-    "cure the target, then slotkeeper errors replay JOB --all: each row is written, or stays with its reason"
-)
-_DISCARD = Option(
-    "slotkeeper errors discard JOB ID: the target never gets the row, until its key changes again", Loss.ROWS
-)
+_LOOK = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
+_REPLAY = Option("cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays held")
+_DISCARD = Option("slotkeeper errors discard JOB ID: the target never gets the row, until its key changes", Loss.ROWS)
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
@@ -97,8 +93,14 @@ _TROUBLES = {
     ),
     TroubleName.QUARANTINE_FULL: Remedy(
         f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
-        "more rows are refused than quarantine_limit lets be held: most often the target's columns differ",
-        (_LOOK, _REPLAY, Option("then slotkeeper jobs start JOB: the step that did not fit is taken again"), _DISCARD),
+        "more rows than quarantine_limit do not fit the target: it is rather the target that is wrong than the rows",
+        (
+            _LOOK,
+            _REPLAY,
+            Option("then slotkeeper jobs start JOB: the step that did not fit is taken again"),
+            Option("raise quarantine_limit where so many bad rows are to be expected"),
+            _DISCARD,
+        ),
     ),
 }
 HELD_ROWS = Remedy(

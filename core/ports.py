@@ -199,6 +199,9 @@ class Rows(Protocol):
     def rows(self) -> list[ProgressRow]:
         """All lanes' rows as they are committed now."""
 
+    def held(self) -> int:
+        """How many rows are held in quarantine; only where the job holds any by its configuration."""
+
     @property
     def generation(self) -> int:
         """How many connections this session has had: a new one may have met a sink that fell back."""

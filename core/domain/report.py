@@ -59,8 +59,8 @@ class JobReport:
     """A job's own account of itself, written every second or so while its driver lives.
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
-    `safe` says what is safe to do about it. `quarantined` rows are held for it at the sink, old halves of changed keys
-    not counted; None where nobody has counted them, as for a job that stops at a bad row.
+    `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
+    configuration.
     """
 
     job: str

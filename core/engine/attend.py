@@ -28,6 +28,8 @@ from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, class
 from core.retry import Failure, RetryRules
 
 READ_EVERY = 1.0
+COUNT_EVERY = 5.0
+"""How often the rows in quarantine are counted: replays change their number from outside."""
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
 SETTLED_A_SECOND = 20
@@ -76,6 +78,9 @@ class Attendant:
         self._failure: SlotkeeperError | None = None
         self._reading = False
         self._read_at = 0.0
+        self.held: int | None = None
+        self._counting = False
+        self._count_at = 0.0
         self._checking = False
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
         self.other_nodes = ""
@@ -157,6 +162,25 @@ class Attendant:
                     latest=max(lane.latest or 0, row.position.point),
                     committed_at=self._clock.monotonic(),
                 )
+
+    def _count_held(self, now: float) -> None:
+        """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""
+        if not self.plan.job.sink_options.quarantines or self._counting or now < self._count_at:
+            return
+        self._counting, self._count_at = True, now + COUNT_EVERY
+
+        def ask() -> None:
+            try:
+                found: int | None = sum(self._sessions.of(table).rows("held").held() for table in self._tables)
+            except Exception:
+                found = None  # whoever writes there reports the trouble
+            self._post(self._held_counted, found)
+
+        self._lines.submit("held", ask)
+
+    def _held_counted(self, found: int | None) -> None:
+        self._counting = False
+        self.held = self.held if found is None else found
 
     def _see_one(self, lane: Lane) -> None:
         try:

@@ -165,6 +165,8 @@ class Streaming:
             self._tell_pause()
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
+        if loop.held is not None:
+            self._all.narrator.held(loop.held)
         self._all.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:

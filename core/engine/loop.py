@@ -120,6 +120,7 @@ class Loop(Attendant):
         self._look_around(now)
         self._check_nodes(now)
         self._read_rows(now)
+        self._count_held(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
 

@@ -133,6 +133,9 @@ class Narrator(Protocol):
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""
 
+    def held(self, rows: int) -> None:
+        """How many rows the job holds in quarantine."""
+
     def retrying(self, text: str) -> None:
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
 

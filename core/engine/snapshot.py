@@ -86,6 +86,8 @@ class Snapshot:
                 self._check_nodes()
                 self._keep_alive()
                 self._all.narrator.copy(self._counts(), self._begun[0].epoch)
+                if self._all.job.sink_options.quarantines:
+                    self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
         finally:
             self._all.runner.cancel(GROUP)
         return self._end()

@@ -94,6 +94,11 @@ class StoreNarrator:
             )
         self._tell()
 
+    def held(self, rows: int) -> None:
+        """How many rows the job holds in quarantine; told with the next report."""
+        with self._lock:
+            self._report = replace(self._report, quarantined=rows)
+
     def retrying(self, text: str) -> None:
         """A passing trouble outside the lanes, or its end."""
         if text != self._report.reason:

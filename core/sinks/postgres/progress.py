@@ -230,6 +230,12 @@ class PostgresProgress:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
             yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
 
+    def held(self) -> int:
+        """How many rows of the slot's table are in quarantine."""
+        with self.session.transaction() as cursor:
+            found = held.run(self.session, cursor, "held", self._all).fetchone()
+        return int(found[0]) if found else 0
+
     @property
     def generation(self) -> int:
         """How many connections this session has had."""
