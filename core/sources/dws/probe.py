@@ -62,7 +62,7 @@ class Bench(DwsSlotAdmin):
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
         """One flag of the slot on all DNs, as rows came."""
-        self._oriented = True
+        self.session.oriented = self.table
         return self.asked("ask_slot", {"slot": self.slot, "checkpoint": checkpoint})
 
     def begin(self) -> str:
@@ -119,7 +119,7 @@ class Bench(DwsSlotAdmin):
         self, node: int = 0, start: int = 0, end: int | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The same, whatever columns the table has by now."""
-        if not self._oriented or self.session.fresh:
+        if self.session.oriented != self.table or self.session.fresh:
             self.ask_slot()
         far = self.here().latest + 1_000_000 if end is None else end
         literal = pg.sql.Literal
