@@ -34,7 +34,7 @@ SPOOL = 8_388_608
 """Bytes of a piece that stay in memory on their way through us; more go to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
-STALE = 10_000
+STALE = 2_000
 """Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
 
 Attempt = Callable[[int, int], Bad | None]
@@ -161,9 +161,10 @@ class Careful:
         bad = None
         try:
             rows = move(self._cursor, out, into.copy)
+            self._stale += rows
             if rows and into.plan:
                 modes.execute(self._cursor, into.plan(rows))
-                self._cleared(rows)
+                self._cleared()
         except pg.DriverError as error:
             if not faults.is_bad_row(error):
                 raise
@@ -172,9 +173,8 @@ class Careful:
         self._cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_piece" if undo else "RELEASE SAVEPOINT slotkeeper_piece")
         return bad
 
-    def _cleared(self, rows: int) -> None:
+    def _cleared(self) -> None:
         """Empty the staging tables for the next piece."""
-        self._stale += rows
         names = [self._table.staging]
         if modes.needs_net(self._table, self._options):
             names.append(self._table.net)
@@ -183,7 +183,7 @@ class Careful:
                 self._cursor.execute(SQL("DELETE FROM {}").format(Identifier(name)))
             else:
                 self._clear(name)
-        self._stale %= STALE
+        self._stale = self._stale if self._stale < STALE else 0
 
     def _clear(self, name: str) -> None:
         self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))
