@@ -17,7 +17,8 @@ from core.domain.slot import Column, TableIdentity
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
-from core.errors import RowRefused, Trouble, TroubleName
+from core.errors import RowRefused, TooLarge, Trouble, TroubleName
+from core.sinks.postgres import careful
 from core.sinks.postgres.eligibility import TargetColumn, TargetFacts, objections
 from core.sinks.postgres.statements import TargetTable
 from tests.support.held import HOLDING, Target, line
@@ -344,3 +345,13 @@ def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantin
     assert said(SinkOptions()) == []
     (what,) = said(HOLDING)
     assert "keeps key column 'id' as jsonb, whose equal values have several texts" in what
+
+
+def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_width(
+    pairs: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(careful, "LONGEST", -1.0)
+    with pytest.raises(TooLarge, match=r"a careful step of mart\.pairs"):
+        pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
+    assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)
+    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and nobody gives it up"

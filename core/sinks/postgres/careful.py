@@ -9,6 +9,7 @@ Next door: `texts.py` composes, `holding.py` keeps the entries, `sink.py` decide
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import IO
 from core.domain.progress import LaneKey
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.errors import TooLarge
 from core.sinks.postgres import faults, modes, texts
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres.holding import Bad, Quarantine
@@ -34,6 +36,8 @@ SPOOL = 8_388_608
 """Bytes of a piece that stay in memory on their way through us; more go to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
+LONGEST = 8.0
+"""Seconds for a careful step: with more, its stint would be given up. The next try is half as wide."""
 STALE = 2_000
 """Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
 
@@ -59,12 +63,14 @@ class Careful:
         self._kept = Quarantine(session, cursor, table, options, key)
         self._damaged: set[int] = set()
         self._stale = 0
+        self._session, self._end = session, math.inf
         staging = compose.fill_staging(table)
         self._into = Into(staging, lambda rows: modes.plan(table, options, rows))
 
     def step(self, by: str) -> None:
         """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
         self._kept.open()
+        self._end = self._session.seconds() + LONGEST
         self._cursor.execute(texts.units(self._table, self._options))
         for entry in self._kept.supersede(texts.touched_units(self._table), by):
             self._try(texts.entries(self._table, self._kept.one(entry)), self._into)
@@ -157,6 +163,9 @@ class Careful:
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
         """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
+        if self._session.seconds() > self._end:
+            what = f"a careful step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
+            raise TooLarge(what, where="sink")
         self._cursor.execute("SAVEPOINT slotkeeper_piece")
         bad = None
         try:
