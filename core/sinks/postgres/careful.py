@@ -96,7 +96,8 @@ class Careful:
 
     def _walk(self, attempt: Attempt, single: Single) -> None:
         """Try all units in blocks; `single` is given each that fails alone, and why."""
-        self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
+        if self._table.kind == "postgres":  # whether a DWS allows it inside a transaction is not documented
+            self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
         for first in range(1, total + 1, BLOCK):
             last = min(total, first + BLOCK - 1)
