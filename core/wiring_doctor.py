@@ -206,13 +206,14 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
     if rights is None:
         return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
     found = [viewer.table(f"{schema}.{name}") for name in _PROGRESS]
-    there = [one for one in found if one is not None]
+    held = viewer.table(f"{schema}.slotkeeper_quarantine")
+    there = [one for one in (*found, held) if one is not None]
     if not all(one.first for one in there):
         return Finding(place, Level.FAIL, f"the progress tables in {schema} belong to somebody else and are closed")
     if not (rights.first and rights.second):
         # each start asks for CREATE TABLE IF NOT EXISTS, which needs the right even where the table is there
         return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
-    ready = "are there and may be written" if len(there) == len(found) else "can be made at the first start"
+    ready = "can be made at the first start" if None in found else "are there and may be written"
     return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
 
 

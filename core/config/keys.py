@@ -123,7 +123,7 @@ SINK = section(
     *_SERVER,
     Key(
         "progress_schema",
-        "schema of slotkeeper_progress and slotkeeper_chunks",
+        "schema of slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine",
         values.identifier,
         "public",
         tested=_MODEL,

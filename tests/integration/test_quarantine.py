@@ -13,10 +13,14 @@ from dataclasses import replace
 import pytest
 
 from core.domain.quarantine import HeldState
+from core.domain.slot import Column, TableIdentity
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
-from core.errors import RowRefused, Trouble, TroubleName
+from core.errors import RowRefused, TooLarge, Trouble, TroubleName
+from core.sinks.postgres import careful
+from core.sinks.postgres.eligibility import TargetColumn, TargetFacts, objections
+from core.sinks.postgres.statements import TargetTable
 from tests.support.held import HOLDING, Target, line
 from tests.support.standin import drop_database
 
@@ -321,3 +325,33 @@ def test_while_nothing_is_held_a_step_sends_what_it_sends_without_a_quarantine(
         return said
 
     assert sent(SinkOptions()) == sent(HOLDING)
+
+
+def test_entries_go_with_a_dn_to_its_new_name(pairs: Target) -> None:
+    pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N)])
+    pairs.store.adopt({"dn_1": "dn_one"}, [], pairs.epoch, 1)
+    assert [(entry.shard, entry.state) for entry in pairs.listed()] == [("dn_one", HeldState.HELD)]
+
+
+def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantine() -> None:
+    identity = TableIdentity(1, (Column("id", "jsonb"), Column("n", "integer")), ("id",), "s")
+    column = TargetColumn("jsonb", True, False, False)
+    facts = TargetFacts("r", "p", False, {"id": column, "n": replace(column, type="integer")}, (), (), (), (), {})
+    table = TargetTable("mart.t", ("id", "n"), ("id",))
+
+    def said(options: SinkOptions) -> list[str]:
+        return [one.what for one in objections(table, identity, facts, options) if "quarantine" in one.what]
+
+    assert said(SinkOptions()) == []
+    (what,) = said(HOLDING)
+    assert "keeps key column 'id' as jsonb, whose equal values have several texts" in what
+
+
+def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_width(
+    pairs: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(careful, "LONGEST", -1.0)
+    with pytest.raises(TooLarge, match=r"a careful step of mart\.pairs"):
+        pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
+    assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)
+    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and nobody gives it up"

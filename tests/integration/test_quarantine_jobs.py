@@ -15,11 +15,11 @@ from core import wiring_slots
 from core.domain.quarantine import Held, HeldState, Wanted
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from core.errors import Busy, Refused, Trouble, TroubleName
 from core.state.folder import StateFolder
 from core.wiring_quarantine import discard, held_of, looking, replay
 from tests.support import standin
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, Resetting
 
 TABLE = "ods.t"
@@ -264,3 +264,23 @@ def test_verify_tells_held_keys_apart(warehouse: Warehouse, make_mirror: MakeMir
     mirror.at_sink("DELETE FROM mart.orders WHERE id = 5")
     found = wiring_slots.verify(mirror.job, False, lambda done, known: None)
     assert (found.missing.keys, found.quarantined.count) == ((("1", "5"),), 3)
+
+
+@pytest.mark.parametrize(
+    "point", ["before_careful_chunk", "before_chunk_commit", "before_careful_step", "after_commit"]
+)
+def test_a_worker_that_fails_around_a_careful_step_is_tried_again(
+    warehouse: Warehouse, make_mirror: MakeMirror, point: str
+) -> None:
+    def fail() -> None:
+        raise Busy("a test", where="sink")
+
+    probe = At(point, fail)
+    mirror = small(warehouse, make_mirror)
+    mirror.start(probe).wait_running()
+    applied(mirror, update(1, 1), update(2, 100))
+    assert probe.done.is_set()
+    assert sum(mirror.changes().values()) == 4
+    assert keys(mirror, *HeldState) == [("1", "U"), ("20", "c")]
+    mirror.stop()
+    assert mirror.difference() == (2, 1), "number 1 as it was, number 20 not at all"

@@ -31,7 +31,7 @@ from tests.support.standin import drop_database
 
 DATABASE = "held_histories"
 HISTORIES = 20
-RUNS, MANY = 3, 100
+RUNS, MANY = 4, 100
 DDL = """
 h integer, k integer, a integer, b varchar(4), tags integer[], j json, own text DEFAULT '7', PRIMARY KEY (k, h),
 CONSTRAINT no_three CHECK (a <> 3), CONSTRAINT no_document CHECK (j::text <> '[]')
@@ -75,7 +75,7 @@ class Story:
         self.ill = True
 
     def run(self) -> None:
-        histories = [history(self.draw, number) for number in range(HISTORIES)]
+        histories = [history(self.draw, number, cuts=5) for number in range(HISTORIES)]
         sink = self.target.sink(self.options)
         for cut in itertools.zip_longest(*(one.steps for one in histories), fillvalue=()):
             events = [unique(event) for part in cut for event in part]

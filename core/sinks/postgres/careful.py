@@ -9,6 +9,7 @@ Next door: `texts.py` composes, `holding.py` keeps the entries, `sink.py` decide
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import IO
 from core.domain.progress import LaneKey
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.errors import TooLarge
 from core.sinks.postgres import faults, modes, texts
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres.holding import Bad, Quarantine
@@ -34,7 +36,9 @@ SPOOL = 8_388_608
 """Bytes of a piece that stay in memory on their way through us; more go to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
-STALE = 10_000
+LONGEST = 8.0
+"""Seconds for a careful step: with more, its stint would be given up. The next try is half as wide."""
+STALE = 2_000
 """Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
 
 Attempt = Callable[[int, int], Bad | None]
@@ -59,12 +63,14 @@ class Careful:
         self._kept = Quarantine(session, cursor, table, options, key)
         self._damaged: set[int] = set()
         self._stale = 0
+        self._session, self._end = session, math.inf
         staging = compose.fill_staging(table)
         self._into = Into(staging, lambda rows: modes.plan(table, options, rows))
 
     def step(self, by: str) -> None:
         """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
         self._kept.open()
+        self._end = self._session.seconds() + LONGEST
         self._cursor.execute(texts.units(self._table, self._options))
         for entry in self._kept.supersede(texts.touched_units(self._table), by):
             self._try(texts.entries(self._table, self._kept.one(entry)), self._into)
@@ -90,7 +96,8 @@ class Careful:
 
     def _walk(self, attempt: Attempt, single: Single) -> None:
         """Try all units in blocks; `single` is given each that fails alone, and why."""
-        self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
+        if self._table.kind == "postgres":  # whether a DWS allows it inside a transaction is not documented
+            self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
         for first in range(1, total + 1, BLOCK):
             last = min(total, first + BLOCK - 1)
@@ -157,13 +164,17 @@ class Careful:
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
         """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
+        if self._session.seconds() > self._end:
+            what = f"a careful step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
+            raise TooLarge(what, where="sink")
         self._cursor.execute("SAVEPOINT slotkeeper_piece")
         bad = None
         try:
             rows = move(self._cursor, out, into.copy)
+            self._stale += rows
             if rows and into.plan:
                 modes.execute(self._cursor, into.plan(rows))
-                self._cleared(rows)
+                self._cleared()
         except pg.DriverError as error:
             if not faults.is_bad_row(error):
                 raise
@@ -172,9 +183,8 @@ class Careful:
         self._cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_piece" if undo else "RELEASE SAVEPOINT slotkeeper_piece")
         return bad
 
-    def _cleared(self, rows: int) -> None:
+    def _cleared(self) -> None:
         """Empty the staging tables for the next piece."""
-        self._stale += rows
         names = [self._table.staging]
         if modes.needs_net(self._table, self._options):
             names.append(self._table.net)
@@ -183,7 +193,7 @@ class Careful:
                 self._cursor.execute(SQL("DELETE FROM {}").format(Identifier(name)))
             else:
                 self._clear(name)
-        self._stale %= STALE
+        self._stale = self._stale if self._stale < STALE else 0
 
     def _clear(self, name: str) -> None:
         self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))

@@ -25,13 +25,15 @@ class Readable(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes, at least one where there is any."""
-        while len(self._rest) < max(size, 1):
+        parts, there = [self._rest], len(self._rest)
+        while size < 0 or there < size:
             line = self._lines.readline()
             if not line:
                 break
-            self._rest += self._one(line)
-        size = len(self._rest) if size < 0 else size
-        out, self._rest = self._rest[:size], self._rest[size:]
+            parts.append(self._one(line))
+            there += len(parts[-1])
+        text = b"".join(parts)
+        out, self._rest = (text, b"") if size < 0 else (text[:size], text[size:])
         return out
 
     def _one(self, line: bytes) -> bytes:

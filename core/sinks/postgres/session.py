@@ -59,6 +59,10 @@ class SinkSession:
             self._opened = self._clock.monotonic()
         return self._connection
 
+    def seconds(self) -> float:
+        """The session's monotonic clock."""
+        return self._clock.monotonic()
+
     def retire(self, seconds: float) -> None:
         """End the session where it is older than this; only between transactions."""
         if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:

@@ -57,7 +57,7 @@ FROM ({finals}) g
 
 
 def create(table: TargetTable) -> tuple[Composable, ...]:
-    """The session's two tables; emptied at every commit, made once per connection."""
+    """The session's two tables, the second found by unit; emptied at every commit, made once per connection."""
     columns = SQL(", ").join(SQL("{} text").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1))
     made = "CREATE TEMP TABLE IF NOT EXISTS {} ({}{}) ON COMMIT DELETE ROWS{}"
     event = 'point bigint, sequence bigint, kind "char", '
@@ -65,6 +65,7 @@ def create(table: TargetTable) -> tuple[Composable, ...]:
     return (
         SQL(made).format(Identifier(table.texts), SQL(event), columns, distributed(table.kind, [SQL("point")])),
         SQL(made).format(Identifier(table.units), SQL(unit), columns, distributed(table.kind, [SQL("unit")])),
+        SQL("CREATE INDEX {} ON {} (unit)").format(Identifier(f"{table.units}_unit"), Identifier(table.units)),
     )
 
 

@@ -129,3 +129,12 @@ def test_hostile_names_are_made_visible() -> None:
 def test_the_columns_fit() -> None:
     for width in (60, 80, 100, 140):
         assert sum(one.width + 1 for one in columns_for(ALERT_COLUMNS, width)) <= max(width, 66)
+
+
+def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
+    report = JobReport("orders_rt", "r", "RUNNING", quarantined=3)
+    one = only(alerts(picture(job(JobState.RUNNING, Level.FINE, report=report)), NOW))
+    assert (one.rule, one.level, one.value) == ("rows_held", Level.WARNING, "3")
+    assert one.options[0].do.startswith("slotkeeper errors list orders_rt")
+    none = replace(report, quarantined=0)
+    assert alerts(picture(job(JobState.RUNNING, Level.FINE, report=none)), NOW) == []
