@@ -92,11 +92,11 @@ def crowded(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, dns: int) ->
 def played(job: Crowded, seed: int, seconds: float) -> None:
     job.mirror.start().wait_running(240)
     job.write(random.Random(seed), seconds)
-    waited, sessions = job.longest(), job.sessions()
+    waited, sessions, written = job.longest(), job.sessions(), job.written
     burst = job.burst()
     lanes = len(job.mirror.heard.now)
     print(f"seed {seed}; {lanes} lanes on {job.mirror.runner.seats} seats, {sessions} sessions at both ends")
-    print(f"longest wait {waited:.2f} s while {job.written} events were written in {seconds:.0f} s")
+    print(f"longest wait {waited:.2f} s while {written} events were written in {seconds:.0f} s")
     print(f"all lanes due at once: all applied after {burst:.2f} s, longest wait {job.longest():.2f} s")
     job.mirror.wait_equal()
     job.mirror.stop()
