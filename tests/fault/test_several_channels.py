@@ -282,9 +282,16 @@ def interrupted(mirror: Mirror, draw: random.Random) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begins_with", [3, 2], ids=["three tables", "the third is added later"])
+@pytest.mark.parametrize(
+    ("begins_with", "turns"),
+    [
+        pytest.param(2, 8, id="the third is added later"),
+        pytest.param(3, 60, id="three tables", marks=pytest.mark.chaos),
+        pytest.param(2, 60, id="the third is added later, for long", marks=pytest.mark.chaos),
+    ],
+)
 def test_whatever_interrupts_the_job_every_table_ends_equal_and_every_event_counts_once(
-    begins_with: int, warehouse: Warehouse, make_mirror: MakeMirror, seed: int
+    begins_with: int, turns: int, warehouse: Warehouse, make_mirror: MakeMirror, seed: int
 ) -> None:
     draw = random.Random(f"{seed} {begins_with}")
     print(f"seed {seed}")
@@ -292,10 +299,10 @@ def test_whatever_interrupts_the_job_every_table_ends_equal_and_every_event_coun
     mirror.start().wait_running()
     booked = dict.fromkeys(TABLES, 0)
     connection = warehouse.connect(False)
-    for turn in range(12):
+    for turn in range(turns):
         for _ in range(draw.randint(1, 6)):
             write(connection, draw, booked)
-        if turn == 5 and begins_with == 2:
+        if turn == 4 and begins_with == 2:
             mirror.stop()
             booked[TABLES[2]] = 0  # what its slot did not see is in its copy
             mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
