@@ -190,6 +190,7 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
     if not server.temporary:
         yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
     yield _progress_finding(place, entry.progress_schema, viewer)
+    yield from _left_behind(place, entry, jobs, viewer)
     silent: set[str] = set()
     for job in jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
@@ -215,6 +216,27 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
         return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
     ready = "can be made at the first start" if None in found else "are there and may be written"
     return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
+
+
+def _left_behind(place: str, entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer) -> Iterator[Finding]:
+    """Tables that a job has followed and its configuration names no more: nobody registers their slots.
+
+    Whose progress table may not be read, its own finding says.
+    """
+    named = {(job.name, job.source.name, job.channel.source_table, job.slot) for job in jobs}
+    known = {job.name for job in jobs}
+    try:
+        followed = viewer.followed(entry.progress_schema)
+    except SlotkeeperError as error:
+        if error.kind is ErrorKind.TRANSIENT:
+            raise
+        return
+    for job, source, table, slot in followed:
+        if job in known and (job, source, table, slot) not in named:
+            text = (
+                f"job {job} follows {table} of {source} by slot {slot} no more: nobody registers it, its rows stay here"
+            )
+            yield Finding(place, Level.WARN, f"{text}; name the table again, or `slotkeeper slots drop {table} {slot}`")
 
 
 def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: PostgresViewer) -> Iterator[Finding]:

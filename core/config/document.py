@@ -45,12 +45,21 @@ Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) an
 """
 
 
+_MORE = {
+    "[[jobs.X.channels]]": (
+        "One of these for each source table; a job reads no table and writes no target twice. All of its channels have "
+        "its slot name, its start and its options.\n",
+    )
+}
+
+
 def page() -> str:
     """The whole page."""
     parts = [_INTRODUCTION]
     for title, section in TABLES:
         parts.append(f"## `{title}`\n")
         parts.append(_table(section) if section else "Nothing can be set here yet.\n")
+        parts.extend(_MORE.get(title, ()))
     parts.append("## Names of the sink connector's 2.x\n")
     parts.append("Refused; what to write for each:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))

@@ -73,6 +73,8 @@ class Attendant:
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
         self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + len(self._tables) + 2)
+        self._crowd = len(lanes) / SETTLED_A_SECOND
+        """Seconds between two registrations of a lane that is idle, or served in a crowd."""
         self._looks = {table: Looks() for table in self._tables}
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
@@ -288,8 +290,8 @@ class Attendant:
         behind = lane.latest is not None and lane.latest > lane.position.point
         unregistered = lane.position.point > lane.registered.live
         move = behind and not self.paused
-        crowd = len(self.lanes) / SETTLED_A_SECOND
-        if age >= max(self.plan.keepalive, crowd) or (age >= max(SETTLE_EVERY, crowd) and (move or unregistered)):
+        often = max(SETTLE_EVERY, self._crowd)
+        if age >= max(self.plan.keepalive, self._crowd) or (age >= often and (move or unregistered)):
             self._start_registration(
                 lane,
                 lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),

@@ -24,34 +24,33 @@ class Lines:
         self._pool = ThreadPoolExecutor(most, "slotkeeper-driver")
         self._waiting: dict[str, deque[Work]] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def submit(self, line: str, work: Work) -> None:
-        """Do it once everything that was given to the line before is done."""
+        """Do it once everything that was given to the line before is done; after `close` never."""
         with self._lock:
             if line in self._waiting:
                 self._waiting[line].append(work)
-                return
-            self._waiting[line] = deque()
-        self._pool.submit(self._go, line, work)
+            elif not self._closed:
+                self._waiting[line] = deque()
+                self._pool.submit(self._go, line, work)
 
     def close(self) -> None:
         """Begin nothing more; what is under way is left behind."""
         with self._lock:
-            for waiting in self._waiting.values():
-                waiting.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            self._closed = True
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _go(self, line: str, work: Work) -> None:
-        following: Work | None = work
-        while following is not None:
-            try:
-                following()
-            finally:
-                with self._lock:
-                    waiting = self._waiting[line]
-                    following = waiting.popleft() if waiting else None
-                    if following is None:
-                        del self._waiting[line]
+        try:
+            work()
+        finally:
+            with self._lock:
+                waiting = self._waiting[line]
+                if self._closed or not waiting:
+                    del self._waiting[line]
+                else:
+                    self._pool.submit(self._go, line, waiting.popleft())
 
 
 def line_of(node_id: int, nodes: int) -> str:

@@ -253,7 +253,7 @@ class Loop(Attendant):
                 continue
             waited = stint.dealt - lane.since + on_its_way + found.waited
             hot = bool(found.rows) and not outcome.lull and not crowded
-            self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found)
+            self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found, crowded)
 
     def _reached(self, outcome: StintOutcome) -> bool:
         """Whether lanes of a stint had no turn; learns how many a stint reaches."""
@@ -262,7 +262,7 @@ class Loop(Attendant):
         self._most = 2 * reached if crowded else max(self._most, 2 * reached)
         return crowded
 
-    def _lane_ended(self, lane: Lane, outcome: LaneOutcome) -> None:
+    def _lane_ended(self, lane: Lane, outcome: LaneOutcome, crowded: bool = False) -> None:
         now = self._clock.monotonic()
         lane = replace(lane, stint=0, changes=max(lane.changes, lane.changes_before + outcome.rows))
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
@@ -277,7 +277,10 @@ class Loop(Attendant):
         lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         lane = replace(lane, latest=outcome.look_latest, looked_at=now)
-        if lane.position.point > lane.registered.live:
+        later = (
+            crowded and now - lane.kept_at < self._crowd
+        )  # while others wait for a turn, it registers as idle ones do
+        if lane.position.point > lane.registered.live and not later:
             look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
             self._start_registration(
                 lane,

@@ -29,10 +29,13 @@ def server(kind: str, endpoint: Endpoint, more: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def job(name: str, slot: str, table: str, target: str, more: Sequence[str] = ()) -> str:
-    """A `[jobs.X]` with one channel and a binlog."""
+def job(
+    name: str, slot: str, table: str, target: str, more: Sequence[str] = (), others: Sequence[tuple[str, str]] = ()
+) -> str:
+    """A `[jobs.X]` with a binlog, and a channel for this table and target and for each of the `others`."""
     lines = [f"[jobs.{name}]", 'source = "dws1"', 'sink = "mart"', f'slot = "{slot}"', *more]
-    lines += [f"[[jobs.{name}.channels]]", f'from = "{table}"', f'into = "{target}"', "create_target = true"]
+    for one, into in ((table, target), *others):
+        lines += [f"[[jobs.{name}.channels]]", f'from = "{one}"', f'into = "{into}"', "create_target = true"]
     lines += [f"[jobs.{name}.binlog]", "binlog = true"]
     return "\n".join(lines) + "\n\n"
 

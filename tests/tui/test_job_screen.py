@@ -46,6 +46,38 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
     drive(made, do, size)
 
 
+def test_lanes_of_several_tables_say_their_table_and_those_of_one_do_not(tmp_path: Path) -> None:
+    made = console(tmp_path, filled=False)
+    tables = {"ods.orders": "orders", "ods.lines": "lines"}
+    lanes = [
+        lane(dn, 88_512_330 - behind, source_table=table, target=f"mart.{name}", label=f"{table} {dn}")
+        for behind, (table, name) in enumerate(tables.items())
+        for dn in ("dn_1", "dn_2")
+    ]
+    begin(made.store, "orders_rt", *lanes)
+
+    async def do(pilot: Pilot[int]) -> None:
+        shown = await at_its_job(made, pilot)
+        assert " TABLE " in shown
+        assert [line.split()[:2] for line in shown.splitlines() if " dn_" in line and "idle" in line] == [
+            ["ods.lines", "dn_1"],
+            ["ods.lines", "dn_2"],
+            ["ods.orders", "dn_1"],
+            ["ods.orders", "dn_2"],
+        ]
+
+    drive(made, do, LARGE)
+
+
+def test_lanes_of_one_table_do_not_say_it(tmp_path: Path) -> None:
+    made = running(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        assert " TABLE " not in await at_its_job(made, pilot)
+
+    drive(made, do, LARGE)
+
+
 def test_sparklines_are_ascii_where_the_terminal_is(tmp_path: Path) -> None:
     made = running(tmp_path, ascii_only=True)
 

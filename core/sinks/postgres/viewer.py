@@ -73,6 +73,14 @@ class PostgresViewer:
             return []
         return [LaneSeen(*row) for row in self._rows("lanes", {"source": source, "source_table": table, "slot": slot})]
 
+    def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
+        """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
+        if self.table(f"{schema}.slotkeeper_progress") is None:
+            return []
+        return [
+            (str(job), str(source), str(table), str(slot)) for job, source, table, slot in self._rows("followed", {})
+        ]
+
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()

@@ -28,3 +28,7 @@ SELECT shard, position, registered_live, registered_durable,
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 ORDER BY shard
+
+-- name: followed
+-- What jobs follow by their rows, whoever runs them.
+SELECT DISTINCT job, source, source_table, slot FROM {schema}.slotkeeper_progress ORDER BY 1, 2, 3, 4

@@ -11,7 +11,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
-from core.engine.lanes import Activity, Lane, Stint, deal, due
+from core.engine.lanes import FEWEST, Activity, Lane, Stint, deal, due
 
 
 def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:
@@ -50,6 +50,17 @@ def test_lanes_that_failed_leave_one_seat_to_the_others() -> None:
     bad = [lane(f"bad{n}", n, True) for n in range(4)]
     assert dealt([*bad, lane("a", 9)], [], 3) == [(("bad0",), True), (("bad1",), True), (("a",), False)]
     assert dealt(bad, [], 3) == [(("bad0",), True), (("bad1",), True)]
+
+
+def test_a_free_seat_takes_its_share_of_a_crowd_and_no_more_than_it_reaches() -> None:
+    crowd = [lane(f"a{n:03}", since=float(n)) for n in range(100)]
+    busy = [Stint(1, ("x",), 9.0, False)]
+    (only,) = deal(crowd, busy, 2, 2, 0.0, 3.0)
+    assert only.lanes == tuple(one.name for one in crowd[:50]), "those that wait longest; the rest for the other seat"
+    (only,) = deal(crowd, busy, 2, 2, 0.0, 3.0, 20)
+    assert only.lanes == tuple(one.name for one in crowd[:20])
+    (only,) = deal(crowd[:FEWEST], busy, 2, 2, 0.0, 3.0, 1)
+    assert len(only.lanes) == FEWEST, "a few are no crowd"
 
 
 def test_an_overrun_stint_holds_its_seat_and_counts_among_the_failing_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from core.domain.identity import Identity
 from core.domain.report import JobReport, LaneReport
-from core.state.frames import Frame
+from core.state.frames import Frame, frame_of, text_of
 from core.state.metrics import GROUP, Base, Metrics
 from core.state.sqlite import Store
 
@@ -77,6 +78,24 @@ def test_a_frame_comes_back_as_it_was(store: Store) -> None:
     fresh = Metrics(store)
     assert fresh.frames(AT + 3 * EVERY) == [rounded(made[3])]
     assert [kept.frame for kept in fresh.since(0, AT)] == [rounded(one) for one in made]
+
+
+def test_lanes_of_several_tables_come_out_by_their_names_and_older_frames_without_them_too() -> None:
+    one = frame(AT, random.Random(1), lanes=2)
+    assert one.report is not None
+    lanes = tuple(
+        replace(lane, source_table="ods.b", target="mart.b", label=f"ods.b {lane.shard}") for lane in one.report.lanes
+    )
+    several = replace(one, report=replace(one.report, lanes=lanes), lags={lane.name: 1.0 for lane in lanes})
+    found = frame_of(text_of(several))
+    assert found.report is not None
+    assert [lane.name for lane in found.report.lanes] == ["ods.b dn_6001_6002", "ods.b dn_6002_6003"]
+    older = json.loads(text_of(one))
+    for name in ("source_table", "target", "label", "waited"):
+        del older["report"]["lanes"][name]
+    again = frame_of(json.dumps(older).encode())
+    assert again.report is not None
+    assert [lane.name for lane in again.report.lanes] == ["dn_6001_6002", "dn_6002_6003"]
 
 
 def test_a_frame_of_24_busy_lanes_takes_less_than_a_kilobyte(store: Store) -> None:

@@ -1,0 +1,51 @@
+"""How long records have lain unread, where a table deletes them by their own age, read or not. Pure.
+
+DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A lane
+that has applied everything up to P may miss one only where P was latest longer than that ago.
+Next door: `attend.py` shows it every look, `loop.py` asks before each stint; `starts.py` does the same for the time in which no driver lived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.domain.lag import Curve
+from core.domain.watch import trouble
+from core.engine.lanes import Lane
+from core.errors import Trouble, TroubleName
+
+MARGIN = 60.0
+"""Seconds kept clear of the TTL, at most a tenth of it: what is judged now is read a little later."""
+
+
+class Ages:
+    """What was latest when for each lane of a table with such a TTL; all others cost nothing.
+
+    `ttls` are in seconds by source table; `curves` by lane outlive this: a resumed job goes on with them.
+    """
+
+    def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
+        self._ttls = ttls
+        self._curves = curves
+
+    @property
+    def any(self) -> bool:
+        """Whether there is such a table at all."""
+        return bool(self._ttls)
+
+    def see(self, lane: Lane, latest: int, now: float) -> None:
+        """A look at a lane found this latest."""
+        ttl = self._ttls.get(lane.key.source_table)
+        if ttl is not None:
+            self._curves.setdefault(lane.name, Curve(2.0 * ttl)).see(now, latest)
+
+    def late(self, lane: Lane, now: float) -> Trouble | None:
+        """For a lane that is not at its latest: SLOT LOST where what it reads first may be deleted already."""
+        ttl, curve = self._ttls.get(lane.key.source_table), self._curves.get(lane.name)
+        if ttl is None or curve is None:
+            return None
+        behind = curve.at_least(max(lane.position.point, lane.checked), now)
+        if behind < ttl - min(MARGIN, ttl / 10):
+            return None
+        what = f"{lane.name} is {behind:.0f} s behind, and records of this table are deleted after {ttl} s, read or not"
+        return trouble(TroubleName.SLOT_LOST, what)
