@@ -61,6 +61,19 @@ class Curve:
         grown = (point - self._latest[place]) / (self._latest[place + 1] - self._latest[place])
         return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
 
+    def at_least(self, point: int, now: float) -> float:
+        """The lag, or all the time since the first look where no look found it at `point` or below; 0 without any.
+
+        >>> curve = Curve()
+        >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)
+        >>> curve.at_least(120, 10.0), curve.at_least(99, 12.0)
+        (7.5, 12.0)
+        """
+        known = self.lag(point, now)
+        if known is not None:
+            return known
+        return max(0.0, now - self._times[0]) if self._times else 0.0
+
     def _thin(self, now: float) -> None:
         """Leave pairs out: what is left tells the same, only less closely."""
         times: list[float] = []

@@ -1,8 +1,9 @@
-"""How long records have lain unread, where a table deletes them by their own age, read or not. Pure.
+"""How long records have lain unread, where a table deletes them by their own age, read or not.
 
 DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A lane
 that has applied everything up to P may miss one only where P was latest longer than that ago.
-Next door: `attend.py` shows it every look, `loop.py` asks before each stint; `starts.py` does the same for the time in which no driver lived.
+Next door: `start.py` and `attend.py` note each look, `attend.py` and `loop.py` ask before anything is read;
+`starts.py` has what a start refuses for the time in which no driver lived.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from core.domain.lag import Curve
 from core.domain.watch import trouble
 from core.engine.lanes import Lane
+from core.engine.ports import Surroundings
 from core.errors import Trouble, TroubleName
 
 MARGIN = 60.0
@@ -21,27 +23,34 @@ MARGIN = 60.0
 class Ages:
     """What was latest when for each lane of a table with such a TTL; all others cost nothing.
 
-    `ttls` are in seconds by source table; `curves` by lane outlive this: a resumed job goes on with them.
+    `ttls` are in seconds by source table; `curves` by lane outlive this: a job that is resumed goes on with them.
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
         self._ttls = ttls
         self._curves = curves
 
+    @classmethod
+    def of(cls, *parts: Surroundings) -> Ages:
+        """Of these channels; one statement for each."""
+        ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
+        return cls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
+
     @property
     def any(self) -> bool:
         """Whether there is such a table at all."""
         return bool(self._ttls)
 
-    def see(self, lane: Lane, latest: int, now: float) -> None:
-        """A look at a lane found this latest."""
-        ttl = self._ttls.get(lane.key.source_table)
+    def see(self, table: str, shard: str, latest: int, now: float) -> None:
+        """A look at a table on a DN found this latest."""
+        ttl = self._ttls.get(table)
         if ttl is not None:
-            self._curves.setdefault(lane.name, Curve(2.0 * ttl)).see(now, latest)
+            self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest)
 
     def late(self, lane: Lane, now: float) -> Trouble | None:
         """For a lane that is not at its latest: SLOT LOST where what it reads first may be deleted already."""
-        ttl, curve = self._ttls.get(lane.key.source_table), self._curves.get(lane.name)
+        table = lane.key.source_table
+        ttl, curve = self._ttls.get(table), self._curves.get(f"{table} {lane.shard.name}")
         if ttl is None or curve is None:
             return None
         behind = curve.at_least(max(lane.position.point, lane.checked), now)

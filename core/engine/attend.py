@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine import watch
+from core.engine.ages import Ages
 from core.engine.lanes import Activity, Lane, due
 from core.engine.lines import SHARED_FROM, Lines, line_of
 from core.engine.looks import Looks
@@ -48,6 +49,7 @@ class LoopPlan:
     keepalive: float
     until_caught_up: bool = False
     stint_seconds: float = 3.0
+    ages: Ages = field(default_factory=lambda: Ages({}, {}))
 
 
 class Attendant:
@@ -76,6 +78,7 @@ class Attendant:
         self._crowd = len(lanes) / SETTLED_A_SECOND
         """Seconds between two registrations of a lane that is idle, or served in a crowd."""
         self._looks = {table: Looks() for table in self._tables}
+        self._ages = plan.ages
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
         self._reading = False
@@ -272,8 +275,13 @@ class Attendant:
         if found:
             self._fail(lane.key.source_table, found)
             return
+        self._ages.see(lane.key.source_table, lane.shard.name, look.latest, now)
         if look.latest < lane.position.point:
             self._older_look(lane, look.latest, now)
+            return
+        late = self._ages.late(lane, now) if look.latest > lane.position.point else None
+        if late is not None:
+            self._fail(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
         lane = replace(lane, latest=look.latest, looked_at=now, history=retry.NO_HISTORY, error="", alone=False)
@@ -281,7 +289,8 @@ class Attendant:
         if seen.waiting and not self.paused:
             self.lanes[lane.name] = due(lane, now)
             return
-        lane = replace(lane, checked=look.latest)
+        if not seen.waiting:
+            lane = replace(lane, checked=look.latest)
         self.lanes[lane.name] = lane
         self._settle_if_due(lane, now)
 

@@ -14,6 +14,7 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.watch import Expected
+from core.engine.ages import Ages
 from core.engine.attend import LoopPlan
 from core.engine.lanes import Lane
 from core.engine.loop import End, Loop
@@ -127,6 +128,7 @@ class Streaming:
         self._begun = begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
+        self._ages = Ages.of(*(one.part for one in begun))
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
@@ -154,7 +156,7 @@ class Streaming:
     def run(self) -> End:
         """Stream until a wish; raises what needs a person."""
         all_ = self._all
-        loop_plan = LoopPlan(all_.job, self._epoch, all_.keepalive, all_.until_caught_up)
+        loop_plan = LoopPlan(all_.job, self._epoch, all_.keepalive, all_.until_caught_up, ages=self._ages)
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)

@@ -191,7 +191,18 @@ class Loop(Attendant):
             late = self._clock.monotonic() - stint.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
+    def _too_late(self, now: float) -> bool:
+        """Whether what a due lane would read may be gone in part."""
+        waiting = [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self._ages.any else []
+        for lane in waiting:
+            late = self._ages.late(lane, now)
+            if late is not None:
+                self._fail(lane.key.source_table, late)
+        return self._failure is not None
+
     def _deal(self, now: float) -> None:
+        if self._too_late(now):
+            return
         dealt = deal(
             self.lanes.values(),
             self._stints.values(),
@@ -277,6 +288,7 @@ class Loop(Attendant):
         lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         lane = replace(lane, latest=outcome.look_latest, looked_at=now)
+        self._ages.see(lane.key.source_table, lane.shard.name, outcome.look_latest, now)
         later = (
             crowded and now - lane.kept_at < self._crowd
         )  # while others wait for a turn, it registers as idle ones do

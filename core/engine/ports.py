@@ -12,6 +12,7 @@ from typing import Protocol
 
 from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
+from core.domain.lag import Curve
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import Shard, TableIdentity
 from core.domain.spec import JobSpec
@@ -148,7 +149,8 @@ KEEPALIVE = 30.0
 class Surroundings:
     """Everything that a job's driver is given.
 
-    `pause` waits for at most so many seconds, less where a wish comes in.
+    `pause` waits for at most so many seconds, less where a wish comes in. `curves` are what was latest when, by lane:
+    the one thing that outlives a pause.
     """
 
     job: JobSpec
@@ -162,6 +164,7 @@ class Surroundings:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     until_caught_up: bool = False
+    curves: dict[str, Curve] = field(default_factory=dict)
 
     def of(self, table: str) -> Surroundings:
         """The same for one channel of the job, by its source table."""

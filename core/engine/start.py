@@ -20,6 +20,7 @@ from core.domain.starting import StartKind, start_at
 from core.domain.topology import NodeChange
 from core.domain.watch import no_point
 from core.engine import nodes, starts
+from core.engine.ages import Ages
 from core.engine.nodes import refuse
 from core.engine.ports import Store, Surroundings, about, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
@@ -351,7 +352,9 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     for look in looks:
         _register_first(store, admin, all_, look, epoch)
     found = {look.shard: look.points.both for look in admin.look(None)}
+    ages, now = Ages.of(all_), all_.clock.monotonic()
     for look in looks:
+        ages.see(all_.job.channel.source_table, look.shard.name, look.latest, now)
         if found.get(look.shard) != (look.latest, look.latest):
             raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
     all_.probe("after_first_registration")

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from core.config.load import load
 from core.domain.job import JobEvent
 from core.drivers import pg
+from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from core.errors import Busy, Refused, Trouble, TroubleName
 from core.wiring_slots import verify
 from tests.support.looking import config, job
 from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.spoiled import HSTORE
 from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
 
@@ -238,3 +241,54 @@ def test_a_table_with_timestamps_that_was_left_alone_too_long_is_slot_lost(
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
     assert "records of this table are deleted after 600 s, read or not" in error.message
+
+
+def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    """A table that says its records live for 3 s; its slot lives on, so that nothing but their age can be told."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog_timestamp=on", "binlog_ttl=3"])
+    return mirror
+
+
+def _is_late(mirror: Mirror) -> None:
+    error = mirror.wait_error()
+    assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
+    assert "behind, and records of this table are deleted after 3 s, read or not" in error.message
+    assert mirror.target_rows() == []
+
+
+def test_a_job_that_is_paused_for_longer_than_records_live_is_slot_lost(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """The slot's points stand as they stood: only the driver's own looks tell how long the row has lain unread."""
+    mirror = _short_lived(warehouse, make_mirror)
+    mirror.start().wait_running()
+    mirror.pause()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'unread')")
+    _is_late(mirror)
+
+
+def test_a_job_whose_sink_is_busy_for_longer_than_records_live_is_slot_lost_before_it_reads_on(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = _short_lived(warehouse, make_mirror)
+
+    def busy(point: str) -> None:
+        if point == "after_second_look":
+            raise Busy("the sink is busy", where="sink")
+
+    mirror.start(busy).wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'unread')")
+    _is_late(mirror)
+
+
+def test_a_job_that_keeps_up_outlives_the_ttl_of_its_records(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _short_lived(warehouse, make_mirror)
+    mirror.start().wait_running()
+    end, number = monotonic() + 4.0, 0
+    while monotonic() < end:
+        number += 1
+        mirror.source(f"INSERT INTO {TABLE} VALUES ({number}, 'read')")
+        mirror.wait_equal()
+    assert number > 1
+    mirror.stop()
