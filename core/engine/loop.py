@@ -7,7 +7,7 @@ Next door: `lanes.py` and `core.retry` decide, `watch.py` and `stint.py` do, `jo
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from enum import Enum
@@ -25,7 +25,7 @@ from core.engine.nodes import changed
 from core.engine.plan import LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.runner import TaskRunner
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, Superseded, Unclassified
+from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
 
 OVERRUN = 2.0
 """A stint this long past its deadline is overrun, or later where stints have been ending later."""
@@ -247,6 +247,9 @@ class Loop(Attendant):
             outcome: StintOutcome = future.result()
         except CancelledError:
             outcome = StintOutcome(())
+            if stint.cancelled and len(stint.lanes) == len(mine) == 1:
+                self._cancelled(self.lanes[mine[0]])
+                return
         except SlotkeeperError as error:
             if error.where == "spark" and not isinstance(error, Unclassified):
                 self._failure = error
@@ -256,6 +259,7 @@ class Loop(Attendant):
             return
         by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
         crowded = self._reached(outcome)
+        self._learn_culprits(by_name)
         on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
         for name in mine:
             lane, found = self.lanes[name], by_name.get(name)
@@ -265,6 +269,24 @@ class Loop(Attendant):
             waited = stint.dealt - lane.since + on_its_way + found.waited
             hot = bool(found.rows) and not outcome.lull and not crowded
             self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found, crowded)
+
+    def _cancelled(self, lane: Lane) -> None:
+        """A lane whose own stint was cancelled waits before its next try: dealt at once, it would keep the seat."""
+        self._lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
+        self._clear_others(lane)
+
+    def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
+        """What failed in an overrun stint has held it; it is in the outcome also where its lanes were dealt anew."""
+        for name, outcome in outcomes.items():
+            if outcome.error is not None:
+                self._clear_others(self.lanes[name])
+
+    def _clear_others(self, culprit: Lane) -> None:
+        """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""
+        for name, lane in self.lanes.items():
+            apart = lane.key.source_table != culprit.key.source_table and lane.shard != culprit.shard
+            if apart and lane.alone and lane.activity is Activity.DUE and not lane.history.failures:
+                self.lanes[name] = replace(lane, alone=False)
 
     def _reached(self, outcome: StintOutcome) -> bool:
         """Whether lanes of a stint had no turn; learns how many a stint reaches."""

@@ -125,6 +125,36 @@ def test_ddl_on_one_table_stops_the_job_and_names_that_table(warehouse: Warehous
     assert again.message.startswith(f"{TABLES[1]}: dn_")
 
 
+@pytest.mark.chaos
+def test_a_target_that_is_locked_holds_back_the_other_tables_once_and_then_its_own_alone(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """Its lanes may have all seats when the lock comes, for as long as a statement waits for it; later one less."""
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.seats = 2
+    mirror.start().wait_running().wait_equal()
+    locker = mirror.sink()
+    locker.autocommit = False
+    with locker.cursor() as cursor:
+        cursor.execute("LOCK TABLE mart.b")
+    events = touched(mirror)
+    others = {table: count for table, count in events.items() if table != TABLES[1]}
+    until(lambda: others.items() <= applied(mirror).items(), 50, f"{others} to be applied beside a lock")
+    twice = {table: 2 * count for table, count in others.items()}
+    mirror.source(
+        f"UPDATE {TABLES[0]} SET v = v + 1 WHERE id <= 40",
+        f"INSERT INTO {TABLES[2]} SELECT max(id) + n, 0 FROM {TABLES[2]}, generate_series(1, 30) n GROUP BY n",
+    )
+    until(lambda: twice.items() <= applied(mirror).items(), 20, f"{twice} to be applied beside a lock")
+    assert applied(mirror)[TABLES[1]] == 0
+    locker.rollback()
+    locker.close()
+    wanted = {**twice, TABLES[1]: events[TABLES[1]]}
+    until(lambda: applied(mirror) == wanted, 60, f"{wanted} to be applied")
+    mirror.wait_equal()
+    mirror.stop()
+
+
 def test_a_lost_slot_of_one_table_leaves_a_new_table_without_rows(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
