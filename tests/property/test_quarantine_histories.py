@@ -31,7 +31,7 @@ from tests.support.standin import drop_database
 
 DATABASE = "held_histories"
 HISTORIES = 20
-RUNS, MANY = 4, 100
+RUNS, MANY = 3, 100
 DDL = """
 h integer, k integer, a integer, b varchar(4), tags integer[], j json, own text DEFAULT '7', PRIMARY KEY (k, h),
 CONSTRAINT no_three CHECK (a <> 3), CONSTRAINT no_document CHECK (j::text <> '[]')
