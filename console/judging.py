@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
+from core.domain.verified import rows_held
 
 if TYPE_CHECKING:
     from core.domain.verified import Verified
@@ -40,7 +41,8 @@ _WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.
 class JobStatus:
     """One job in one line; `behind` is the number of sync points of its furthest lane, None where unknown.
 
-    `verified` is what the last `slotkeeper verify` found, None where there was none.
+    `verified` is what the last `slotkeeper verify` found, None where there was none. `quarantined` rows are held by the
+    job's last report, None where it does not say; `only_held` where nothing else is the matter.
     """
 
     job: str
@@ -51,6 +53,8 @@ class JobStatus:
     behind: int | None = None
     reported_at: datetime | None = None
     verified: Verified | None = None
+    quarantined: int | None = None
+    only_held: bool = False
 
 
 def worst(severities: Iterable[Severity]) -> Severity:
@@ -67,7 +71,15 @@ def judge(view: JobView, now: datetime) -> JobStatus:
     """How a job stands, from one look at it; pure."""
     severity, text = _told(view, now)
     behind = _behind(view.report) if view.reported and view.state.has_process else None
-    return JobStatus(view.name, severity, view.state, view.lives, text, behind, view.reported_at)
+    held = view.report.quarantined if view.report else None
+    only = bool(held) and severity is Severity.OK
+    if held:
+        severity, text = (Severity.WARNING, _lacks(held)) if only else (severity, f"{text}; {rows_held(held)}")
+    return JobStatus(view.name, severity, view.state, view.lives, text, behind, view.reported_at, None, held, only)
+
+
+def _lacks(held: int) -> str:
+    return f"{rows_held(held)}, which the target lacks"
 
 
 def _told(view: JobView, now: datetime) -> tuple[Severity, str]:

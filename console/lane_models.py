@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from console.rates import Busy, bars, hurts
 from console.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase
+from core.domain.verified import in_a_phrase, rows_held
 
 if TYPE_CHECKING:
     from core.domain.report import LaneReport
@@ -214,7 +215,15 @@ def next_risk(job: JobFacts, now: datetime) -> str:
     if retrying:
         more = f" and {len(retrying) - 1} more" if retrying[1:] else ""
         return f"next risk: {safe(retrying[0], 40)}{more} is not read; its TTL runs on -> [3] Slots"
-    return f"next risk: none known here; {in_a_phrase(job.verified, now)}"
+    return f"next risk: none known here; {proof(job, now)}"
+
+
+def proof(job: JobFacts, now: datetime) -> str:
+    """Whether its target is to be trusted: what the last comparison said, apart from the rows that are held now."""
+    if not job.held:
+        return in_a_phrase(job.verified, now)
+    said = in_a_phrase(replace(job.verified, quarantined=0) if job.verified else None, now)
+    return f"{said}, apart from {rows_held(job.held)}"
 
 
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:

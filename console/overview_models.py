@@ -14,7 +14,7 @@ from console.rates import hurts
 from console.rows import FAULTS, age, rank
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase
+from core.domain.verified import in_a_phrase, rows_held
 
 LATELY = timedelta(minutes=10)
 
@@ -56,16 +56,25 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
         return Level.CRITICAL, f"targets: {safe(different[0].name, 30)} {in_a_phrase(different[0].verified, now)}" + (
             f"; {_named('also different', different[1:])}" if different[1:] else ""
         )
+    apart = _apart(started)
     if doubted:
-        return Level.WARNING, f"{_named('targets doubted', doubted)}; {_proof(started, now)}"
-    return Level.FINE, f"targets: all follow; {_proof(started, now)}"
+        return Level.WARNING, f"{_named('targets doubted', doubted)}{apart}; {_proof(started, now)}"
+    return Level.WARNING if apart else Level.FINE, f"targets: all follow{apart}; {_proof(started, now)}"
 
 
 def follows(job: JobFacts) -> bool:
-    """Whether a job does what it is there for, so that its target is its source but for its lag."""
+    """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
     if job.state is JobState.FINISHED:
         return True
-    return job.state is JobState.RUNNING and job.level is Level.FINE
+    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_held)
+
+
+def _apart(jobs: Sequence[JobFacts]) -> str:
+    """The rows that targets lack, with the jobs that hold them."""
+    holding = [job for job in jobs if job.held]
+    if not holding:
+        return ""
+    return _named(f", apart from {rows_held(sum(job.held or 0 for job in holding))}", holding)
 
 
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
     from core.domain.job import JobState
+    from core.domain.quarantine import HeldCount
     from core.domain.report import JobReport
     from core.domain.verified import Verified
     from core.slots.hold import TableHold
@@ -49,6 +50,7 @@ class JobFacts:
 
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
+    `held` rows are in quarantine by its last report; `only_held` where nothing else is the matter.
     """
 
     name: str
@@ -77,6 +79,8 @@ class JobFacts:
     paces: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
+    held: int | None = None
+    only_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +168,22 @@ class TableSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkSeen:
+    """What is held in quarantine at one sink; after a failed look the counts are those of `at`, `fault` says why."""
+
+    sink: str
+    at: datetime | None = None
+    counts: tuple[HeldCount, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
-    """All of it; `local` is None until the store was read once."""
+    """All of it; `local` is None until the store was read once, `sinks` are those that were looked at."""
 
     local: Local | None = None
     tables: Mapping[tuple[str, str], TableSeen] = field(default_factory=dict)
+    sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:
         """One job by its name."""

@@ -21,6 +21,7 @@ from console.lane_models import (
     log_lines,
     next_risk,
     process,
+    proof,
     since,
     work,
 )
@@ -33,7 +34,6 @@ from console.screens.table import TableScreen
 from console.slot_models import all_slots, slot_risk, soonest
 from console.view_models import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase
 
 
 def act_on_jobs(screen: TableScreen, names: list[str]) -> None:
@@ -75,12 +75,14 @@ class _OfJobs(TableScreen):
         job = self.console.shown.job(key) if key else None
         if job is None:
             return [(Level.REST, "no row is chosen")]
-        proof = in_a_phrase(job.verified, self.console.now)
         different = job.verified is not None and job.verified.verdict == "different"
         return [
             (job.level, f"wrong  {what_is_wrong(job)}"),
             (Level.FINE, f"safe   {what_is_safe(job)}"),
-            (Level.CRITICAL if different else Level.FINE, f"target {safe(job.tables[1] or '?', 60)}  {proof}"),
+            (
+                Level.CRITICAL if different else Level.FINE,
+                f"target {safe(job.tables[1] or '?', 60)}  {proof(job, self.console.now)}",
+            ),
         ]
 
 

@@ -52,3 +52,12 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
             return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"
         case _:
             return f"not settled: {found.unsettled} keys kept changing, {ago}"
+
+
+def rows_held(number: int) -> str:
+    """How many rows a target lacks.
+
+    >>> rows_held(1), rows_held(3)
+    ('1 row in quarantine', '3 rows in quarantine')
+    """
+    return f"{number} row{'' if number == 1 else 's'} in quarantine"
