@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from console.held_models import fullness
 from console.picture import JobFacts, Level, Picture, TableSeen
-from console.remedies import Loss, Option, Remedy, named, ranked, remedy_for
+from console.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
 from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
@@ -19,6 +20,7 @@ from core.domain.job import JobState
 from core.domain.report import LaneReport
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
+from core.domain.verified import rows_held
 
 ALERT_COLUMNS = (
     Column("mark", "", 1),
@@ -36,7 +38,8 @@ _WORDS = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "?"}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name) or ("slot", key).
+    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name), ("held", job) or
+    ("slot", key).
 
     `since` is part of its identity: where the condition ends and comes back it is a new alert, which no old
     acknowledgement silences.
@@ -153,7 +156,7 @@ def _resets(picture: Picture) -> Iterator[Alert]:
 
 def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
     for job in picture.local.jobs if picture.local else ():
-        if job.state is None or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
+        if job.state is None or job.only_held or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
         value = safe(lane.shard, 20) if lane is not None else job.state.value
@@ -161,23 +164,6 @@ def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
         yield Alert(
             _job_rule(job), safe(job.name, 80), job.level, value, "-", _job_since(job), means,
             _job_ignored(job), _job_options(job), ("job", job.name),
-        )  # fmt: skip
-
-
-def _held(picture: Picture) -> Iterator[Alert]:
-    """Rows in quarantine, as jobs last told: the target lacks them until they are replayed or change again."""
-    for job in picture.local.jobs if picture.local else ():
-        rows = job.report.quarantined if job.report else None
-        if not rows:
-            continue
-        name = safe(job.name, 80)
-        options = (
-            Option(f"slotkeeper errors list {name}: what the target refuses of which row"),
-            Option(f"cure the target, then slotkeeper errors replay {name} --all --reason TEXT"),
-        )
-        yield Alert(
-            "rows_held", name, Level.WARNING, count(rows), "0", None, "rows that the target refuses are in quarantine",
-            "the target stays without them; at quarantine_limit the job stops", options, ("job", job.name),
         )  # fmt: skip
 
 
@@ -231,6 +217,20 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
     elif job.state is JobState.STOPPED:
         options.insert(0, Option(f"slotkeeper jobs start {safe(job.name, 80)} goes on where the sink stands"))
     return tuple(dict.fromkeys(options))
+
+
+def _held(picture: Picture) -> Iterator[Alert]:
+    """The number is part of the thing: what was acknowledged at three rows is news at four."""
+    for job in picture.local.jobs if picture.local else ():
+        if not job.held:
+            continue
+        name, limit, rows = safe(job.name, 80), job.held_limit, rows_held(job.held)
+        ignored = "the target goes on without these rows" if limit is None else f"at {limit} rows the job stops"
+        options = tuple(Option(named(each.do, name), each.loses) for each in HELD_ROWS.options)
+        yield Alert(
+            "rows_held", f"{name}: {rows}", fullness(job.held, limit), count(job.held), count(limit or 0),
+            None, f"{rows}: {HELD_ROWS.means}", ignored, options, ("held", job.name),
+        )  # fmt: skip
 
 
 def _slots(tables: Iterable[TableSeen], now: datetime) -> Iterator[Alert]:

@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 
 from console import terminal
 from console.collector import EVERY, LocalSeen, SlotsSeen
+from console.holdings import SinkLooked
 from console.picture import Level, Local, Picture
 from console.rows import STALE_SECONDS
 from console.screens.frame import Frame
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
 """Screens that say how long slots have left: while one of them is seen, their sources are asked."""
+SHOW_HELD = "4"
+"""The screens that say what is in quarantine: while one of them is seen, the sinks are asked."""
 _MISSED = 3
 """So many times looked without an answer, and what is shown is stale."""
 
@@ -124,6 +127,13 @@ class ConsoleApp(Ways):
         seen = {(one.source, one.table): one for one in message.tables}
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
+    def on_sink_looked(self, message: SinkLooked) -> None:
+        """The quarantine of a sink was looked at; where it could not be, its last counts stay."""
+        seen, last = message.seen, self._latest.sinks.get(message.seen.sink)
+        if seen.fault and last is not None:
+            seen = replace(last, fault=seen.fault)
+        self._renew(replace(self._latest, sinks={**self._latest.sinks, seen.sink: seen}))
+
     def _renew(self, picture: Picture) -> None:
         self._latest = picture
         self._count()
@@ -135,11 +145,13 @@ class ConsoleApp(Ways):
         """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
         from console.alert_models import alerts, firing  # the first frame is seen before these are loaded
         from console.error_models import open_count
+        from console.held_models import held_of, number_of
 
-        local, now = self._latest.local, self.now_real()
+        local, now, loaded = self._latest.local, self.now_real(), self.services.loaded
         acks = dict(local.acks) if local else {}
         found = firing(alerts(self._latest, now), acks, now)
-        self.counts = {"4": open_count(local, acks, now), "6": len(found)}
+        held = number_of(held_of(self._latest, loaded.jobs if loaded else {}), acks, now)
+        self.counts = {"4": open_count(local, acks, now) + held, "6": len(found)}
         critical = {one.key for one in found if one.level is Level.CRITICAL}
         if self._critical is not None and critical - self._critical:
             self.bell()
@@ -166,6 +178,8 @@ class ConsoleApp(Ways):
         subject = subjects[-1] if subjects else None
         job = str(getattr(subject, "job", ""))
         self.services.feed.want(job, subject is not None and subject.number in SHOW_SLOTS)
+        if subject is not None and subject.number == SHOW_HELD and self.replay is None:
+            self.services.sinks.turn(self.post_message)
         before, self.job_shown = self.job_shown, job
         if job and job != before:
             self.services.feed.now()
@@ -186,8 +200,11 @@ class ConsoleApp(Ways):
         self.redrawn()
 
     def action_renew(self) -> None:
-        """Read the state store now."""
+        """Read the state store now, and what the screen itself has read."""
+        self.services.sinks.hurry()
         self.arrived()
+        if isinstance(self.screen, Frame):
+            self.screen.renewed()
         self.services.feed.now()
 
     # Replay

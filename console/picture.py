@@ -50,7 +50,7 @@ class JobFacts:
 
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
-    `held` rows are in quarantine by its last report; `only_held` where nothing else is the matter.
+    `held` rows are in quarantine by its last report, at `held_limit` it stops; `only_held` where nothing else is wrong.
     """
 
     name: str
@@ -81,6 +81,7 @@ class JobFacts:
     elsewhere: bool = False
     held: int | None = None
     only_held: bool = False
+    held_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,9 +103,14 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
             tables=tables_of(configured.get(job.name)),
             slot=configured[job.name].slot if job.name in configured else "",
             verified=verified.get(job.name),
+            held_limit=_limit(configured.get(job.name)),
         )
         for job in (*jobs, *never)
     ]
+
+
+def _limit(job: JobSpec | None) -> int | None:
+    return job.sink_options.quarantine_limit if job is not None and job.sink_options.quarantines else None
 
 
 def facts(view: JobView, now: datetime) -> JobFacts:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.collector import Collector, Feed
+from console.holdings import Holdings, SinkHoldings, Sinks
 from console.invocation import Invocation
 from console.looker import Looker
 from core.clock import Clock, SystemClock
@@ -71,11 +72,17 @@ class Services:
     who: str = field(default_factory=whoami)
     peeker: Peeker = peek
     actions: Actions = detached
+    holdings: Holdings = field(default_factory=SinkHoldings)
 
     @cached_property
     def runs(self) -> Runs:
         """What sets commands going; made when it is first asked for."""
         return self.actions(self.folder, self.clock)
+
+    @cached_property
+    def sinks(self) -> Sinks:
+        """What asks sinks for the numbers of their quarantines; made when it is first asked for."""
+        return Sinks(self.loaded, self.clock, self.holdings)
 
 
 class LateReader:

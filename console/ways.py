@@ -68,6 +68,10 @@ class Ways(Shell):
         """One slot DN by DN."""
         self.push_screen(lazily("slots", "SlotScreen", key)())
 
+    def open_held(self, job: str, key: str = "") -> None:
+        """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
+        self.push_screen(lazily("quarantine", "QuarantineScreen", job, key)())
+
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
         self.push_screen(lazily("act_actions", "ActionsScreen")())

@@ -47,6 +47,13 @@ class SlotVerb(Enum):
     HISTORY = "history"
 
 
+class HeldVerb(Enum):
+    """What is done to rows in quarantine; the values are the words of the command line."""
+
+    REPLAY = "replay"
+    DISCARD = "discard"
+
+
 _WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.CANCEL)
 
 
@@ -123,6 +130,16 @@ def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str]
         words.append(f"--state-dir={origin.state_dir}")
     words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
     return (*words, *_names(job))
+
+
+def held_words(
+    origin: Origin, verb: HeldVerb, job: str, ids: Sequence[int], parts: Mapping[Part, str] | None = None
+) -> tuple[str, ...]:
+    """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
+    words = [*origin.shared, "errors", verb.value, "--json"]
+    words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
+    words += [] if ids else ["--all"]
+    return (*words, *_names(job, *map(str, ids)))
 
 
 def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from console.actions.commands import JobVerb, SlotVerb
+from console.actions.commands import HeldVerb, JobVerb, SlotVerb
+from console.held_models import Choice
 from console.picture import JobFacts, Unfinished
 from console.slot_models import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
@@ -122,3 +123,33 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[U
     if open_:
         found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", busy))
     return found
+
+
+def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
+    """The menu of rows in quarantine: of those that were chosen, and of all that the job holds."""
+    foreign = "" if one.job in configured else NOT_CONFIGURED
+    over = f"{one.over} of the chosen are over already: nothing is done to them" if one.over else ""
+    letters = (
+        ("r", HeldVerb.REPLAY, "write into the target; what is still refused stays here"),
+        ("d", HeldVerb.DISCARD, "give up for good; the target never gets it"),
+    )
+    found = []
+    if one.ids:
+        why = foreign or ("" if one.number else "it is over already: nothing would be done")
+        found = [
+            Entry(key, verb.value, f"{verb.value} {_rows(one.number)}: {label}", why, over)
+            for key, verb, label in letters
+        ]
+    why = foreign or ("nothing is held" if one.total == 0 else "how many are held is not known: r reads anew")
+    why = why if foreign or not one.total else ""
+    keys = {"r": "R", "d": "D"} if one.ids else {}
+    return found + [
+        Entry(
+            keys.get(key, key), f"{verb.value} all", f"{verb.value} all that is held, {_rows(one.total)}: {label}", why
+        )
+        for key, verb, label in letters
+    ]
+
+
+def _rows(number: int | None) -> str:
+    return "? rows" if number is None else f"{number} row{'' if number == 1 else 's'}"

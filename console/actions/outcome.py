@@ -27,6 +27,7 @@ REQUESTED = {
 }
 REFUSED = 3
 _OURS = "slotkeeper: "
+_STILL = "held"
 _EXITS = {1: "failed", 2: "wrong command or configuration", 3: "refused", 4: "different", 5: "unreachable"}
 Lines = list[tuple[Level, str]]
 
@@ -54,6 +55,8 @@ def observed(found: Mapping[str, Any] | None) -> str:
     """What the command itself saw at its end, in words; "" where it says nothing of it."""
     if found is None:
         return ""
+    if "rows" in found and "left" in found:
+        return _summed(found)
     if "outcome" in found:
         return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
     done = found.get("done")
@@ -129,6 +132,38 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     if action.record.code == REFUSED and "clear" not in found:
         lines.append((Level.FINE, "n plans again with what is there now"))
     return lines
+
+
+def held_lines(action: Action, said: Said, now: datetime) -> Lines:
+    """How a command on rows in quarantine ended: those that are still refused first, then the others."""
+    level, text = verdict(action, said, now)
+    if not action.over or action.stage is Stage.GONE:
+        return [(level, text)]
+    found = parsed(said.out) or {}
+    ended = action.record.ended_at or now
+    lines: Lines = [(level, f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s")]
+    rows = [one for one in found.get("rows", ()) if isinstance(one, dict)]
+    lines += [_held_line(one) for one in sorted(rows, key=lambda one: one.get("outcome") != _STILL)]
+    hint = complaint(said.err)[1]
+    return [*lines, (Level.FINE, f"next: {hint}")] if action.record.code and hint else lines
+
+
+def _held_line(one: Mapping[str, Any]) -> tuple[Level, str]:
+    still, words = one.get("outcome") == _STILL, safe(one.get("outcome", "?"), 40)
+    why = " ".join(safe(one[name], 300) for name in ("sqlstate", "message") if one.get(name))
+    state = safe(one.get("state") or "", 20)
+    said = f"still refused: {why}" if still else f"{words}: it is {state}" if words == "nothing" else words
+    return (Level.WARNING if still else Level.FINE), f"#{safe(one.get('id', '?'), 20)}  {said}"
+
+
+def _summed(found: Mapping[str, Any]) -> str:
+    """How many became what, and how many are left."""
+    words: dict[str, int] = {}
+    for one in found["rows"]:
+        words[safe(one["outcome"], 20)] = words.get(safe(one["outcome"], 20), 0) + 1
+    names = {_STILL: "still refused", "nothing": "left alone"}
+    said = ", ".join(f"{number} {names.get(word, word)}" for word, number in words.items()) or "no entry was meant"
+    return f"{said}; {safe(found['left'], 20)} left"
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:

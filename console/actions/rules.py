@@ -80,6 +80,18 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     return (Want(Part.NUMBER, str(len(jobs)), "how many jobs"),) if len(jobs) > 1 else ()
 
 
+def held_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
+    """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, the rows.
+
+    >>> held_wants("a", 3), [want.answer for want in held_wants("a", 3, final=True)]
+    ((), ['', 'a', '3'])
+    """
+    if not final:
+        return ()
+    reason, name = Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
+    return reason, name, Want(Part.ROWS, str(number), "rows that are given up")
+
+
 def job_tier(wants: Sequence[Want]) -> Tier:
     """The tier of a command on jobs by what it asks for."""
     return Tier.NAMED if wants else Tier.KEY

@@ -48,6 +48,10 @@ class AckingScreen(TableScreen):
         """Silent until then."""
         self._put(until, said)
 
+    def _acks(self) -> dict[str, Ack]:
+        local = self.console.shown.local
+        return dict(local.acks) if local else {}
+
     def _put(self, until: datetime | None, said: str) -> None:
         key = self._key()
         if key:

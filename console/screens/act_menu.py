@@ -28,7 +28,7 @@ from console.widgets.line import Line
 from core.domain.text import safe
 
 
-class _Menu(ActScreen):
+class Menu(ActScreen):
     """A list of letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -96,14 +96,14 @@ class _Menu(ActScreen):
         self.app.switch_screen(ActionsScreen())
 
 
-def _letters(*letters: tuple[str, str]) -> list[BindingType]:
-    return [Binding(key, f"choose('{key}')", label, id=f"act-{label.replace(' ', '-')}") for key, label in letters]
+def letters(*given: tuple[str, str]) -> list[BindingType]:
+    return [Binding(key, f"choose('{key}')", label, id=f"act-{label.replace(' ', '-')}") for key, label in given]
 
 
-class JobMenu(_Menu):
+class JobMenu(Menu):
     """What can be done to a job, or to several that are marked; the names are those of the key press."""
 
-    BINDINGS: ClassVar[list[BindingType]] = _letters(
+    BINDINGS: ClassVar[list[BindingType]] = letters(
         ("s", "stop"), ("g", "start"), ("r", "restart"), ("p", "pause or resume"), ("d", "drain"), ("c", "cancel")
     )
 
@@ -140,10 +140,10 @@ class JobMenu(_Menu):
             self.app.switch_screen(JobProgress(verb, [id]))
 
 
-class SlotMenu(_Menu):
+class SlotMenu(Menu):
     """What can be done to a slot; its key is that of the key press."""
 
-    BINDINGS: ClassVar[list[BindingType]] = _letters(
+    BINDINGS: ClassVar[list[BindingType]] = letters(
         ("s", "stop its job"),
         ("r", "reset"),
         ("t", "reset to time or point"),

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from console.actions import outcome
 from console.actions.action import Action
 from console.actions.commands import Doing, JobVerb, SlotVerb
-from console.actions.outcome import job_lines, slot_lines
+from console.actions.outcome import held_lines, job_lines, slot_lines
 from console.picture import Level
 from console.screens.act_frame import ActScreen, Sheet
 from console.widgets.line import Line
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.25
 GOES_ON = "it goes on without this screen; `:actions` shows it"
 
 
-class _Progress(ActScreen):
+class Progress(ActScreen):
     """Actions on their way; looked at a few times a second until all are over."""
 
     keys_shown: ClassVar[tuple[str, ...]] = ("back",)
@@ -88,7 +88,7 @@ class _Progress(ActScreen):
             self.console.say(GOES_ON)
 
 
-class JobProgress(_Progress):
+class JobProgress(Progress):
     """Jobs that were asked to do something."""
 
     def __init__(self, verb: JobVerb, ids: Sequence[str]) -> None:
@@ -104,7 +104,18 @@ class JobProgress(_Progress):
         return lines
 
 
-class SlotProgress(_Progress):
+class HeldProgress(Progress):
+    """Rows in quarantine that were to be replayed or discarded."""
+
+    def told(self) -> outcome.Lines:
+        """Row by row."""
+        lines: outcome.Lines = []
+        for one in self.actions:
+            lines += held_lines(one, self.runs.said(one.record.id), self.console.now_real())
+        return lines or [(Level.UNKNOWN, "no record of it can be read")]
+
+
+class SlotProgress(Progress):
     """A slot command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "again", "plan again", id="act-again")]

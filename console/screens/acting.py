@@ -1,4 +1,4 @@
-"""The ways into actions: a menu for jobs, one for a slot, and the list of what was set going.
+"""The ways into actions: a menu for jobs, for a slot, for rows in quarantine, and the list of what was set going.
 
 What is acted upon is given here, at the key press; rows may move afterwards. Next door: `act_menu`, `act_actions`.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from console.held_models import Choice
 from console.picture import Level
 from console.screens.act_actions import ActionsScreen
+from console.screens.act_held import HeldMenu
 from console.screens.act_menu import JobMenu, SlotMenu
 from console.slot_models import SlotFacts
 
@@ -33,6 +35,11 @@ def open_slot_menu(app: ConsoleApp, slots: Sequence[SlotFacts]) -> None:
         app.push_screen(SlotMenu(slots[0]))
     else:
         app.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+
+
+def open_held_menu(app: ConsoleApp, choice: Choice) -> None:
+    """What can be done to these rows in quarantine."""
+    app.push_screen(HeldMenu(choice))
 
 
 def open_actions(app: ConsoleApp) -> None:

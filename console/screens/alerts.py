@@ -15,7 +15,6 @@ from console.picture import Level
 from console.rows import Row
 from console.screens.acking import AckingScreen
 from console.screens.frame import Lines
-from core.domain.ack import Ack
 
 SILENCE = timedelta(hours=1)
 
@@ -57,6 +56,8 @@ class AlertsScreen(AckingScreen):
         kind, name = one.goes_to
         if kind == "job" and name:
             self.console.open_job(name, self.number)
+        elif kind == "held":
+            self.console.open_held(name)
         elif kind == "slot" and name:
             self.console.open_slot(name)
         else:
@@ -79,7 +80,3 @@ class AlertsScreen(AckingScreen):
 
     def _alert(self, key: str | None) -> Alert | None:
         return next((one for one in self._alerts() if one.key == key), None)
-
-    def _acks(self) -> dict[str, Ack]:
-        local = self.console.shown.local
-        return dict(local.acks) if local else {}

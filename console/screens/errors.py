@@ -1,6 +1,8 @@
 """Errors by kind, newest first: what happened how often, what became of it, and what is known about it.
 
-Next door: `console.error_models` has rows and sentences, `console.remedies` what is known.
+Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
+Next door: `console.error_models` and `console.held_models` have rows and sentences, `console.remedies` what is known;
+`console.screens.quarantine` shows the rows.
 """
 
 from __future__ import annotations
@@ -8,41 +10,52 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.error_models import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from console.held_models import HeldOf, group_lines, group_rows, held_of
 from console.picture import ErrorSeen, Level
-from console.rows import Row
+from console.rows import Row, rank
 from console.screens.acking import AckingScreen
 from console.screens.closing import close
 from console.screens.frame import Lines
 from core.domain.text import safe
+from core.domain.verified import rows_held
 
 
 class ErrorsScreen(AckingScreen):
-    """One row per job and kind of error; of one job where it is named."""
+    """One row per job and kind of error, and one per job that holds rows; of one job where it is named."""
 
     number = "4"
     columns = ERROR_COLUMNS
     panel_height = 10
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "ack", "unack", "pause", "quit")
+    has_actions = True
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "act", "filter", "faults", "ack", "unack", "pause", "quit")
 
     def __init__(self, job: str = "") -> None:
         super().__init__()
         self.job = job
 
     def rows(self) -> list[Row]:
-        """The errors, those that still matter first."""
+        """What still matters first; of what matters alike, rows that are held before errors."""
+        every = [*group_rows(self._held(), self._acks(), self.console.now), *self._errors()]
+        return sorted(every, key=lambda row: rank(row.level))
+
+    def _errors(self) -> list[Row]:
         local = self.console.shown.local
-        return error_rows(local, dict(local.acks), self.console.now, self.job) if local else []
+        return error_rows(local, self._acks(), self.console.now, self.job) if local else []
 
     def heading(self) -> str:
         """The table's name."""
         return "Errors"
 
     def about(self) -> str:
-        """How many kinds, how often in all."""
-        return summary(self.rows())
+        """How many kinds, how often in all; how many rows are held."""
+        number = sum(one.number or 0 for one in self._held())
+        return summary(self._errors()) + (f", {rows_held(number)}" if number else "")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The message, what it does, what is known."""
+        held = self._held_at(key)
+        if held is not None:
+            return f"{safe(held.job or held.sink, 60)}  quarantine", group_lines(held, self.console.now)
         one = self._error(key)
         if one is None:
             return "Message", [(Level.REST, "no row is chosen" if self.rows() else "no error was recorded")]
@@ -51,24 +64,44 @@ class ErrorsScreen(AckingScreen):
         )
 
     def opened(self, key: str) -> None:
-        """The job."""
-        one = self._error(key)
-        if one is not None:
+        """The rows that are held, or the job."""
+        held, one = self._held_at(key), self._error(key)
+        if held is not None:
+            self.console.open_held(held.job, held.key)
+        elif one is not None:
             self.console.open_job(one.job, self.number)
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
+        from console.screens.acting import open_held_menu
+
+        found = [held for key in keys if (held := self._held_at(key)) is not None]
+        if len(found) == 1 and len(keys) == 1:
+            open_held_menu(self.console, found[0].choice)
+        else:
+            self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
     def crumb(self) -> str:
         """Where one is."""
         return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
 
     def ack_of(self, key: str) -> str:
-        """This kind of error up to its last time."""
-        one = self._error(key)
-        return ack_key(one) if one else ""
+        """This kind of error up to its last time; so many rows of a job."""
+        held, one = self._held_at(key), self._error(key)
+        return held.ack if held is not None else ack_key(one) if one else ""
 
     def leave(self) -> None:
         """Back to the job that it was opened from."""
         if self.job:
             close(self)
+
+    def _held(self) -> list[HeldOf]:
+        loaded = self.console.services.loaded
+        found = held_of(self.console.shown, loaded.jobs if loaded else {})
+        return [one for one in found if self.job in ("", one.job)]
+
+    def _held_at(self, key: str | None) -> HeldOf | None:
+        return next((one for one in self._held() if one.key == key), None)
 
     def _error(self, key: str | None) -> ErrorSeen | None:
         local = self.console.shown.local

@@ -123,6 +123,9 @@ class Frame(Screen[None]):
         self.draw()
         self.draw_crumb()
 
+    def renewed(self) -> None:
+        """`r` was pressed, or something was done: what this screen reads itself is read anew."""
+
     def tick(self) -> None:
         """A second has passed."""
         self.draw_identity()

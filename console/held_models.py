@@ -1,0 +1,240 @@
+"""What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
+
+What the sink counts comes before what a job's last report says; where neither is known nothing is claimed.
+Next door: `console.held_entries` has the entries, `console.holdings` reads, `console.screens.errors` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from console.picture import Level, Picture, SinkSeen
+from console.remedies import HELD_ROWS, named, ranked
+from console.rows import UNKNOWN, Row, age, clock, count
+from core.domain.ack import Ack, is_quiet
+from core.domain.quarantine import Held, HeldState, Wanted
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+from core.domain.verified import rows_held
+
+if TYPE_CHECKING:
+    from core.config.model import Loaded
+
+NO_SINK = "no job of this configuration writes to that sink"
+NEARLY_FULL = 0.9
+"""From this share of its limit on a job is close to being stopped."""
+Place = tuple[str, str, str]
+"""Source, source table, slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Entries of one job as they were at the key press; `ids` empty means all that are held.
+
+    `number` counts rows, the two halves of a changed key once; `total` is that of all that are held, None if unknown.
+    `over` of the chosen are held no more.
+    """
+
+    job: str
+    ids: tuple[int, ...]
+    number: int | None
+    total: int | None
+    over: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOf:
+    """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
+
+    `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked.
+    """
+
+    job: str
+    number: int | None
+    oldest: datetime | None = None
+    places: tuple[Place, ...] = ()
+    spec: JobSpec | None = None
+    sink: str = ""
+    asked_at: datetime | None = None
+    fault: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other one, and from errors."""
+        return f"held\x1f{self.job}\x1f{'' if self.spec else self.sink}"
+
+    @property
+    def ack(self) -> str:
+        """What an acknowledgement is of: so many rows; another number is news."""
+        return f"{self.key}\x1f{self.number}"
+
+    @property
+    def limit(self) -> int | None:
+        """How many may be held until the job stops; None where it stops at the first."""
+        return self.spec.sink_options.quarantine_limit if self.spec and self.spec.sink_options.quarantines else None
+
+    @property
+    def level(self) -> Level:
+        """A warning, near the limit critical; unknown where nobody can tell."""
+        return Level.UNKNOWN if self.number is None else fullness(self.number, self.limit)
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        if self.number is None:
+            return f"rows in quarantine: {UNKNOWN}; {safe(self.fault, 300)}"
+        if not self.number:
+            return "no row is in quarantine"
+        oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", by its last report"
+        limit = "" if self.limit is None else f", limit {self.limit}"
+        return f"{rows_held(self.number)}{oldest}{limit}"
+
+    @property
+    def choice(self) -> Choice:
+        """All of them."""
+        return Choice(self.job, (), self.number, self.number)
+
+
+def fullness(number: int, limit: int | None) -> Level:
+    """How bad it is to hold so many rows.
+
+    >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
+    ['WARNING', 'CRITICAL', 'WARNING']
+    """
+    return Level.CRITICAL if limit is not None and number >= limit * NEARLY_FULL else Level.WARNING
+
+
+def sink_of(job: JobSpec) -> str:
+    """What tells the quarantine of a job's sink from others: server and schema.
+
+    Jobs of one sink share its quarantine.
+    """
+    return f"{job.sink.place} {job.progress_schema}"
+
+
+def held_of(picture: Picture, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:
+    """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
+    found = _counted(picture.sinks.values(), jobs)
+    counted = {one.sink for one in picture.sinks.values() if one.at is not None}
+    for facts in picture.local.jobs if picture.local else ():
+        spec, name = jobs.get(facts.name), facts.name
+        sink = sink_of(spec) if spec else ""
+        seen = picture.sinks.get(sink)
+        if sink in counted or (name, "") in found:
+            continue
+        if facts.held:
+            found[name, ""] = HeldOf(
+                name, facts.held, None, _places(spec), spec, sink, fault=seen.fault if seen else ""
+            )
+        elif spec and spec.sink_options.quarantines and seen and seen.fault:
+            found[name, ""] = HeldOf(name, None, None, _places(spec), spec, sink, None, seen.fault)
+    return sorted(found.values(), key=lambda one: (-(one.number or 0), one.job))
+
+
+def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tuple[str, str], HeldOf]:
+    """What the sinks have counted, by job; slots of no job here under the name that their entries carry."""
+    owners = {(sink_of(job), place): job for job in jobs.values() for place in _places(job)}
+    found: dict[tuple[str, str], HeldOf] = {}
+    for seen in sinks:
+        for one in seen.counts:
+            place = (one.source, one.source_table, one.slot)
+            spec = owners.get((seen.sink, place))
+            key = (spec.name, "") if spec else (one.job, seen.sink)
+            so_far = found.get(key) or HeldOf(key[0], 0, one.oldest, (), spec, seen.sink, seen.at, seen.fault)
+            found[key] = replace(
+                so_far,
+                number=(so_far.number or 0) + one.held,
+                oldest=min(so_far.oldest or one.oldest, one.oldest),
+                places=(*so_far.places, place),
+            )
+    return found
+
+
+def _places(job: JobSpec | None) -> tuple[Place, ...]:
+    return tuple((job.source.name, each.source_table, job.slot) for each in job.channels) if job else ()
+
+
+def places_of(one: HeldOf) -> tuple[Place, ...]:
+    """Where all entries of a job stand, held ones and others."""
+    return tuple(dict.fromkeys((*one.places, *_places(one.spec))))
+
+
+def nothing_held(job: str, spec: JobSpec | None, last: HeldOf | None) -> HeldOf:
+    """What to go by where a job is not among those that hold something: the configuration, else what was known last."""
+    if spec is None and last is not None:
+        return replace(last, number=0, oldest=None)
+    return HeldOf(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "")
+
+
+def asked_by(of: HeldOf, loaded: Loaded | None) -> JobSpec | None:
+    """The job whose sink is asked: its own, or for a job that is not configured here any job of that sink."""
+    jobs = loaded.jobs.values() if loaded else ()
+    return of.spec or next((job for job in jobs if sink_of(job) == of.sink), None)
+
+
+def wanted_of(of: HeldOf, every: bool, limit: int, before: int | None) -> Wanted:
+    """What to ask the sink for: one table where the job has one, else its slot."""
+    places = places_of(of)
+    states = () if every else (HeldState.HELD,)
+    if not places:
+        return Wanted(states, job=of.job, before=before, limit=limit)
+    table = places[0][1] if len(places) == 1 else ""
+    return Wanted(states, places[0][0], table, places[0][2], before=before, limit=limit)
+
+
+def only_of(of: HeldOf, entries: Iterable[Held]) -> list[Held]:
+    """Those of this job's tables: other jobs may have a slot of the same name."""
+    places = set(places_of(of))
+    return [one for one in entries if not places or (one.source, one.source_table, one.slot) in places]
+
+
+def number_of(found: Iterable[HeldOf], acks: Mapping[str, Ack], now: datetime) -> int:
+    """How many of these jobs need somebody: they hold rows, and nobody has acknowledged so many."""
+    return sum(bool(one.number) and not is_quiet(acks.get(one.ack), now) for one in found)
+
+
+# -- on the Errors screen --------------------------------------------------------------------------------------------
+
+
+def group_rows(found: Iterable[HeldOf], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
+    """One row per job, in the columns of errors."""
+    return [_group(one, is_quiet(acks.get(one.ack), now)) for one in found]
+
+
+def _group(one: HeldOf, quiet: bool) -> Row:
+    level = Level.REST if quiet else one.level
+    cells = {
+        "mark": level.value,
+        "last": "-",
+        "first": clock(one.oldest),
+        "number": count(one.number),
+        "job": safe(one.job, 80),
+        "dn": "-",
+        "side": "sink",
+        "state": "acked" if quiet else "held",
+        "signature": one.text,
+    }
+    order = {"last": None, "first": one.oldest.timestamp() if one.oldest else None, "number": one.number}
+    return Row(one.key, level, cells, order)
+
+
+def group_lines(one: HeldOf, now: datetime) -> list[tuple[Level, str]]:
+    """What is held for a job, what that means, and the ways out."""
+    said = [(one.level, one.text)]
+    if one.fault and one.number is not None:
+        said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
+    tables = ", ".join(dict.fromkeys(safe(table, 60) for _, table, _ in one.places))
+    into = f" -> {safe(one.spec.channel.target, 60)}" if one.spec and len(one.spec.channels) == 1 else ""
+    old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
+    said.append((Level.FINE, f"of {tables or UNKNOWN}{into}{old}   Enter: the rows"))
+    said.append((Level.FINE, f"means   {HELD_ROWS.means}"))
+    if one.limit is not None:
+        said.append((Level.FINE, f"limit   at {one.limit} the job stops: QUARANTINE FULL"))
+    job = safe(one.job, 80)
+    return said + [
+        (Level.FINE, f"{number}  {named(each.do, job)} ({each.loses.words})")
+        for number, each in enumerate(ranked(HELD_ROWS.options), 1)
+    ]

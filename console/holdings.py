@@ -1,0 +1,163 @@
+"""Asks sinks what is in their quarantine: how many, in the background; the entries, when a person opens them.
+
+Each question is a thread and a session of its own, which ends with it: a sink that does not answer holds nothing up,
+and is not asked again meanwhile. Values of a PROD source are masked, as those of its binlog are; who wants them shown
+leaves two lines in the audit. Next door: `core.wiring_quarantine` reads, `console.held_models` has the words.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from textual.message import Message
+
+from console.picture import SinkSeen
+
+if TYPE_CHECKING:
+    from core.clock import Clock
+    from core.config.model import Loaded
+    from core.domain.quarantine import Held, HeldCount, Wanted
+    from core.domain.spec import JobSpec
+
+EVERY = 10.0
+"""So many seconds lie between two questions to one sink; asked for by a person, LEAST."""
+LEAST = 2.0
+_SLOWEST = 60.0
+ACTION = "errors show --unmask"
+Post = Callable[[Message], object]
+
+
+class SinkLooked(Message):
+    """The quarantine of a sink was looked at, or could not be."""
+
+    def __init__(self, seen: SinkSeen) -> None:
+        super().__init__()
+        self.seen = seen
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An entry with its values; `masked` says that they may not be shown."""
+
+    entry: Held
+    masked: bool = False
+
+
+class Holdings(Protocol):
+    """What reads the quarantine of a job's sink; each raises what the sink raises."""
+
+    def counts(self, job: JobSpec) -> Sequence[HeldCount]:
+        """How many are held, by slot, of all jobs of that sink."""
+
+    def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
+        """Entries without their values, the newest first."""
+
+    def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
+        """One entry whole; None where it is not there any more."""
+
+
+class SinkHoldings:
+    """The real one; its drivers are loaded when a sink is first asked."""
+
+    def counts(self, job: JobSpec) -> Sequence[HeldCount]:
+        """How many are held, by slot, of all jobs of that sink."""
+        from core.wiring_quarantine import looking
+
+        with looking(job) as rows:
+            return rows.counts()
+
+    def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
+        """Entries without their values, the newest first."""
+        from core.wiring_quarantine import looking
+
+        with looking(job) as rows:
+            return rows.page(wanted)
+
+    def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
+        """One entry whole; showing the values of a PROD source is audited, and refused where that cannot be written."""
+        from core.slots.change import PROD
+
+        if job.environment.upper() != PROD:
+            return self._entry(job, id, False)
+        return self._audited(loaded, job, id) if unmask else self._entry(job, id, True)
+
+    def _entry(self, job: JobSpec, id: int, masked: bool) -> Whole | None:
+        from core.wiring_quarantine import looking
+
+        with looking(job) as rows:
+            found = rows.entry(id)
+        return Whole(found, masked) if found else None
+
+    def _audited(self, loaded: Loaded, job: JobSpec, id: int) -> Whole | None:
+        from core.slots.change import Done
+        from core.state.audit import Audit, intent
+        from core.state.folder import StateFolder
+        from core.wiring_verbs import audited
+
+        found: list[Whole | None] = []
+
+        def act() -> Done:
+            found.append(self._entry(job, id, False))
+            return Done("shown" if found[0] else "there is no such entry", {})
+
+        line = intent(ACTION, f"job {job.name} entry {id}", "")
+        audited(Audit(StateFolder.open(loaded.state_dir)), line, act)
+        return found[0]
+
+
+@dataclass
+class _Sink:
+    """A sink, a job of it to ask by, and when and how it was asked; `lock` is held while a question is on its way."""
+
+    key: str
+    job: JobSpec
+    seen: SinkSeen
+    asked: float = float("-inf")
+    failed: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def due(self, now: float, hurry: bool) -> bool:
+        """Whether it may be asked again: one that does not answer is asked less often."""
+        pause = min(_SLOWEST, EVERY * 2**self.failed)
+        return now - self.asked >= (LEAST if hurry else pause)
+
+
+class Sinks:
+    """Asks each sink of a configuration how many rows are held there."""
+
+    def __init__(self, loaded: Loaded | None, clock: Clock, holdings: Holdings) -> None:
+        from console.held_models import sink_of
+
+        self._clock = clock
+        self._holdings = holdings
+        by_key = {sink_of(job): job for job in loaded.jobs.values()} if loaded else {}
+        self._sinks = [_Sink(key, job, SinkSeen(key)) for key, job in sorted(by_key.items())]
+        self._hurry = False
+
+    def hurry(self) -> None:
+        """The next turn does not wait for the interval: a person wants to know now."""
+        self._hurry = True
+
+    def turn(self, post: Post) -> None:
+        """Ask what is due, without waiting for the answers; each comes as a message."""
+        hurry, self._hurry = self._hurry, False
+        now = self._clock.monotonic()
+        for one in self._sinks:
+            if one.due(now, hurry) and one.lock.acquire(blocking=False):
+                one.asked = now
+                threading.Thread(target=self._ask, args=(one, post), name="slotkeeper-held", daemon=True).start()
+
+    def _ask(self, one: _Sink, post: Post) -> None:
+        try:
+            counts = tuple(self._holdings.counts(one.job))
+            one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
+        except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
+            from console.reader import told
+
+            one.seen, one.failed = replace(one.seen, fault=told(error)), min(one.failed + 1, 10)
+        finally:
+            one.lock.release()
+        post(SinkLooked(one.seen))

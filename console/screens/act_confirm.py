@@ -1,0 +1,145 @@
+"""The last question before something is done: one key, or what must be typed.
+
+`y` is no letter of a menu, and Enter cancels. Next door: `act_job` asks about jobs,
+`act_held` about rows in quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from console.actions.commands import with_placeholders
+from console.actions.rules import Part, Want, missing
+from console.picture import Level
+from console.screens.act_fields import NO_PASTE, Fields, Press
+from console.screens.act_frame import ActScreen, Sheet
+from console.screens.frame import Lines
+from console.widgets.line import Line
+from core.domain.text import safe
+
+
+class Confirm(ActScreen):
+    """What would be done, and what is asked for; the things are those of the key press."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "do", "do it", id="act-do"),
+        Binding("c", "copy", "copy command", id="act-copy"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("act-do", "back", "act-copy")
+    APART = "it runs apart from this console: leaving or losing the line changes nothing"
+
+    def __init__(self, wants: Sequence[Want]) -> None:
+        super().__init__()
+        self.wants = tuple(wants)
+
+    # What a question of this kind says
+
+    def verb(self) -> str:
+        """What is done, in the word of the command line."""
+        raise NotImplementedError
+
+    def what(self) -> str:
+        """To what, for the title."""
+        raise NotImplementedError
+
+    def does(self) -> str:
+        """The words of the button."""
+        raise NotImplementedError
+
+    def told(self) -> Lines:
+        """What it means."""
+        raise NotImplementedError
+
+    def begin(self, typed: dict[Part, str]) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
+        """The words to copy."""
+        raise NotImplementedError
+
+    # How it is drawn
+
+    def body(self) -> Iterator[Widget]:
+        """What it means, and what is asked for."""
+        armed = self.console.armed
+        yield Line("act-title")
+        yield Sheet()
+        does = self.does()
+        given = {Part.REASON: armed.reason} if armed else {}
+        yield Fields(self.wants, does if self.wants else f"{does}  y", self.console.ascii_only, given)
+
+    def on_mount(self) -> None:
+        """Where there is nothing to type, Cancel has the focus; else what is to be read."""
+        super().on_mount()
+        (self.sheet if self.wants else self.query_one("#act-cancel")).focus()
+        self._enable()
+
+    def draw(self) -> None:
+        """What would be done to what."""
+        where = "+".join(self.console.environments) or "no environment"
+        self.headline(f"{self.verb().upper()} {self.what()}   {safe(where, 30)}")
+        self.sheet.fill("confirm", self.wrapped([*self.told(), (Level.REST, self.APART)]))
+
+    def crumb(self) -> str:
+        """Where one is."""
+        if self.wants:
+            return f"{self.verb()} > nothing is done yet; type what is asked for"
+        return f"{self.verb()} > nothing is done yet; y does it, Enter and Esc do not"
+
+    # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """`y` does it only where nothing is to be typed; letters never act from a field."""
+        if action == "do":
+            return not self.wants
+        if action == "copy":
+            return not isinstance(self.focused, Input)
+        return super().check_action(action, parameters)
+
+    def action_do(self) -> None:
+        """Do it, if this console may and all is typed."""
+        if self.may_change() and not self._missing():
+            self.begin(self.why() | self.query_one(Fields).typed)
+
+    def action_copy(self) -> None:
+        """The command as typed."""
+        self.copied(self.command(self.why() | with_placeholders(self.wants, self.query_one(Fields).typed)))
+
+    def why(self) -> dict[Part, str]:
+        """Why this console is armed is why it is done, unless something else is typed."""
+        armed = self.console.armed
+        return {Part.REASON: armed.reason} if armed is not None else {}
+
+    def _missing(self) -> bool:
+        left = missing(self.wants, self.query_one(Fields).typed)
+        if left:
+            names = ", ".join(want.part.value.lower() for want in left)
+            self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
+        return bool(left)
+
+    def _enable(self) -> None:
+        fields = self.query_one(Fields)
+        fields.enable(not missing(self.wants, fields.typed) and self.console.armed is not None)
+
+    def on_input_changed(self) -> None:
+        """Perhaps all is typed now."""
+        self._enable()
+
+    def on_typing_refused(self) -> None:
+        """It was pasted."""
+        self.console.say(NO_PASTE, Level.WARNING)
+
+    def on_press_pressed(self, event: Press.Pressed) -> None:
+        """Cancel, or Apply where something was typed: where not, `y` is the key."""
+        if event.id == "act-cancel":
+            self.action_back()
+        elif self.wants:
+            self.action_do()
+        else:
+            self.console.say("y does it; Enter never does", Level.WARNING)

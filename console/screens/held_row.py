@@ -1,0 +1,158 @@
+"""One entry of the quarantine whole: the row by column as the source's text, why it was refused, what may be done.
+
+Values of a PROD source are masked until a person asks, which is audited, as in the binlog. Next door:
+`console.screens.quarantine` opens it, `console.held_entries` has the words, `console.holdings` reads.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from console import held_entries
+from console.held_models import Choice
+from console.holdings import Whole
+from console.picture import Level
+from console.reader import told
+from console.rows import Row
+from console.screens.closing import close
+from console.screens.frame import Lines
+from console.screens.quarantine import NOT_RECORDED
+from console.screens.table import TableScreen
+from core.domain.quarantine import Held
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+
+
+class WholeRead(Message):
+    """The entry was read; or a sentence on why it could not be."""
+
+    def __init__(self, number: int, whole: Whole | None, fault: str) -> None:
+        super().__init__()
+        self.number = number
+        self.whole = whole
+        self.fault = fault
+
+
+class HeldRowScreen(TableScreen):
+    """The columns of one entry."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "mask", "mask", id="held-mask", tooltip="unmasking a PROD source is audited"),
+    ]
+    number = "4"
+    columns = held_entries.VALUE_COLUMNS
+    has_actions = True
+    panel_height = 9
+    usual_order = "as in the table"
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "back", "act", "held-mask", "filter", "previous", "next", "pane", "copy",
+    )  # fmt: skip
+
+    def __init__(self, spec: JobSpec, entry: Held, other: Held | None, choice: Choice) -> None:
+        super().__init__()
+        self.entry = entry
+        self.hidden = True
+        self._spec = spec
+        self._other = other
+        self._choice = choice
+        self._masked = False
+        self._number = 0
+        self._asking = False
+        self._fault = ""
+
+    # Reading
+
+    def on_screen_resume(self) -> None:
+        """Opened, or come back to."""
+        super().on_screen_resume()
+        self.renewed()
+
+    def renewed(self) -> None:
+        """Read it; what was shown unmasked stays so until this is left."""
+        self._read(not self.hidden and self._masked)
+
+    def _read(self, unmask: bool) -> None:
+        loaded, holdings, spec = self.console.services.loaded, self.console.services.holdings, self._spec
+        if self.console.replay is not None or loaded is None:
+            self._fault = NOT_RECORDED
+            self.redraw()
+            return
+        self._number += 1
+        self._asking = True
+        number, id = self._number, self.entry.id
+
+        def work() -> None:
+            whole, fault = None, ""
+            try:
+                whole = holdings.entry(loaded, spec, id, unmask)
+                fault = "" if whole else "the sink has no such entry any more"
+            except Exception as error:  # the top of a thread: whatever it is must be told
+                fault = told(error)
+            self.post_message(WholeRead(number, whole, fault))
+
+        threading.Thread(target=work, name=f"slotkeeper-held-{number}", daemon=True).start()
+        self.redraw()
+
+    def on_whole_read(self, message: WholeRead) -> None:
+        """Show it; where it could not be read, what was shown stays and the sentence says why."""
+        if message.number != self._number:
+            return
+        self._asking, self._fault = False, message.fault
+        if message.whole is not None:
+            first = not self.entry.values
+            self.entry = message.whole.entry
+            self._masked = self._masked or message.whole.masked
+            self.hidden = message.whole.masked or (self.hidden and not first)
+        self.rearranged()
+
+    # What it says
+
+    def rows(self) -> list[Row]:
+        """The columns."""
+        return held_entries.value_rows(self.entry, self.hidden) if self.console.replay is None else []
+
+    def heading(self) -> str:
+        """The table's name."""
+        return f"Entry {self.entry.id}"
+
+    def about(self) -> str:
+        """Its state, and whether it can be seen."""
+        said = [self.entry.state.value]
+        said += ["asking the sink"] if self._asking else ["masked"] if self.hidden and self.entry.values else []
+        return "   ".join([*said, *([safe(self._fault, 120)] if self._fault else [])])
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """Why it was refused and what a replay would do, then the column's value in full."""
+        row = next((one for one in self.rows() if one.key == key), None)
+        lines = held_entries.entry_lines(self.entry, self._other, self.console.now)
+        if row is not None:
+            lines.insert(1, (Level.FINE, f"{row.cells['column']} = {row.cells['value']}"))
+        return "Why and what next", lines
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to this entry, whatever column the cursor is on."""
+        from console.screens.acting import open_held_menu
+
+        open_held_menu(self.console, held_entries.as_it_is(self._choice, self.entry))
+
+    def leave(self) -> None:
+        """Back to the list."""
+        close(self)
+
+    # Keys
+
+    def action_mask(self) -> None:
+        """Hide values, or show them: where they are masked by default that is read anew, and audited."""
+        if self.hidden and self._masked:
+            self._read(unmask=True)
+            return
+        self.hidden = not self.hidden
+        self.redraw()
