@@ -148,12 +148,11 @@ def value_rows(one: Held, hidden: bool) -> list[Row]:
 def choice_of(of: HeldOf, entries: Sequence[Held], ids: Collection[int]) -> Choice:
     """What these entries of a job are."""
     chosen = [one for one in entries if one.id in ids]
-    held = [one for one in chosen if one.state is HeldState.HELD]
-    number = len({(one.source_table, one.pair) if one.pair else (one.source_table, one.id) for one in held})
-    return Choice(of.job, tuple(sorted(one.id for one in chosen)), number, of.number, len(chosen) - len(held))
+    held = [one.id for one in chosen if one.state is HeldState.HELD]
+    return Choice(of.job, tuple(sorted(held)), len(held), of.number, len(chosen) - len(held))
 
 
 def as_it_is(choice: Choice, entry: Held) -> Choice:
     """The same choice of one entry, which may be over by now."""
     held = entry.state is HeldState.HELD
-    return replace(choice, number=int(held), over=int(not held))
+    return replace(choice, ids=(entry.id,) if held else (), number=int(held), over=int(not held))

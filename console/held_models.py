@@ -32,10 +32,10 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Entries of one job as they were at the key press; `ids` empty means all that are held.
+    """Entries of one job that were held at the key press; with `every` not these, but whatever the job holds.
 
-    `number` counts rows, the two halves of a changed key once; `total` is that of all that are held, None if unknown.
-    `over` of the chosen are held no more.
+    `number` is how many entries that is, `total` how many are held in all; None if that is not known. `over` more were
+    chosen and are held no more.
     """
 
     job: str
@@ -43,6 +43,7 @@ class Choice:
     number: int | None
     total: int | None
     over: int = 0
+    every: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class HeldOf:
     @property
     def choice(self) -> Choice:
         """All of them."""
-        return Choice(self.job, (), self.number, self.number)
+        return Choice(self.job, (), self.number, self.number, every=True)
 
 
 def fullness(number: int, limit: int | None) -> Level:

@@ -26,7 +26,7 @@ EVERY = 10.0
 """So many seconds lie between two questions to one sink; asked for by a person, LEAST."""
 LEAST = 2.0
 _SLOWEST = 60.0
-ACTION = "errors show --unmask"
+ACTION = "errors show"
 Post = Callable[[Message], object]
 
 

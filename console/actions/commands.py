@@ -137,6 +137,7 @@ def held_words(
 ) -> tuple[str, ...]:
     """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
     words = [*origin.shared, "errors", verb.value, "--json"]
+    words += ["--execute"] if verb is HeldVerb.DISCARD else []
     words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
     words += [] if ids else ["--all"]
     return (*words, *_names(job, *map(str, ids)))

@@ -134,7 +134,7 @@ def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
         ("d", HeldVerb.DISCARD, "give up for good; the target never gets it"),
     )
     found = []
-    if one.ids:
+    if not one.every:
         why = foreign or ("" if one.number else "it is over already: nothing would be done")
         found = [
             Entry(key, verb.value, f"{verb.value} {_rows(one.number)}: {label}", why, over)
@@ -142,7 +142,7 @@ def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
         ]
     why = foreign or ("nothing is held" if one.total == 0 else "how many are held is not known: r reads anew")
     why = why if foreign or not one.total else ""
-    keys = {"r": "R", "d": "D"} if one.ids else {}
+    keys = {} if one.every else {"r": "R", "d": "D"}
     return found + [
         Entry(
             keys.get(key, key), f"{verb.value} all", f"{verb.value} all that is held, {_rows(one.total)}: {label}", why

@@ -5,7 +5,7 @@ What a command wrote passes `safe()` here. Next door: `console.screens.act_progr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ REQUESTED = {
 }
 REFUSED = 3
 _OURS = "slotkeeper: "
-_STILL = "held"
+_STILL, _NOTHING = "held", "nothing was done"
 _EXITS = {1: "failed", 2: "wrong command or configuration", 3: "refused", 4: "different", 5: "unreachable"}
 Lines = list[tuple[Level, str]]
 
@@ -55,8 +55,8 @@ def observed(found: Mapping[str, Any] | None) -> str:
     """What the command itself saw at its end, in words; "" where it says nothing of it."""
     if found is None:
         return ""
-    if "rows" in found and "left" in found:
-        return _summed(found)
+    if "entries" in found:
+        return _summed(found["entries"])
     if "outcome" in found:
         return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
     done = found.get("done")
@@ -142,28 +142,28 @@ def held_lines(action: Action, said: Said, now: datetime) -> Lines:
     found = parsed(said.out) or {}
     ended = action.record.ended_at or now
     lines: Lines = [(level, f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s")]
-    rows = [one for one in found.get("rows", ()) if isinstance(one, dict)]
-    lines += [_held_line(one) for one in sorted(rows, key=lambda one: one.get("outcome") != _STILL)]
+    lines += [_held_line(one) for one in sorted(found.get("entries", ()), key=lambda one: one.get("state") != _STILL)]
     hint = complaint(said.err)[1]
     return [*lines, (Level.FINE, f"next: {hint}")] if action.record.code and hint else lines
 
 
 def _held_line(one: Mapping[str, Any]) -> tuple[Level, str]:
-    still, words = one.get("outcome") == _STILL, safe(one.get("outcome", "?"), 40)
-    why = " ".join(safe(one[name], 300) for name in ("sqlstate", "message") if one.get(name))
-    state = safe(one.get("state") or "", 20)
-    said = f"still refused: {why}" if still else f"{words}: it is {state}" if words == "nothing" else words
-    return (Level.WARNING if still else Level.FINE), f"#{safe(one.get('id', '?'), 20)}  {said}"
+    level = Level.WARNING if one.get("state") == _STILL else Level.FINE
+    return level, f"#{safe(one.get('id', '?'), 20)}  {safe(one.get('outcome', '?'), 400)}"
 
 
-def _summed(found: Mapping[str, Any]) -> str:
-    """How many became what, and how many are left."""
+def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
+    """How many entries became what.
+
+    >>> _summed([{"state": "replayed"}, {"state": "held"}, {"state": "superseded", "outcome": "nothing was done"}])
+    '1 replayed, 1 still refused, 1 left alone'
+    """
     words: dict[str, int] = {}
-    for one in found["rows"]:
-        words[safe(one["outcome"], 20)] = words.get(safe(one["outcome"], 20), 0) + 1
-    names = {_STILL: "still refused", "nothing": "left alone"}
-    said = ", ".join(f"{number} {names.get(word, word)}" for word, number in words.items()) or "no entry was meant"
-    return f"{said}; {safe(found['left'], 20)} left"
+    for one in entries:
+        still, nothing = one.get("state") == _STILL, str(one.get("outcome", "")).startswith(_NOTHING)
+        word = "still refused" if still else "left alone" if nothing else safe(one.get("state", "?"), 20)
+        words[word] = words.get(word, 0) + 1
+    return ", ".join(f"{number} {word}" for word, number in words.items()) or "nothing is held"
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:

@@ -53,7 +53,7 @@ class HeldMenu(Menu):
 
     def named(self) -> str:
         """To what."""
-        which = f"entries {_named(self.choice.ids)}" if self.choice.ids else "all entries that are held"
+        which = "all entries that are held" if self.choice.every else f"entries {_named(self.choice.ids) or '-'}"
         return f"quarantine of job {safe(self.choice.job, 60)}   {which}"
 
     def taken(self, entry: Entry) -> None:

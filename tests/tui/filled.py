@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from console.app import ConsoleApp
 from console.collector import LocalSeen, Post, SlotsSeen
+from console.holdings import Whole
 from console.looker import Looker
 from console.opening import place_of
 from console.picture import TableSeen
@@ -23,7 +24,9 @@ from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
+from core.domain.quarantine import Held, HeldCount, Wanted
 from core.domain.report import JobReport, LaneReport
+from core.domain.spec import JobSpec
 from core.domain.ttl import Behind, Ttl, left_of
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
@@ -190,6 +193,19 @@ def slot(
     return SlotView(name, job, True, tuple(shards)), SlotHold(name, tuple(holds))
 
 
+class NoHoldings:
+    """A sink that holds nothing."""
+
+    def counts(self, job: JobSpec) -> list[HeldCount]:
+        return []
+
+    def page(self, job: JobSpec, wanted: Wanted) -> list[Held]:
+        return []
+
+    def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
+        return None
+
+
 def looked(table: str, *slots: tuple[SlotView, SlotHold]) -> Looked:
     """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
@@ -223,6 +239,7 @@ def console(folder: Path, ascii_only: bool = False, filled: bool = True, environ
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock, watch))
     services = Services(feed, clock, loaded, loaded.state_dir, str(config), who="li.wei@host1")
+    services.holdings = NoHoldings()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)
 

@@ -1,0 +1,84 @@
+"""Rows in quarantine for tests: entries of every state, and a sink that answers them or does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from console.holdings import Whole
+from core.config.model import Loaded
+from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.domain.spec import JobSpec
+from tests.tui.filled import NOW, Filled
+
+ROW = (("order_id", "4711"), ("status", "PAID"), ("amount", "12345.60"), ("note", None))
+
+
+def entry(id: int, key: str = "4711", **more: object) -> Held:
+    """A held update of the job orders_rt."""
+    made = Held(
+        id, "dws1", "ods.orders", "orders_slot", "dn_1", "mart.orders", 88_512_300 + id, 3, "U", (key,), "22003",
+        "amount", "", "numeric field overflow", 1, "orders_rt", "run-1", 3, NOW - timedelta(minutes=17 + 60 - id),
+        HeldState.HELD,
+    )  # fmt: skip
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def entries() -> list[Held]:
+    """A changed key, a copied row, a constraint, and what is over; the newest first."""
+    pair = "dn_1 88512305/4"
+    over = {"state": HeldState.SUPERSEDED, "ended_at": NOW, "ended_by": "88512329/2", "reason": "a later change"}
+    return [
+        entry(42, "4712", pair=pair),
+        entry(41, "4711", pair=pair, kind="B"),
+        entry(40, "4809", sqlstate="23514", column="", constraint="orders_amount_check", message="new row violates it"),
+        entry(39, "4810", kind="c", shard="*", sequence=-1, tries=3),
+        entry(12, "4713", **over),
+    ]
+
+
+@dataclass
+class PlantedHoldings:
+    """Answers what was planted as a sink would; keeps what it was asked."""
+
+    rows: list[Held] = field(default_factory=list)
+    fault: Exception | None = None
+    masked: bool = False
+    asked: list[object] = field(default_factory=list)
+
+    def counts(self, job: JobSpec) -> list[HeldCount]:
+        self._ask("counts")
+        found: dict[tuple[str, str, str], list[Held]] = {}
+        for one in self.rows:
+            if one.state is HeldState.HELD:
+                found.setdefault((one.source, one.source_table, one.slot), []).append(one)
+        return [
+            HeldCount(*place, some[0].job, len(some), min(one.held_at for one in some))
+            for place, some in sorted(found.items())
+        ]
+
+    def page(self, job: JobSpec, wanted: Wanted) -> list[Held]:
+        self._ask(wanted)
+        found = [
+            one
+            for one in self.rows
+            if (not wanted.states or one.state in wanted.states) and (wanted.before is None or one.id < wanted.before)
+        ]
+        return [replace(one, values=()) for one in found[: wanted.limit]]
+
+    def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
+        self._ask((id, unmask))
+        found = next((one for one in self.rows if one.id == id), None)
+        return Whole(replace(found, values=found.values or ROW), self.masked and not unmask) if found else None
+
+    def _ask(self, what: object) -> None:
+        self.asked.append(what)
+        if self.fault is not None:
+            raise self.fault
+
+
+def hold(made: Filled, *rows: Held) -> PlantedHoldings:
+    """Let the console's sink hold these entries."""
+    holdings = PlantedHoldings(list(rows))
+    made.app.services.holdings = holdings
+    return holdings
