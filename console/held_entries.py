@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("kind", "T", 1),
     Column("key", "KEY", 0),
     Column("code", "CODE", 5),
-    Column("where", "COLUMN", 10),
+    Column("where", "COLUMN", 12),
     Column("tries", "TRY", 3, right=True),
     Column("pair", "PAIR", 5, right=True, least=WIDE),
 )
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 def entry_columns(every: bool) -> tuple[Column, ...]:
     """The columns of the list; what became of an entry is one of them where others than held ones are listed."""
-    return (*_COLUMNS, _STATE) if every else _COLUMNS
+    return (*_COLUMNS[:3], _STATE, *_COLUMNS[3:]) if every else _COLUMNS
 
 
 def entry_rows(entries: Sequence[Held]) -> list[Row]:

@@ -58,8 +58,11 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
         )
     apart = _apart(started)
     if doubted:
-        return Level.WARNING, f"{_named('targets doubted', doubted)}{apart}; {_proof(started, now)}"
-    return Level.WARNING if apart else Level.FINE, f"targets: all follow{apart}; {_proof(started, now)}"
+        also = f"; {apart}" if apart else ""
+        return Level.WARNING, f"{_named('targets doubted', doubted)}{also}; {_proof(started, now)}"
+    if apart:
+        return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
+    return Level.FINE, f"targets: all follow; {_proof(started, now)}"
 
 
 def follows(job: JobFacts) -> bool:
@@ -74,7 +77,7 @@ def _apart(jobs: Sequence[JobFacts]) -> str:
     holding = [job for job in jobs if job.held]
     if not holding:
         return ""
-    return _named(f", apart from {rows_held(sum(job.held or 0 for job in holding))}", holding)
+    return f"{rows_held(sum(job.held or 0 for job in holding))} ({_some(holding)})"
 
 
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
@@ -110,8 +113,11 @@ def who_is_on_it(local: Local, now: datetime) -> list[str]:
 
 
 def _named(words: str, jobs: Sequence[JobFacts]) -> str:
-    names = ", ".join(safe(job.name, 20) for job in jobs[:2])
-    return f"{words}: {names}" + (f" +{len(jobs) - 2}" if jobs[2:] else "")
+    return f"{words}: {_some(jobs)}"
+
+
+def _some(jobs: Sequence[JobFacts]) -> str:
+    return ", ".join(safe(job.name, 20) for job in jobs[:2]) + (f" +{len(jobs) - 2}" if jobs[2:] else "")
 
 
 def event_lines(local: Local, most: int) -> list[str]:

@@ -30,9 +30,10 @@ from core.domain.text import safe
 class WholeRead(Message):
     """The entry was read; or a sentence on why it could not be."""
 
-    def __init__(self, number: int, whole: Whole | None, fault: str) -> None:
+    def __init__(self, number: int, whole: Whole | None, unmask: bool, fault: str) -> None:
         super().__init__()
         self.number = number
+        self.unmask = unmask
         self.whole = whole
         self.fault = fault
 
@@ -92,7 +93,7 @@ class HeldRowScreen(TableScreen):
                 fault = "" if whole else "the sink has no such entry any more"
             except Exception as error:  # the top of a thread: whatever it is must be told
                 fault = told(error)
-            self.post_message(WholeRead(number, whole, fault))
+            self.post_message(WholeRead(number, whole, unmask, fault))
 
         threading.Thread(target=work, name=f"slotkeeper-held-{number}", daemon=True).start()
         self.redraw()
@@ -103,10 +104,10 @@ class HeldRowScreen(TableScreen):
             return
         self._asking, self._fault = False, message.fault
         if message.whole is not None:
-            first = not self.entry.values
+            shown = message.unmask or not self.entry.values
             self.entry = message.whole.entry
             self._masked = self._masked or message.whole.masked
-            self.hidden = message.whole.masked or (self.hidden and not first)
+            self.hidden = message.whole.masked or (self.hidden and not shown)
         self.rearranged()
 
     # What it says
@@ -117,11 +118,11 @@ class HeldRowScreen(TableScreen):
 
     def heading(self) -> str:
         """The table's name."""
-        return f"Entry {self.entry.id}"
+        return "Columns"
 
     def about(self) -> str:
         """Its state, and whether it can be seen."""
-        said = [self.entry.state.value]
+        said = [f"entry {self.entry.id} {self.entry.state.value}"]
         said += ["asking the sink"] if self._asking else ["masked"] if self.hidden and self.entry.values else []
         return "   ".join([*said, *([safe(self._fault, 120)] if self._fault else [])])
 

@@ -221,10 +221,13 @@ def planted() -> Looked:
     )
 
 
-def console(folder: Path, ascii_only: bool = False, filled: bool = True, environment: str = "PROD") -> Filled:
-    """A console over a filled store; `folder` is empty."""
+def console(
+    folder: Path, ascii_only: bool = False, filled: bool = True, environment: str = "PROD", sink_options: str = ""
+) -> Filled:
+    """A console over a filled store; `folder` is empty, `sink_options` are those of the job orders_rt."""
     config = folder / "c.toml"
     text = VALID.replace('"PROD"', f'"{environment}"').replace("[state]", f'[state]\ndir = "{folder / "state"}"')
+    text = text.replace("[jobs.orders_rt.sink_options]", f"[jobs.orders_rt.sink_options]\n{sink_options}")
     config.write_text(text + SECOND_JOB, encoding="utf-8")
     loaded = load(config, {})
     clock = StillClock()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 
 from console.holdings import Whole
 from core.config.model import Loaded
 from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.domain.report import JobReport
 from core.domain.spec import JobSpec
-from tests.tui.filled import NOW, Filled
+from tests.tui.filled import NOW, Filled, console, lane
 
 ROW = (("order_id", "4711"), ("status", "PAID"), ("amount", "12345.60"), ("note", None))
 
@@ -75,6 +77,23 @@ class PlantedHoldings:
         self.asked.append(what)
         if self.fault is not None:
             raise self.fault
+
+
+HOLDING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
+
+
+def holding(folder: Path, *rows: Held, **more: object) -> tuple[Filled, PlantedHoldings]:
+    """A console whose job orders_rt holds these entries, and says so in its report."""
+    made = console(folder, sink_options=HOLDING, **more)  # type: ignore[arg-type]
+    tell(made, sum(one.state is HeldState.HELD for one in rows))
+    return made, hold(made, *rows)
+
+
+def tell(made: Filled, number: int | None) -> None:
+    """Let the job report so many rows in quarantine."""
+    lanes = tuple(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5))
+    report = JobReport("orders_rt", "run-orders_rt", "RUNNING", lanes=lanes, changes=12_403_118, epoch=3)
+    assert made.store.put_report(replace(report, quarantined=number))
 
 
 def hold(made: Filled, *rows: Held) -> PlantedHoldings:

@@ -9,7 +9,9 @@ from textual.pilot import Pilot
 
 from console.keymap import bindings_of
 from console.screens.frame import Frame
-from tests.tui.filled import console, drive, press
+from tests.tui.filled import drive, press
+from tests.tui.planted import until
+from tests.tui.quarantined import entries, holding
 
 WAYS = {
     "overview": "1",
@@ -22,6 +24,8 @@ WAYS = {
     "slot history": "3 r h",
     "errors": "4",
     "errors of a job": "1 enter E",
+    "quarantine": "4 j enter",
+    "held row": "4 j enter wait enter",
     "binlog": "5",
     "alerts": "6",
     "audit": "7",
@@ -30,10 +34,11 @@ WAYS = {
 
 @pytest.mark.parametrize("ways", WAYS.values(), ids=WAYS)
 def test_every_key_reaches_its_action(ways: str, tmp_path: Path) -> None:
-    made = console(tmp_path)
+    made, _ = holding(tmp_path, *entries())
 
     async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, *ways.split())
+        for key in ways.split():
+            await (until(pilot, made.app, " 4809 ") if key == "wait" else press(pilot, key))
         screen = made.app.screen
         assert isinstance(screen, Frame)
         reached: list[str] = []

@@ -11,9 +11,12 @@ from textual.pilot import Pilot
 
 from console.widgets.live_table import LiveTable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press
+from tests.tui.planted import until
+from tests.tui.quarantined import entries, holding
 
 GOLDENS = Path(__file__).with_name("goldens")
 SCREENS = {"overview": "1", "jobs": "2", "slots": "3 r", "audit": "7", "job": "1 g j enter r"}
+HELD = {"quarantine_overview": "1", "errors": "4", "quarantine": "enter", "held_row": "enter", "held_menu": "a"}
 SIZES = [SMALL, LARGE, (60, 15)]
 
 
@@ -35,13 +38,41 @@ def _walk(made: Filled, size: tuple[int, int]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_screens_look_like_their_goldens(size: tuple[int, int], tmp_path: Path) -> None:
     for name, shown in _walk(console(tmp_path), size).items():
-        assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
-        text = re.sub(r"pid \d+", "pid N", "\n".join(line.rstrip() for line in shown) + "\n")
-        golden = GOLDENS / f"{name}_{size[0]}x{size[1]}.txt"
-        if os.environ.get("SLOTKEEPER_GOLDENS") == "write":
-            golden.parent.mkdir(exist_ok=True)
-            golden.write_text(text, encoding="utf-8")
-        assert text == golden.read_text(encoding="utf-8"), name
+        _like_its_golden(name, shown, size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+    holdings.masked = True
+    drawn: dict[str, list[str]] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for name, keys in HELD.items():
+            await press(pilot, *keys.split())
+            if name == "errors":
+                await until(pilot, made.app, "held")
+                made.app.screen.query_one(LiveTable).hold("held\x1forders_rt\x1f")
+            words = {"errors": ("held",), "quarantine": (" 4809 ",), "held_row": ("***",)}.get(name, ())
+            await until(pilot, made.app, *words)
+            while name == "errors" and not made.app.shown.sinks:
+                await pilot.pause(0.01)
+            await pilot.pause()
+            drawn[name] = lines(made.app)
+
+    drive(made, do, size)
+    for name, shown in drawn.items():
+        _like_its_golden(name, shown, size)
+
+
+def _like_its_golden(name: str, shown: list[str], size: tuple[int, int]) -> None:
+    assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
+    text = re.sub(r"pid \d+", "pid N", "\n".join(line.rstrip() for line in shown) + "\n")
+    golden = GOLDENS / f"{name}_{size[0]}x{size[1]}.txt"
+    if os.environ.get("SLOTKEEPER_GOLDENS") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8"), name
 
 
 def test_ascii_shows_no_other_byte_and_tells_every_state(tmp_path: Path) -> None:

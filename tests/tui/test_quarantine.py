@@ -1,0 +1,540 @@
+"""Rows in quarantine on the screens: where they show, every key of theirs, and what is asked of the sink for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from console.app import ConsoleApp
+from console.screens.act_held import HeldConfirm, HeldMenu
+from console.screens.errors import ErrorsScreen
+from console.screens.held_row import HeldRowScreen
+from console.screens.quarantine import PAGE, QuarantineScreen
+from console.screens.table import TableScreen
+from core.domain.quarantine import HeldState
+from core.errors import Unreachable
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press, screen
+from tests.tui.planted import arm, plant, typed, until
+from tests.tui.quarantined import PlantedHoldings, entries, entry, hold, holding, tell
+
+TINY = (60, 15)
+KEY = "held\x1forders_rt\x1f"
+
+
+def shown(app: ConsoleApp, kind: type[TableScreen]) -> TableScreen:
+    assert isinstance(app.screen, kind), app.screen
+    return app.screen
+
+
+async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
+    """The Errors screen with the cursor on what orders_rt holds, the sink having answered."""
+    await press(pilot, "4")
+    await until(pilot, made.app, "orders_rt", "held")
+    await until_asked(pilot, lambda: bool(made.app.shown.sinks))
+    found = shown(made.app, ErrorsScreen)
+    found.table.hold(KEY)
+    await pilot.pause()
+    return found
+
+
+async def listed(pilot: Pilot[int], made: Filled) -> TableScreen:
+    """The entries, read."""
+    await errors(pilot, made)
+    await press(pilot, "enter")
+    await until(pilot, made.app, "HELD UTC", " 4809 ")
+    return shown(made.app, QuarantineScreen)
+
+
+async def until_asked(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if condition():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("not seen")
+
+
+def keys_of(found: TableScreen) -> list[str]:
+    return found.table.keys()
+
+
+def cells(found: TableScreen) -> list[str]:
+    return [" ".join(found.table.words(place)) for place in range(found.table.row_count)]
+
+
+# -- where it shows --------------------------------------------------------------------------------------------------
+
+
+def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_sink(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        text = screen(made.app)
+        assert "4 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
+        for digit in ("1", "2"):
+            await press(pilot, digit)
+            shown(made.app, TableScreen).table.hold("orders_rt")
+            await pilot.pause()
+            text = screen(made.app)
+            assert "wrong  4 rows in quarantine, which the target lacks" in text
+            assert "safe   look at the rows: E or `slotkeeper errors list orders_rt`" in text
+            assert "target mart.orders  never verified, apart from 4 rows in quarantine" in text
+        await press(pilot, "enter")
+        assert "wrong  4 rows in quarantine" in screen(made.app)
+        assert holdings.asked == []
+
+    drive(made, do)
+
+
+def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        shown(made.app, TableScreen).table.hold("orders_rt")
+        await press(pilot, "enter", "E")
+        text = await until(pilot, made.app, "4 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
+        assert "Errors > orders_rt" in text and "stock_rt" not in text
+        await press(pilot, "enter")
+        await until(pilot, made.app, "Quarantine orders_rt 4")
+        await press(pilot, "escape", "escape")
+        assert getattr(made.app.screen, "job", "") == "orders_rt"
+
+    drive(made, do)
+
+
+def test_an_alert_fires_and_enter_opens_the_rows(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "6", "r")
+        found = shown(made.app, TableScreen)
+        key = next(one for one in keys_of(found) if one.startswith("rows_held"))
+        assert not any("job_retrying" in one and "orders_rt" in one for one in cells(found))
+        found.table.hold(key)
+        await pilot.pause()
+        text = screen(made.app)
+        assert "the target refused these rows" in text and "at 100 rows the job stops" in text
+        await press(pilot, "x")
+        assert "1 acknowledged" in screen(made.app)
+        tell(made, 5)
+        await press(pilot, "r")
+        assert "0 acknowledged" in screen(made.app), "another row is news"
+        found.table.hold(next(one for one in keys_of(found) if one.startswith("rows_held")))
+        await press(pilot, "enter")
+        await until(pilot, made.app, "Quarantine orders_rt 4")
+
+    drive(made, do)
+
+
+def test_a_line_is_acknowledged_until_its_number_changes(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await errors(pilot, made)
+        assert "[4 Errors 2]" in screen(made.app)
+        await press(pilot, "x")
+        assert "[4 Errors 1]" in screen(made.app) and "acked" in screen(made.app)
+        holdings.rows.insert(0, entry(43, "4999"))
+        made.clock.at += timedelta(seconds=1)
+        await until_asked(pilot, lambda: made.clock.monotonic() > 0)
+        made.app.services.sinks._sinks[0].asked = float("-inf")
+        await press(pilot, "r")
+        await until(pilot, made.app, "[4 Errors 2]", "5 rows in quarantine")
+
+    drive(made, do)
+
+
+@pytest.mark.parametrize("size", [TINY, SMALL, LARGE], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_nothing_is_cut_at_any_size(ascii_only: bool, size: tuple[int, int], tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries(), ascii_only=ascii_only)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await listed(pilot, made)
+        for keys in ("A", "w", "G enter", "a", "d"):
+            await press(pilot, *keys.split())
+            drawn = lines(made.app)
+            assert all(len(line) == size[0] for line in drawn) and len(drawn) == size[1], keys
+            assert not ascii_only or "".join(drawn).isascii(), keys
+            if isinstance(made.app.screen, TableScreen):
+                assert made.app.screen.table.max_scroll_x == 0, keys
+
+    drive(made, do, size)
+
+
+# -- the entries -----------------------------------------------------------------------------------------------------
+
+
+def test_entries_say_what_was_refused_why_and_what_moves_with_them(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        found = await listed(pilot, made)
+        assert [one.split()[1] for one in cells(found)] == ["42", "41", "40", "39"]
+        assert "! 42 11-21 01:56 ods.orders dn_1 88512342/3 U 4712 22003 amount 1 #41" in " ".join(
+            cells(found)[0].split()
+        )
+        text = screen(made.app)
+        assert "22003   column amount   numeric field overflow" in text
+        assert "pair    #41, old half of a changed key of key 4711: both move together" in text
+        await press(pilot, "j")
+        assert "ends the row of the old key in mart.orders" in screen(made.app)
+        await press(pilot, "j")
+        assert "23514   constraint orders_amount_check   new row violates it" in screen(made.app)
+        await press(pilot, "j")
+        assert "copied row of ods.orders" in screen(made.app) and "read    all 88512339" in screen(made.app)
+
+    drive(made, do, (110, 30))
+
+
+def test_A_lists_what_is_over_and_filter_and_order_work(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        found = await listed(pilot, made)
+        await press(pilot, "A")
+        await until(pilot, made.app, "superseded", " 4713 ")
+        assert holdings.asked[-1].states == ()  # type: ignore[attr-defined]
+        await press(pilot, "z")
+        assert len(found.table.keys()) == 4, "only what is held is in trouble"
+        await press(pilot, "z", "G")
+        text = screen(made.app)
+        assert "does nothing: it is superseded" in text and "superseded 11-21 02:31:07 UTC by 88512329/2" in text
+        await press(pilot, "slash", *"4809", "enter")
+        assert found.table.keys() == ["40"]
+        await press(pilot, "escape", "s", "S")
+        assert found.table.keys()[0] == "12", "by id"
+        await press(pilot, "A")
+        await until_asked(pilot, lambda: len(found.table.keys()) == 4)
+
+    drive(made, do)
+
+
+def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path) -> None:
+    many = [entry(number, f"k{number}") for number in range(2_000, 0, -1)]
+    made, holdings = holding(tmp_path, *many)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await errors(pilot, made)
+        await press(pilot, "enter")
+        await until(pilot, made.app, f"Quarantine orders_rt {PAGE}", "f: there are more")
+        found = shown(made.app, QuarantineScreen)
+        for pages in (2, 3, 4):
+            await press(pilot, "f")
+            await until_asked(pilot, lambda pages=pages: found.table.row_count == PAGE * pages)  # type: ignore[misc]
+        await press(pilot, "G")
+        assert " k1 " in screen(made.app) and found.table.cursor_key == "1"
+        asked = len(holdings.asked)
+        rows = found.rows()
+        await press(pilot, *["k"] * 5, "pageup", "g")
+        assert len(holdings.asked) == asked and found.rows() is rows, "moving asks nobody and makes no rows"
+        await press(pilot, "f")
+        await until_asked(pilot, lambda: "there are more" not in screen(made.app))
+        await press(pilot, "f")
+        assert "there are no more entries" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_one_entry_whole_with_its_values_and_its_neighbours(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await listed(pilot, made)
+        await press(pilot, "enter")
+        text = await until(pilot, made.app, "12345.60", "entry 42 held")
+        found = shown(made.app, HeldRowScreen)
+        assert "* amount" in text and "note                 NULL" in text
+        await press(pilot, "j", "j")
+        assert "amount = 12345.60" in screen(made.app)
+        await press(pilot, "right_square_bracket")
+        await until(pilot, made.app, "entry 41 held", "12345.60")
+        assert made.app.screen is not found and holdings.asked[-1] == (41, False)
+        await press(pilot, "escape")
+        assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
+
+    drive(made, do)
+
+
+def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+    holdings.masked = True
+
+    async def do(pilot: Pilot[int]) -> None:
+        await listed(pilot, made)
+        await press(pilot, "enter")
+        text = await until(pilot, made.app, "***", "masked")
+        assert "12345.60" not in text and "NULL" in text and "4712" in text, "the key is shown"
+        await press(pilot, "v")
+        await until(pilot, made.app, "12345.60")
+        assert holdings.asked[-1] == (42, True)
+        number = len(holdings.asked)
+        await press(pilot, "v")
+        assert "12345.60" not in screen(made.app) and len(holdings.asked) == number
+        await press(pilot, "escape", "enter")
+        await until(pilot, made.app, "***")
+        assert holdings.asked[-1] == (42, False)
+
+    drive(made, do)
+
+
+# -- what is asked of the sink ---------------------------------------------------------------------------------------
+
+
+def test_a_sink_is_asked_while_errors_is_seen_and_seldom(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        for _ in range(5):
+            await press(pilot, "1", "2", "6", "7", "r")
+        assert holdings.asked == []
+        await errors(pilot, made)
+        for _ in range(5):
+            await press(pilot, "r", "1", "4")
+        assert holdings.asked == ["counts"], "not within two seconds, even where somebody asks"
+
+    drive(made, do)
+
+
+def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+    tell(made, None)
+    holdings.fault = Unreachable("sink mart (h2:5432/mart): connection refused")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "4")
+        text = await until(pilot, made.app, "rows in quarantine: ?")
+        assert "fatal" in text and "stock_rt" in text, "the errors are there all the same"
+        shown(made.app, ErrorsScreen).table.hold(KEY)
+        await pilot.pause()
+        assert "connection refused" in screen(made.app)
+        tell(made, 4)
+        await press(pilot, "r")
+        await until(pilot, made.app, "4 rows in quarantine, by its last report")
+        await press(pilot, "enter")
+        await until(pilot, made.app, "connection refused", "not as it is now")
+
+    drive(made, do)
+
+
+def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+    going, asked = threading.Event(), []
+
+    class Hanging(PlantedHoldings):
+        def _ask(self, what: object) -> None:
+            asked.append(what)
+            going.wait(30)
+
+    made.app.services.holdings = Hanging()
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "4")
+        await until_asked(pilot, lambda: bool(asked))
+        for one in made.app.services.sinks._sinks:
+            one.asked = float("-inf")
+        await press(pilot, "r", "1", "4")
+        shown(made.app, ErrorsScreen).table.hold(KEY)
+        await pilot.pause()
+        assert asked == ["counts"] and "4 rows in quarantine, by its last report" in screen(made.app)
+
+    drive(made, do)
+    going.set()
+
+
+def test_what_was_counted_stays_where_the_sink_goes_away(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await errors(pilot, made)
+        holdings.fault = Unreachable("gone")
+        for one in made.app.services.sinks._sinks:
+            one.asked = float("-inf")
+        await press(pilot, "r")
+        text = await until(pilot, made.app, "the sink could not be asked since 11-21 02:31:08: gone")
+        assert "4 rows in quarantine, oldest" in text
+
+    drive(made, do)
+
+
+def test_the_past_shows_what_was_recorded_and_asks_no_sink(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await listed(pilot, made)
+        number = len(holdings.asked)
+        local = made.app.shown.local
+        assert local is not None
+        made.app.replay = planted = _Past()
+        made.app.replayed(local)
+        await press(pilot, "r", "A")
+        assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
+        await press(pilot, "escape")
+        text = await until(pilot, made.app, "4 rows in quarantine, by its last report")
+        assert "[4 Errors" in text and len(holdings.asked) == number
+        assert planted is made.app.replay
+        made.app.leave_replay()
+        await until(pilot, made.app, "4 rows in quarantine, oldest")
+
+    drive(made, do)
+
+
+class _Past:
+    """A replay that stands still."""
+
+    local = None
+
+    def renew(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+# -- acting ----------------------------------------------------------------------------------------------------------
+
+
+def words(runs: Any) -> list[Sequence[str]]:
+    return [one.words[1:] for one in runs.done]
+
+
+def test_marked_rows_are_replayed_with_one_key_and_told_row_by_row(tmp_path: Path) -> None:
+    made, holdings = holding(tmp_path, *entries())
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await listed(pilot, made)
+        await press(pilot, "j", "j", "space", "space", "a", "r")
+        assert "REPLAY 2 ROWS of job orders_rt" in screen(made.app) and "entries #39, #40" in screen(made.app)
+        await press(pilot, "enter")
+        assert not runs.orders, "Enter cancels"
+        await press(pilot, "a", "r", "y")
+        assert words(runs) == [("errors", "replay", "--json", "--reason=INC-2304", "orders_rt", "39", "40")]
+        holdings.rows = [one for one in holdings.rows if one.id != 39]
+        found = [
+            {"id": 39, "state": "replayed", "outcome": "replayed", "sqlstate": ""},
+            {"id": 40, "state": "held", "outcome": "still bad: 23514 new row violates it", "sqlstate": "23514"},
+        ]
+        runs.end(next(iter(runs.actions)), 1, {"entries": found})
+        text = await until(pilot, made.app, "1 replayed, 1 still refused")
+        rows = [line for line in text.splitlines() if "#" in line]
+        assert rows == [" #40  still bad: 23514 new row violates it", " #39  replayed"]
+        await press(pilot, "escape")
+        await until(pilot, made.app, "Quarantine orders_rt 3")
+
+    drive(made, do)
+
+
+def test_all_of_a_job_is_replayed_from_its_line(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await errors(pilot, made)
+        await press(pilot, "a")
+        assert "replay all that is held, 4 rows" in screen(made.app)
+        await press(pilot, "r", "y")
+        assert words(runs) == [("errors", "replay", "--json", "--reason=INC-2304", "--all", "orders_rt")]
+        runs.end(next(iter(runs.actions)), 0, {"entries": []})
+        await until(pilot, made.app, "nothing is held")
+
+    drive(made, do)
+
+
+def test_discarding_asks_for_a_reason_the_job_and_the_number_of_rows(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "no more")
+        await listed(pilot, made)
+        await press(pilot, "a", "d", "y")
+        assert isinstance(made.app.screen, HeldConfirm) and not runs.orders
+        await press(pilot, "tab", "enter")
+        await typed(pilot, "orders_rt")
+        await press(pilot, "enter", "4", "enter", "enter")
+        assert "not typed as asked: rows" in screen(made.app) and not runs.orders
+        await press(pilot, "shift+tab", "shift+tab", "backspace", "1", "enter", "enter")
+        expected = ("--reason=no more", "--confirm=orders_rt", "--rows=1", "orders_rt", "42")
+        assert words(runs) == [("errors", "discard", "--json", "--execute", *expected)]
+        runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: 2 entries would be given up\n  --rows 2\n")
+        await until(pilot, made.app, "refused: 2 entries would be given up", "next: --rows 2")
+
+    drive(made, do)
+
+
+def test_the_menus_letters_act_on_what_was_chosen_and_never_on_what_is_over(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await listed(pilot, made)
+        await press(pilot, "A")
+        await until(pilot, made.app, " 4713 ")
+        await press(pilot, "G", "a", "r")
+        assert isinstance(made.app.screen, HeldMenu) and "r: it is over already" in screen(made.app)
+        await press(pilot, "d")
+        assert isinstance(made.app.screen, HeldMenu) and not runs.orders
+        await press(pilot, "R")
+        assert "REPLAY 4 ROWS" in screen(made.app)
+        await press(pilot, "escape", "a", "D")
+        assert "DISCARD 4 ROWS" in screen(made.app) and "all entries that are held then" in screen(made.app)
+        await press(pilot, "escape", "enter")
+        await until(pilot, made.app, "entry 12 superseded")
+        await press(pilot, "a", "r")
+        assert isinstance(made.app.screen, HeldMenu) and "r: it is over already" in screen(made.app)
+        await press(pilot, "o")
+        assert "Actions 0" in screen(made.app)
+
+    drive(made, do)
+
+
+def test_a_read_only_console_rehearses(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, *entries())
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await listed(pilot, made)
+        await press(pilot, "a", "r", "y")
+        assert "RO: nothing can be applied" in screen(made.app) and not runs.orders
+
+    drive(made, do)
+
+
+def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    hold(made, *(replace(one, slot="other", job="foreign_rt") for one in entries()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "4")
+        await until(pilot, made.app, "foreign_rt", "4 rows in quarantine")
+        found = shown(made.app, ErrorsScreen)
+        found.table.hold(next(key for key in keys_of(found) if "foreign_rt" in key))
+        await press(pilot, "a", "r")
+        assert "this configuration has no such job" in screen(made.app)
+        await press(pilot, "escape", "enter")
+        await until(pilot, made.app, "Quarantine foreign_rt 4")
+        await press(pilot, "enter")
+        await until(pilot, made.app, "12345.60")
+
+    drive(made, do)
+
+
+def test_an_error_has_nothing_that_could_be_done_to_it(tmp_path: Path) -> None:
+    made, _ = holding(tmp_path, entry(1, state=HeldState.REPLAYED))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "4", "a")
+        assert "Enter opens the job of an error" in screen(made.app) and "1 kinds, 1 times" in screen(made.app)
+        assert "quarantine" not in screen(made.app).replace("rows in quarantine at a time", "")
+
+    drive(made, do)
