@@ -95,7 +95,9 @@ def entry_lines(one: Held, other: Held | None, now: datetime) -> list[tuple[Leve
     lines = [(level, f"{safe(one.sqlstate, 10) or UNKNOWN}{where}   {safe(one.message, 500)}")]
     lines.append((Level.FINE, f"replay  {replay_words(one)}"))
     if one.pair:
-        half = f"#{other.id}, {_kind(other)} of key {key_words(other)}" if other else "its other half, not listed here"
+        half = "the other half of the changed key is not listed here"
+        if other is not None:
+            half = f"#{other.id}, the {'old' if other.kind == 'B' else 'new'} key {key_words(other)}"
         lines.append((Level.FINE, f"pair    {half}: both move together"))
     lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))

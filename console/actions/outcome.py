@@ -56,7 +56,7 @@ def observed(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     if "entries" in found:
-        return _summed(found["entries"])
+        return _summed(_entries(found))
     if "outcome" in found:
         return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
     done = found.get("done")
@@ -142,9 +142,14 @@ def held_lines(action: Action, said: Said, now: datetime) -> Lines:
     found = parsed(said.out) or {}
     ended = action.record.ended_at or now
     lines: Lines = [(level, f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s")]
-    lines += [_held_line(one) for one in sorted(found.get("entries", ()), key=lambda one: one.get("state") != _STILL)]
+    lines += [_held_line(one) for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL)]
     hint = complaint(said.err)[1]
     return [*lines, (Level.FINE, f"next: {hint}")] if action.record.code and hint else lines
+
+
+def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    given = found.get("entries")
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
 def _held_line(one: Mapping[str, Any]) -> tuple[Level, str]:

@@ -14,6 +14,8 @@ from core.domain.text import safe
 from core.errors import Unreachable
 from core.state.audit import Audit
 from tests.tui.filled import NOW, Filled, begin, console, drive, lane, looked, planted, press, screen, slot
+from tests.tui.planted import until
+from tests.tui.quarantined import entry, holding
 
 PAYLOADS = [
     "\x1b]52;c;aGFjaw==\x07",
@@ -111,6 +113,42 @@ def test_twenty_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
         assert f"RAW{safe(payload)[:6].rstrip()}" in shown["slots"], number
         assert f"RAW{_begins(payload)}" in shown["audit"], number
         assert f"> job{number:02}" in shown[f"job{number:02}"] and f"RAW{_begins(payload)}" in shown[f"job{number:02}"]
+
+
+def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> None:
+    rows = [
+        entry(
+            1_000 - number, f"RAW{payload}", shard=payload, target=payload, kind=payload[:1], sqlstate=payload[:5],
+            column=payload, constraint=payload, message=f"RAW{payload}", run=payload, ended_by=payload,
+            reason=payload, pair=payload, values=((f"RAW{payload}", f"RAW{payload}"), (payload, None)),
+        )
+        for number, payload in enumerate(PAYLOADS)
+    ]  # fmt: skip
+    made, holdings = holding(tmp_path, *rows)
+    drawn: list[str] = []
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "4")
+        await until(pilot, made.app, "orders_rt", "held")
+        await press(pilot, "j", "enter")
+        await until(pilot, made.app, f"Quarantine orders_rt {len(PAYLOADS)}")
+        for number, payload in enumerate(PAYLOADS):
+            drawn.append(screen(made.app))
+            assert f"RAW{safe(payload)[:4].rstrip()}" in drawn[-1], number
+            await press(pilot, "enter")
+            await until(pilot, made.app, "SOURCE TEXT", "RAW")
+            drawn.append(screen(made.app))
+            await press(pilot, "escape", "j")
+        await press(pilot, "g", "space", "a")
+        drawn.append(screen(made.app))
+        holdings.fault = Unreachable(PAYLOADS[0])
+        await press(pilot, "escape", "A")
+        await until(pilot, made.app, "not as it is now")
+        drawn.append(screen(made.app))
+        assert made.app.is_running
+
+    drive(made, do, (130, 50))
+    assert [text for text in drawn if _raw(text)] == []
 
 
 def test_a_hostile_filter_is_only_a_filter(tmp_path: Path) -> None:

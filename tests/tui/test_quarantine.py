@@ -182,7 +182,7 @@ def test_entries_say_what_was_refused_why_and_what_moves_with_them(tmp_path: Pat
         )
         text = screen(made.app)
         assert "22003   column amount   numeric field overflow" in text
-        assert "pair    #41, old half of a changed key of key 4711: both move together" in text
+        assert "pair    #41, the old key 4711: both move together" in text
         await press(pilot, "j")
         assert "ends the row of the old key in mart.orders" in screen(made.app)
         await press(pilot, "j")
