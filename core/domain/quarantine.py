@@ -97,7 +97,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class HeldCount:
-    """How many entries of one slot's table are held, and since when the oldest is."""
+    """How many rows of one slot's table are held, the two halves of a changed key as one, and since when the oldest is.
+
+    `entries` counts each half.
+    """
 
     source: str
     source_table: str
@@ -105,6 +108,7 @@ class HeldCount:
     job: str
     held: int
     oldest: datetime
+    entries: int
 
 
 @dataclass(frozen=True, slots=True)

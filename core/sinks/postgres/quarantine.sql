@@ -62,8 +62,9 @@ SELECT names, texts FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
 
 -- name: counts
--- How many are held for each slot's table.
-SELECT source, source_table, slot, max(job), count(*), min(held_at) FROM {schema}.slotkeeper_quarantine
+-- How many rows and how many entries are held for each slot's table.
+SELECT source, source_table, slot, max(job), sum(CASE WHEN kind <> 'B' THEN 1 ELSE 0 END), min(held_at), count(*)
+FROM {schema}.slotkeeper_quarantine
 WHERE state = 'held' GROUP BY source, source_table, slot ORDER BY source, source_table, slot
 
 -- name: holds
