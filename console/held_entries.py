@@ -151,7 +151,7 @@ def choice_of(of: HeldOf, entries: Sequence[Held], ids: Collection[int]) -> Choi
     """What these entries of a job are."""
     chosen = [one for one in entries if one.id in ids]
     held = [one.id for one in chosen if one.state is HeldState.HELD]
-    return Choice(of.job, tuple(sorted(held)), len(held), of.number, len(chosen) - len(held))
+    return Choice(of.job, tuple(sorted(held)), len(held), of.entries, len(chosen) - len(held))
 
 
 def as_it_is(choice: Choice, entry: Held) -> Choice:

@@ -34,8 +34,8 @@ Place = tuple[str, str, str]
 class Choice:
     """Entries of one job that were held at the key press; with `every` not these, but whatever the job holds.
 
-    `number` is how many entries that is, `total` how many are held in all; None if that is not known. `over` more were
-    chosen and are held no more.
+    `number` is how many entries that is, `total` how many are held in all; None if that is not known. The two halves of
+    a changed key are two entries. `over` more were chosen and are held no more.
     """
 
     job: str
@@ -50,7 +50,8 @@ class Choice:
 class HeldOf:
     """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
 
-    `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked.
+    `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked. Two
+    halves of a changed key are one row and two `entries`, which only the sink can count.
     """
 
     job: str
@@ -61,6 +62,7 @@ class HeldOf:
     sink: str = ""
     asked_at: datetime | None = None
     fault: str = ""
+    entries: int | None = None
 
     @property
     def key(self) -> str:
@@ -96,7 +98,7 @@ class HeldOf:
     @property
     def choice(self) -> Choice:
         """All of them."""
-        return Choice(self.job, (), self.number, self.number, every=True)
+        return Choice(self.job, (), self.entries, self.entries, every=True)
 
 
 def fullness(number: int, limit: int | None) -> Level:
@@ -148,6 +150,7 @@ def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tup
             found[key] = replace(
                 so_far,
                 number=(so_far.number or 0) + one.held,
+                entries=(so_far.entries or 0) + one.entries,
                 oldest=min(so_far.oldest or one.oldest, one.oldest),
                 places=(*so_far.places, place),
             )
@@ -166,8 +169,8 @@ def places_of(one: HeldOf) -> tuple[Place, ...]:
 def nothing_held(job: str, spec: JobSpec | None, last: HeldOf | None) -> HeldOf:
     """What to go by where a job is not among those that hold something: the configuration, else what was known last."""
     if spec is None and last is not None:
-        return replace(last, number=0, oldest=None)
-    return HeldOf(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "")
+        return replace(last, number=0, oldest=None, entries=0)
+    return HeldOf(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "", entries=0)
 
 
 def asked_by(of: HeldOf, loaded: Loaded | None) -> JobSpec | None:

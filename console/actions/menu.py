@@ -137,19 +137,27 @@ def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
     if not one.every:
         why = foreign or ("" if one.number else "it is over already: nothing would be done")
         found = [
-            Entry(key, verb.value, f"{verb.value} {_rows(one.number)}: {label}", why, over)
+            Entry(key, verb.value, f"{verb.value} {entries_in_words(one.number)}: {label}", why, over)
             for key, verb, label in letters
         ]
-    why = foreign or ("nothing is held" if one.total == 0 else "how many are held is not known: r reads anew")
-    why = why if foreign or not one.total else ""
+    none = foreign or ("nothing is held" if one.total == 0 else "")
+    unknown = none or ("how many are held is not known: r reads anew" if one.total is None else "")
     keys = {} if one.every else {"r": "R", "d": "D"}
     return found + [
         Entry(
-            keys.get(key, key), f"{verb.value} all", f"{verb.value} all that is held, {_rows(one.total)}: {label}", why
+            keys.get(key, key),
+            f"{verb.value} all",
+            f"{verb.value} all that is held, {entries_in_words(one.total)}: {label}",
+            none if verb is HeldVerb.REPLAY else unknown,
         )
         for key, verb, label in letters
     ]
 
 
-def _rows(number: int | None) -> str:
-    return "? rows" if number is None else f"{number} row{'' if number == 1 else 's'}"
+def entries_in_words(number: int | None) -> str:
+    """How many entries.
+
+    >>> entries_in_words(1), entries_in_words(2), entries_in_words(None)
+    ('1 entry', '2 entries', '? entries')
+    """
+    return "1 entry" if number == 1 else f"{'?' if number is None else number} entries"

@@ -81,7 +81,7 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
 
 
 def held_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
-    """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, the rows.
+    """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, how many.
 
     >>> held_wants("a", 3), [want.answer for want in held_wants("a", 3, final=True)]
     ((), ['', 'a', '3'])
@@ -89,7 +89,7 @@ def held_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     if not final:
         return ()
     reason, name = Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
-    return reason, name, Want(Part.ROWS, str(number), "rows that are given up")
+    return reason, name, Want(Part.ROWS, str(number), "entries that are given up")
 
 
 def job_tier(wants: Sequence[Want]) -> Tier:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from console.actions.commands import HeldVerb, held_words
-from console.actions.menu import Entry, held_entries
+from console.actions.menu import Entry, entries_in_words, held_entries
 from console.actions.rules import Part, held_wants
 from console.actions.runner import Order
 from console.held_models import Choice
@@ -61,30 +61,30 @@ class HeldMenu(Menu):
         verb, _, every = entry.what.partition(" ")
         ids = () if every else self.choice.ids
         number = self.choice.total if every else self.choice.number
-        self.app.switch_screen(HeldConfirm(HeldVerb(verb), self.choice.job, ids, number or 0))
+        self.app.switch_screen(HeldConfirm(HeldVerb(verb), self.choice.job, ids, number))
 
 
 class HeldConfirm(Confirm):
     """The last question before rows in quarantine are acted upon; they are those of the key press."""
 
-    def __init__(self, verb: HeldVerb, job: str, ids: Sequence[int], number: int) -> None:
-        super().__init__(held_wants(job, number, final=verb is HeldVerb.DISCARD))
+    def __init__(self, verb: HeldVerb, job: str, ids: Sequence[int], number: int | None) -> None:
+        super().__init__(held_wants(job, number or 0, final=verb is HeldVerb.DISCARD))
         self._verb = verb
         self._job = job
         self._ids = tuple(ids)
-        self._rows = number
+        self._entries = entries_in_words(number)
 
     def verb(self) -> str:
         """What is done."""
         return self._verb.value
 
     def what(self) -> str:
-        """How many rows of which job."""
-        return f"{self._rows} ROW{'' if self._rows == 1 else 'S'} of job {safe(self._job, 60)}"
+        """How many entries of which job."""
+        return f"{self._entries.upper()} of job {safe(self._job, 60)}"
 
     def does(self) -> str:
         """The words of the button."""
-        return f"{self.verb().capitalize()} {self._rows} row{'' if self._rows == 1 else 's'}"
+        return f"{self.verb().capitalize()} {self._entries}"
 
     def told(self) -> Lines:
         """Which rows, and what the verb means."""

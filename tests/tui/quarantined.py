@@ -55,7 +55,9 @@ class PlantedHoldings:
             if one.state is HeldState.HELD:
                 found.setdefault((one.source, one.source_table, one.slot), []).append(one)
         return [
-            HeldCount(*place, some[0].job, len(some), min(one.held_at for one in some))
+            HeldCount(
+                *place, some[0].job, sum(one.kind != "B" for one in some), min(one.held_at for one in some), len(some)
+            )
             for place, some in sorted(found.items())
         ]
 
@@ -85,7 +87,7 @@ HOLDING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
 def holding(folder: Path, *rows: Held, **more: object) -> tuple[Filled, PlantedHoldings]:
     """A console whose job orders_rt holds these entries, and says so in its report."""
     made = console(folder, sink_options=HOLDING, **more)  # type: ignore[arg-type]
-    tell(made, sum(one.state is HeldState.HELD for one in rows))
+    tell(made, sum(one.state is HeldState.HELD and one.kind != "B" for one in rows))
     return made, hold(made, *rows)
 
 

@@ -76,17 +76,17 @@ def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_sink(tm
 
     async def do(pilot: Pilot[int]) -> None:
         text = screen(made.app)
-        assert "4 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
+        assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
         for digit in ("1", "2"):
             await press(pilot, digit)
             shown(made.app, TableScreen).table.hold("orders_rt")
             await pilot.pause()
             text = screen(made.app)
-            assert "wrong  4 rows in quarantine, which the target lacks" in text
+            assert "wrong  3 rows in quarantine, which the target lacks" in text
             assert "safe   look at the rows: E or `slotkeeper errors list orders_rt`" in text
-            assert "target mart.orders  never verified, apart from 4 rows in quarantine" in text
+            assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
         await press(pilot, "enter")
-        assert "wrong  4 rows in quarantine" in screen(made.app)
+        assert "wrong  3 rows in quarantine" in screen(made.app)
         assert holdings.asked == []
 
     drive(made, do)
@@ -98,7 +98,7 @@ def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(tmp_path: Path) 
     async def do(pilot: Pilot[int]) -> None:
         shown(made.app, TableScreen).table.hold("orders_rt")
         await press(pilot, "enter", "E")
-        text = await until(pilot, made.app, "4 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
+        text = await until(pilot, made.app, "3 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
         assert "Errors > orders_rt" in text and "stock_rt" not in text
         await press(pilot, "enter")
         await until(pilot, made.app, "Quarantine orders_rt 4")
@@ -122,7 +122,7 @@ def test_an_alert_fires_and_enter_opens_the_rows(tmp_path: Path) -> None:
         assert "the target refused these rows" in text and "at 100 rows the job stops" in text
         await press(pilot, "x")
         assert "1 acknowledged" in screen(made.app)
-        tell(made, 5)
+        tell(made, 4)
         await press(pilot, "r")
         assert "0 acknowledged" in screen(made.app), "another row is news"
         found.table.hold(next(one for one in keys_of(found) if one.startswith("rows_held")))
@@ -145,7 +145,7 @@ def test_a_line_is_acknowledged_until_its_number_changes(tmp_path: Path) -> None
         await until_asked(pilot, lambda: made.clock.monotonic() > 0)
         made.app.services.sinks._sinks[0].asked = float("-inf")
         await press(pilot, "r")
-        await until(pilot, made.app, "[4 Errors 2]", "5 rows in quarantine")
+        await until(pilot, made.app, "[4 Errors 2]", "4 rows in quarantine")
 
     drive(made, do)
 
@@ -314,9 +314,9 @@ def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: 
         shown(made.app, ErrorsScreen).table.hold(KEY)
         await pilot.pause()
         assert "connection refused" in screen(made.app)
-        tell(made, 4)
+        tell(made, 3)
         await press(pilot, "r")
-        await until(pilot, made.app, "4 rows in quarantine, by its last report")
+        await until(pilot, made.app, "3 rows in quarantine, by its last report")
         await press(pilot, "enter")
         await until(pilot, made.app, "connection refused", "not as it is now")
 
@@ -342,7 +342,7 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
         await press(pilot, "r", "1", "4")
         shown(made.app, ErrorsScreen).table.hold(KEY)
         await pilot.pause()
-        assert asked == ["counts"] and "4 rows in quarantine, by its last report" in screen(made.app)
+        assert asked == ["counts"] and "3 rows in quarantine, by its last report" in screen(made.app)
 
     drive(made, do)
     going.set()
@@ -358,7 +358,7 @@ def test_what_was_counted_stays_where_the_sink_goes_away(tmp_path: Path) -> None
             one.asked = float("-inf")
         await press(pilot, "r")
         text = await until(pilot, made.app, "the sink could not be asked since 11-21 02:31:08: gone")
-        assert "4 rows in quarantine, oldest" in text
+        assert "3 rows in quarantine, oldest" in text
 
     drive(made, do)
 
@@ -376,11 +376,11 @@ def test_the_past_shows_what_was_recorded_and_asks_no_sink(tmp_path: Path) -> No
         await press(pilot, "r", "A")
         assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
         await press(pilot, "escape")
-        text = await until(pilot, made.app, "4 rows in quarantine, by its last report")
+        text = await until(pilot, made.app, "3 rows in quarantine, by its last report")
         assert "[4 Errors" in text and len(holdings.asked) == number
         assert planted is made.app.replay
         made.app.leave_replay()
-        await until(pilot, made.app, "4 rows in quarantine, oldest")
+        await until(pilot, made.app, "3 rows in quarantine, oldest")
 
     drive(made, do)
 
@@ -412,7 +412,7 @@ def test_marked_rows_are_replayed_with_one_key_and_told_row_by_row(tmp_path: Pat
         await arm(pilot, made.app)
         await listed(pilot, made)
         await press(pilot, "j", "j", "space", "space", "a", "r")
-        assert "REPLAY 2 ROWS of job orders_rt" in screen(made.app) and "entries #39, #40" in screen(made.app)
+        assert "REPLAY 2 ENTRIES of job orders_rt" in screen(made.app) and "entries #39, #40" in screen(made.app)
         await press(pilot, "enter")
         assert not runs.orders, "Enter cancels"
         await press(pilot, "a", "r", "y")
@@ -440,7 +440,7 @@ def test_all_of_a_job_is_replayed_from_its_line(tmp_path: Path) -> None:
         await arm(pilot, made.app)
         await errors(pilot, made)
         await press(pilot, "a")
-        assert "replay all that is held, 4 rows" in screen(made.app)
+        assert "replay all that is held, 4 entries" in screen(made.app)
         await press(pilot, "r", "y")
         assert words(runs) == [("errors", "replay", "--json", "--reason=INC-2304", "--all", "orders_rt")]
         runs.end(next(iter(runs.actions)), 0, {"entries": []})
@@ -485,9 +485,9 @@ def test_the_menus_letters_act_on_what_was_chosen_and_never_on_what_is_over(tmp_
         await press(pilot, "d")
         assert isinstance(made.app.screen, HeldMenu) and not runs.orders
         await press(pilot, "R")
-        assert "REPLAY 4 ROWS" in screen(made.app)
+        assert "REPLAY 4 ENTRIES" in screen(made.app)
         await press(pilot, "escape", "a", "D")
-        assert "DISCARD 4 ROWS" in screen(made.app) and "all entries that are held then" in screen(made.app)
+        assert "DISCARD 4 ENTRIES" in screen(made.app) and "all entries that are held then" in screen(made.app)
         await press(pilot, "escape", "enter")
         await until(pilot, made.app, "entry 12 superseded")
         await press(pilot, "a", "r")
@@ -516,7 +516,7 @@ def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_p
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
-        await until(pilot, made.app, "foreign_rt", "4 rows in quarantine")
+        await until(pilot, made.app, "foreign_rt", "3 rows in quarantine")
         found = shown(made.app, ErrorsScreen)
         found.table.hold(next(key for key in keys_of(found) if "foreign_rt" in key))
         await press(pilot, "a", "r")

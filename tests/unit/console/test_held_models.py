@@ -34,7 +34,7 @@ from tests.unit.config.samples import SECOND_JOB, VALID
 from tests.unit.console.test_status import RUNNING
 
 OLD = NOW - timedelta(hours=1)
-COUNT = HeldCount("dws1", "ods.orders", "orders_slot", "orders_rt", 3, OLD)
+COUNT = HeldCount("dws1", "ods.orders", "orders_slot", "orders_rt", 3, OLD, 4)
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +71,9 @@ def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]
 def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     spec = jobs["orders_rt"]
     two = replace(spec, channels=(*spec.channels, replace(spec.channel, source_table="ods.more")))
-    more = replace(COUNT, source_table="ods.more", held=4, oldest=OLD - timedelta(hours=1))
+    more = replace(COUNT, source_table="ods.more", held=4, entries=4, oldest=OLD - timedelta(hours=1))
     (found,) = held_of(picture(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
-    assert (found.number, found.oldest, len(found.places)) == (7, more.oldest, 2)
+    assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
     assert wanted_of(found, False, 10, None).source_table == ""
     (one,) = held_of(picture(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
@@ -184,9 +184,10 @@ def test_values_are_hidden_but_not_that_there_is_none() -> None:
 
 
 def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
-    (of,) = held_of(picture(job(held=4)), jobs)
+    (of,) = held_of(picture(job(), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
     found = choice_of(of, entries(), [12, 40, 42])
     assert (found.ids, found.number, found.total, found.over, found.every) == ((40, 42), 2, 4, 1, False)
+    assert of.choice == Choice("orders_rt", (), 4, 4, every=True)
     assert "1 of the chosen are over" in held_entries(found, jobs)[0].warns
     none = choice_of(of, entries(), [12])
     assert [one.key for one in held_entries(none, jobs) if not one.why_not] == ["R", "D"], "nothing chosen is not all"
@@ -195,7 +196,8 @@ def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
 def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:
     assert {one.why_not for one in held_entries(Choice("gone", (), 3, 3, every=True), jobs)} == {NOT_CONFIGURED}
     unknown = held_entries(Choice("orders_rt", (), None, None, every=True), jobs)
-    assert [one.key for one in unknown] == ["r", "d"] and "not known" in unknown[0].why_not
+    assert [one.key for one in unknown] == ["r", "d"] and "not known" in unknown[1].why_not
+    assert unknown[0].why_not == "", "a replay needs no number"
     assert "nothing is held" in held_entries(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
 
 
