@@ -120,5 +120,5 @@ def test_rows_are_replayed_from_the_console_and_what_is_still_bad_stays(
         (20,),
         (104,),
     ]
-    lines_ = Audit(StateFolder.open(loaded.state_dir)).read(10).lines
-    assert {(line.action, line.reason) for line in lines_} == {("errors replay", "the check is gone")}
+    audited = Audit(StateFolder.open(loaded.state_dir)).read(10).lines
+    assert {(line.action, line.reason) for line in audited} == {("errors replay", "the check is gone")}

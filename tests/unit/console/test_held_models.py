@@ -74,7 +74,11 @@ def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     more = replace(COUNT, source_table="ods.more", held=4, entries=4, oldest=OLD - timedelta(hours=1))
     (found,) = held_of(picture(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
     assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
-    assert wanted_of(found, False, 10, None).source_table == ""
+    assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 a table")
+    both = held_of(
+        picture(job(), sinks=seen(spec, replace(COUNT, held=50), replace(more, held=50))), {"orders_rt": two}
+    )
+    assert both[0].level is Level.WARNING, "no table of it is near its limit"
     (one,) = held_of(picture(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
 
@@ -119,8 +123,8 @@ def test_held_rows_are_no_error_rows() -> None:
     [
         (JobState.RUNNING, 3, Severity.WARNING, "3 rows in quarantine, which the target lacks"),
         (JobState.RUNNING, 0, Severity.OK, "2 lanes"),
-        (JobState.FINISHED, 1, Severity.WARNING, "1 row in quarantine"),
-        (JobState.FAILED, 100, Severity.CRITICAL, "why; 100 rows in quarantine"),
+        (JobState.FINISHED, 1, Severity.WARNING, "1 row in quarantine when it ended, which"),
+        (JobState.FAILED, 100, Severity.CRITICAL, "why; 100 rows in quarantine when it ended"),
         (JobState.PAUSED, 2, Severity.WARNING, "why; 2 rows in quarantine"),
     ],
 )
