@@ -51,8 +51,8 @@ class HeldOf:
     """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
 
     `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked. Two
-    halves of a changed key are one row and two `entries`, which only the sink can count. `fullest` is the number of that
-    table which holds most: the limit is one of tables.
+    halves of a changed key are one row and two `entries`, which only the sink can count. `fullest` is the number of the
+    table that holds most: the limit is one of tables.
     """
 
     job: str

@@ -75,9 +75,8 @@ def judge(view: JobView, now: datetime) -> JobStatus:
     only = bool(held) and severity is Severity.OK
     if held:
         said = rows_held(held) + ("" if view.state.has_process else " when it ended")
-        severity, text = (
-            (Severity.WARNING, f"{said}, which the target lacks") if only else (severity, f"{text}; {said}")
-        )
+        text = f"{said}, which the target lacks" if only else f"{text}; {said}"
+        severity = Severity.WARNING if only else severity
     return JobStatus(view.name, severity, view.state, view.lives, text, behind, view.reported_at, None, held, only)
 
 

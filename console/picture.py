@@ -50,7 +50,7 @@ class JobFacts:
 
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
-    `held` rows are in quarantine by its last report, at `held_limit` it stops; `only_held` where nothing else is wrong.
+    `only_held`: rows in quarantine are all that is wrong; with more than `held_limit` of a table it stops.
     """
 
     name: str
@@ -79,9 +79,13 @@ class JobFacts:
     paces: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
-    held: int | None = None
     only_held: bool = False
     held_limit: int | None = None
+
+    @property
+    def held(self) -> int | None:
+        """How many rows are in quarantine by its last report; None where it does not say."""
+        return self.report.quarantined if self.report else None
 
 
 @dataclass(frozen=True, slots=True)

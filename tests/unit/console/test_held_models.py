@@ -46,7 +46,8 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, JobSpec]:
 
 
 def job(name: str = "orders_rt", held: int | None = None, **more: object) -> JobFacts:
-    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, held=held, only_held=bool(held))
+    report = JobReport(name, "r", "RUNNING", quarantined=held)
+    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, report=report, only_held=bool(held))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -139,9 +140,8 @@ def test_status_counts_rows_in_quarantine(state: JobState, held: int, severity: 
 
 def test_targets_are_trusted_apart_from_what_they_lack() -> None:
     equal = Verified("orders_rt", OLD, "equal", 0, 0, 3, 9, 6, 1.0, "me")
-    report = JobReport("orders_rt", "r", "RUNNING")
-    held = job(held=3, level=Level.WARNING, verified=equal, report=report)
-    level, words = trust([held, job("b", report=report)], NOW)
+    held = job(held=3, level=Level.WARNING, verified=equal)
+    level, words = trust([held, job("b")], NOW)
     assert level is Level.WARNING
     assert words == (
         "targets: all follow, apart from 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
