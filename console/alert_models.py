@@ -225,11 +225,11 @@ def _held(picture: Picture) -> Iterator[Alert]:
         if not job.held:
             continue
         name, limit, rows = safe(job.name, 80), job.held_limit, rows_held(job.held)
-        ignored = "the target goes on without these rows" if limit is None else f"at {limit} rows the job stops"
+        stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
         options = tuple(Option(named(each.do, name), each.loses) for each in HELD_ROWS.options)
         yield Alert(
             "rows_held", f"{name}: {rows}", fullness(job.held, limit), count(job.held), count(limit or 0),
-            None, f"{rows}: {HELD_ROWS.means}", ignored, options, ("held", job.name),
+            None, f"{rows}: {HELD_ROWS.means}", f"the target stays without them{stops}", options, ("held", job.name),
         )  # fmt: skip
 
 

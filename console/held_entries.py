@@ -101,8 +101,8 @@ def entry_lines(one: Held, other: Held | None, now: datetime) -> list[tuple[Leve
         lines.append((Level.FINE, f"pair    {half}: both move together"))
     lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
-    held = f"held    since {clock(one.held_at)} UTC ({age(one.held_at, now)})   tries {one.tries}"
-    lines.append((Level.FINE, f"{held}   by run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
+    held = f"held    since {clock(one.held_at)} UTC ({age(one.held_at, now)}), tries {one.tries}"
+    lines.append((Level.FINE, f"{held}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
     return [*lines, *_ended(one)]
 
 

@@ -51,7 +51,8 @@ class HeldOf:
     """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
 
     `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked. Two
-    halves of a changed key are one row and two `entries`, which only the sink can count.
+    halves of a changed key are one row and two `entries`, which only the sink can count. `fullest` is the number of the
+    table that holds most: the limit is one of tables.
     """
 
     job: str
@@ -63,6 +64,7 @@ class HeldOf:
     asked_at: datetime | None = None
     fault: str = ""
     entries: int | None = None
+    fullest: int = 0
 
     @property
     def key(self) -> str:
@@ -76,13 +78,13 @@ class HeldOf:
 
     @property
     def limit(self) -> int | None:
-        """How many may be held until the job stops; None where it stops at the first."""
+        """How many rows of a table may be held until the job stops; None where it stops at the first."""
         return self.spec.sink_options.quarantine_limit if self.spec and self.spec.sink_options.quarantines else None
 
     @property
     def level(self) -> Level:
         """A warning, near the limit critical; unknown where nobody can tell."""
-        return Level.UNKNOWN if self.number is None else fullness(self.number, self.limit)
+        return Level.UNKNOWN if self.number is None else fullness(self.fullest or self.number, self.limit)
 
     @property
     def text(self) -> str:
@@ -92,7 +94,8 @@ class HeldOf:
         if not self.number:
             return "no row is in quarantine"
         oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", by its last report"
-        limit = "" if self.limit is None else f", limit {self.limit}"
+        each = " a table" if self.spec and len(self.spec.channels) > 1 else ""
+        limit = "" if self.limit is None else f", limit {self.limit}{each}"
         return f"{rows_held(self.number)}{oldest}{limit}"
 
     @property
@@ -151,6 +154,7 @@ def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tup
                 so_far,
                 number=(so_far.number or 0) + one.held,
                 entries=(so_far.entries or 0) + one.entries,
+                fullest=max(so_far.fullest, one.held),
                 oldest=min(so_far.oldest or one.oldest, one.oldest),
                 places=(*so_far.places, place),
             )
@@ -235,8 +239,6 @@ def group_lines(one: HeldOf, now: datetime) -> list[tuple[Level, str]]:
     old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
     said.append((Level.FINE, f"of {tables or UNKNOWN}{into}{old}   Enter: the rows"))
     said.append((Level.FINE, f"means   {HELD_ROWS.means}"))
-    if one.limit is not None:
-        said.append((Level.FINE, f"limit   at {one.limit} the job stops: QUARANTINE FULL"))
     job = safe(one.job, 80)
     return said + [
         (Level.FINE, f"{number}  {named(each.do, job)} ({each.loses.words})")

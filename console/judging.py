@@ -74,12 +74,10 @@ def judge(view: JobView, now: datetime) -> JobStatus:
     held = view.report.quarantined if view.report else None
     only = bool(held) and severity is Severity.OK
     if held:
-        severity, text = (Severity.WARNING, _lacks(held)) if only else (severity, f"{text}; {rows_held(held)}")
+        said = rows_held(held) + ("" if view.state.has_process else " when it ended")
+        text = f"{said}, which the target lacks" if only else f"{text}; {said}"
+        severity = Severity.WARNING if only else severity
     return JobStatus(view.name, severity, view.state, view.lives, text, behind, view.reported_at, None, held, only)
-
-
-def _lacks(held: int) -> str:
-    return f"{rows_held(held)}, which the target lacks"
 
 
 def _told(view: JobView, now: datetime) -> tuple[Severity, str]:

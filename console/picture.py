@@ -51,7 +51,7 @@ class JobFacts:
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `tables` are the source table and the target of its first channel, `others` those of its further ones.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
-    `held` rows are in quarantine by its last report, at `held_limit` it stops; `only_held` where nothing else is wrong.
+    `only_held`: rows in quarantine are all that is wrong; with more than `held_limit` of a table it stops.
     """
 
     name: str
@@ -80,7 +80,6 @@ class JobFacts:
     paces: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
-    held: int | None = None
     only_held: bool = False
     held_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
@@ -88,6 +87,11 @@ class JobFacts:
     def table_in(self, text: str) -> str:
         """The source table that a trouble's text names, where the job has several; else the first."""
         return next((table for table, _ in self.others if table in text), self.tables[0])
+
+    @property
+    def held(self) -> int | None:
+        """How many rows are in quarantine by its last report; None where it does not say."""
+        return self.report.quarantined if self.report else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,6 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         changed_at=view.changed_at,
         exit_code=view.exit_code,
         elsewhere=view.elsewhere,
-        held=judged.quarantined,
         only_held=judged.only_held,
     )
 

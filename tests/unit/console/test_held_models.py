@@ -46,7 +46,8 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, JobSpec]:
 
 
 def job(name: str = "orders_rt", held: int | None = None, **more: object) -> JobFacts:
-    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, held=held, only_held=bool(held))
+    report = JobReport(name, "r", "RUNNING", quarantined=held)
+    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, report=report, only_held=bool(held))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -74,7 +75,11 @@ def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     more = replace(COUNT, source_table="ods.more", held=4, entries=4, oldest=OLD - timedelta(hours=1))
     (found,) = held_of(picture(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
     assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
-    assert wanted_of(found, False, 10, None).source_table == ""
+    assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 a table")
+    both = held_of(
+        picture(job(), sinks=seen(spec, replace(COUNT, held=50), replace(more, held=50))), {"orders_rt": two}
+    )
+    assert both[0].level is Level.WARNING, "no table of it is near its limit"
     (one,) = held_of(picture(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
 
@@ -119,8 +124,8 @@ def test_held_rows_are_no_error_rows() -> None:
     [
         (JobState.RUNNING, 3, Severity.WARNING, "3 rows in quarantine, which the target lacks"),
         (JobState.RUNNING, 0, Severity.OK, "2 lanes"),
-        (JobState.FINISHED, 1, Severity.WARNING, "1 row in quarantine"),
-        (JobState.FAILED, 100, Severity.CRITICAL, "why; 100 rows in quarantine"),
+        (JobState.FINISHED, 1, Severity.WARNING, "1 row in quarantine when it ended, which"),
+        (JobState.FAILED, 100, Severity.CRITICAL, "why; 100 rows in quarantine when it ended"),
         (JobState.PAUSED, 2, Severity.WARNING, "why; 2 rows in quarantine"),
     ],
 )
@@ -135,9 +140,8 @@ def test_status_counts_rows_in_quarantine(state: JobState, held: int, severity: 
 
 def test_targets_are_trusted_apart_from_what_they_lack() -> None:
     equal = Verified("orders_rt", OLD, "equal", 0, 0, 3, 9, 6, 1.0, "me")
-    report = JobReport("orders_rt", "r", "RUNNING")
-    held = job(held=3, level=Level.WARNING, verified=equal, report=report)
-    level, words = trust([held, job("b", report=report)], NOW)
+    held = job(held=3, level=Level.WARNING, verified=equal)
+    level, words = trust([held, job("b")], NOW)
     assert level is Level.WARNING
     assert words == (
         "targets: all follow, apart from 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
