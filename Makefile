@@ -10,8 +10,8 @@ PY := $(VENV)/bin/python
 # A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
 STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
-# Most tests wait for servers most of the time, so there are more processes than two cores; ARGS="-n 0" for one.
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Most tests wait for servers half of the time: two processes, one after another with ARGS="-n 0".
+BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
