@@ -86,7 +86,7 @@ class WiredTarget:
 
         def prepare(cursor: pg.Cursor) -> None:
             if copying == "shadow":
-                targets.make_shadow(cursor, self._known())
+                targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
 
         assert isinstance(store, PostgresProgress)
         store.begin_copy(epoch, chunks, prepare)
@@ -219,7 +219,8 @@ class WiredSessions:
         return kind(session, channel.source_table, self._job.slot, self._job.binlog, Selection.of(channel))
 
     def _progress(self, session: SinkSession) -> PostgresProgress:
-        return PostgresProgress(session, lane_key(self._job, ""), self._opened.runner)
+        quarantines = self._job.sink_options.quarantines
+        return PostgresProgress(session, lane_key(self._job, ""), self._opened.runner, quarantines)
 
     def _keep(self, kind: str, name: str, made: Callable[[], T]) -> T:
         with self._opened.lock:

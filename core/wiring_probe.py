@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from types import FrameType
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded
@@ -35,6 +37,8 @@ from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 from core.wiring_slots import look_name
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 KIND = "probes"
 """The folder of the records in the state folder, one file a source."""
@@ -197,15 +201,52 @@ def _session(endpoint: Endpoint) -> DwsSession:
 @contextmanager
 def _dropped(scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left]) -> Iterator[None]:
     """Drop the scratch tables at the end of the block, however it ends; a signal is delivered after that."""
-    try:
-        yield
-    finally:
-        waiting = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    with _Patience() as patience:
         try:
-            left += scratch.drop(opened)
+            yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            patience.begin()
+            left += scratch.drop(opened)
+
+
+class _Patience:
+    """Signals that would end us: passed on as they come, from `begin` on kept until the end.
+
+    Handlers, not a mask: a process with several threads hears a signal in any of them. Outside the main thread there is
+    nothing to hear.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Handler] = {}
+        self._kept: list[int] = []
+        self._keeps = False
+
+    def __enter__(self) -> _Patience:
+        if threading.current_thread() is threading.main_thread():
+            heard = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+            self._before = {int(one): now for one, now in heard.items() if now is not signal.SIG_IGN}
+            for number in self._before:
+                signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for number in self._kept:
+            signal.raise_signal(number)
+
+    def begin(self) -> None:
+        """Keep what comes from here on."""
+        self._keeps = True
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        before = self._before[number]
+        if self._keeps:
+            self._kept.append(number)
+        elif callable(before):
+            before(number, frame)
+        else:
+            raise KeyboardInterrupt
 
 
 def _for_jobs(loaded: Loaded, found: ProbePlan, answers: Iterable[Answer]) -> Iterator[Answer]:

@@ -52,9 +52,12 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
     target = _open_temporary_folder() / name
     if not _is_ours(target):
         fresh = Path(tempfile.mkdtemp(prefix=name, dir=target.parent))
-        fresh.chmod(0o755)
+        package = fresh / "package"
+        package.mkdir()
+        for folder in (fresh, package):
+            folder.chmod(0o755)  # whatever our umask is: somebody else runs what is in there
         # the libraries are found relative to the programs: keep both names side by side
-        shutil.copytree(install, fresh / "package" / install.name, symlinks=True)
+        shutil.copytree(install, package / install.name, symlinks=True)
         libraries = install.parent.with_name(install.parent.name + ".libs")
         if libraries.exists():
             shutil.copytree(libraries, fresh / libraries.name, symlinks=True)

@@ -58,7 +58,8 @@ def begin(all_: Surroundings) -> tuple[Begun, ...]:
     """
     parts = all_.parts
     stores = [part.sessions.store() for part in parts]
-    stores[0].create_tables()
+    for store in stores:
+        store.create_tables()
     _take_leases(all_, parts)
     for part, store in zip(parts, stores, strict=True):
         _refuse_open_reset(part, store)

@@ -111,7 +111,11 @@ def test_as_root_with_binaries_that_nobody_can_reach(
     shutil.copytree(package / "pginstall", closed / package.name / "pginstall", symlinks=True)
     shutil.copytree(libraries, closed / libraries.name)
     monkeypatch.setenv(BIN_VARIABLE, str(closed / package.name / "pginstall" / "bin"))
-    server = postgres.start(folder, "one", mode=Mode.SETUID)
+    usual = os.umask(0o077)  # as the console's and the supervisor's is
+    try:
+        server = postgres.start(folder, "one", mode=Mode.SETUID)
+    finally:
+        os.umask(usual)
     assert psutil.Process(server.pid).uids().real != 0
     assert server.data_dir.is_relative_to(opened)
     assert Path(psutil.Process(server.pid).exe()).is_relative_to(opened), "a copy runs"

@@ -71,7 +71,8 @@ def place(warehouse: Warehouse, tmp_path: Path) -> Iterator[Place]:
         surface.start(table, "elsewhere")
         run(warehouse, f"INSERT INTO {table} SELECT g, 'x' FROM generate_series(1, 20) g")
     surface.close()
-    source, sink = (replace(warehouse.endpoint(), name=name) for name in ("dws1", "mart"))
+    source = replace(warehouse.endpoint(), name="dws1")
+    sink = replace(warehouse.endpoint(), name="mart", database="postgres")  # so that the log tells the two apart
     jobs = [job(f"job{n}", f"ours{n}", table, f"mart.t{n}") for n, table in enumerate(TABLES)]
     path = config(tmp_path, source, sink, *jobs)
     run(warehouse, f"ALTER DATABASE {warehouse.database} SET log_statement = 'all'")

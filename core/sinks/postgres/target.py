@@ -114,7 +114,7 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
     return bool(found and found[0])
 
 
-def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool = False) -> None:
+def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
     """An empty table beside the target for a replacing copy; one of an earlier copy is dropped.
 
     `checked` with the target's checks: then a row that it would not hold is found in its chunk, not at the exchange.
