@@ -46,7 +46,8 @@ def test_cancelled_is_final_and_running_only_follows_a_done_copy(events: list[Jo
         except Refused:
             continue
         assert state is not JobState.CANCELLED
-        if event in (JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.BEGAN, JobEvent.RESUMED):
+        # a new run, and one that is resumed, says itself whether it copies
+        if event in (JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.START, JobEvent.BEGAN, JobEvent.RESUMED):
             copying = after is JobState.SNAPSHOT
         if after is JobState.RUNNING:
             assert not copying
