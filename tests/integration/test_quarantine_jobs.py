@@ -122,14 +122,6 @@ def hundred_bad(warehouse: Warehouse, make_mirror: MakeMirror, folder: StateFold
     return took
 
 
-def test_bad_rows_are_held_and_the_others_mirrored(
-    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
-) -> None:
-    took = hundred_bad(warehouse, make_mirror, StateFolder.open(tmp_path), 10_000)
-    print({name: round(seconds, 2) for name, seconds in took.items()})
-
-
-@pytest.mark.chaos
 def test_a_hundred_bad_rows_among_a_hundred_thousand(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:

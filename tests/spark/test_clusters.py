@@ -116,7 +116,6 @@ def test_a_job_on_a_local_cluster_is_adopted_restarted_and_gets_over_its_jvm(tmp
         assert list((product.demo.folder / "state" / "spark").iterdir()) == []
 
 
-@pytest.mark.chaos
 def test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor(
     tmp_path: Path, cluster: SparkCluster, seed: int
 ) -> None:
