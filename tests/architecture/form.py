@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 40
 APP_LINES = 250
 FORBIDDEN = ("util", "common", "helper", "manager", "handler", "data", "info", "process")
