@@ -50,6 +50,8 @@ class Bounds:
     only_kills: bool = False
     # Calls of registrations that may be on their way to the source with nobody waiting for them.
     late: int = 0
+    # Sessions may be at a second coordinator, which the one that a driver asks does not show.
+    second_coordinator: bool = False
     # The sink may fall back, once, to what it was at the beginning.
     sink_falls_back: bool = False
     # Look, read, look, commit as one move: for spaces that are about registration.
@@ -79,6 +81,8 @@ KILLED = Bounds(
     late=2,
     whole_stints=True,
 )
+# As KILLED, and the killed registrar's session may have been at another coordinator.
+COORDINATORS = replace(KILLED, name="coordinators", second_coordinator=True)
 # The sink is replaced by an older copy of itself.
 FALLBACK = Bounds("fallback", points=2, width=2, epochs=2, sink_falls_back=True)
 # As before, with late calls and one restart more.
@@ -95,7 +99,7 @@ TOGETHER = Bounds(
 BOTH = (EXCLUSIVE, INCLUSIVE)
 # TOGETHER with an exclusive server was run once by hand (README.md): it takes a minute.
 EXPLORED: tuple[tuple[Bounds, Server], ...] = (
-    *((bounds, server) for bounds in (STREAM, RANGES, COPIES, REGISTER, KILLED) for server in BOTH),
+    *((bounds, server) for bounds in (STREAM, RANGES, COPIES, REGISTER, KILLED, COORDINATORS) for server in BOTH),
     *((bounds, server) for bounds in (FALLBACK, REVIVAL) for server in BOTH),
     (TOGETHER, INCLUSIVE),
     (STREAM, GREEDY),
@@ -113,9 +117,14 @@ class CreationBounds:
     keys: int
     # How often the job may be killed and started again.
     restarts: int
+    # Transactions (a mask) that the list of open ones does not show: of another login, at another
+    # coordinator, or prepared.
+    hidden: int = 0
 
 
 CREATION = CreationBounds("creation", programme=((1, 3), (2,), (1, 2)), keys=3, restarts=2)
+# The list of open transactions shows none of them, as it does to an ordinary login of a DWS.
+CREATION_HIDDEN = replace(CREATION, name="creation, sessions hidden", hidden=0b111)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +143,8 @@ class Rules:
     row_lock: bool = True
     # No first look while a call of a registration may still be on its way.
     wait_for_late_calls: bool = True
+    # That no such call is on its way is not believed of one coordinator's view alone.
+    silence_of_all_coordinators: bool = True
     # The boundary point is read again by the next range.
     reread_boundary: bool = True
     # The commit compares the position as well as the epoch.
@@ -148,6 +159,8 @@ class Rules:
     epochs_never_repeat: bool = True
     # Creation: after registering, wait for the transactions that were open.
     wait_after_registering: bool = True
+    # Creation: beside the list, the snapshot's xmin has to pass the counter taken after registering.
+    wait_for_the_snapshots_xmin: bool = True
     # Creation: wait once more before the end point is noted.
     wait_before_noting: bool = True
     # Creation: chunks are planned after the first wait, not before.

@@ -4,7 +4,7 @@ What is here: transactions in flight while the slot is made (what they wrote bef
 recorded and not yet visible), a copy that is one snapshot per chunk, a `latest` that may lie
 below a commit the copy has seen, and restarts at any moment. What is left out: wipes, zombies
 and late calls (the stream model has them), rolled back transactions, chunks of more than one
-key, the fallback to xmin where other sessions are hidden.
+key, transactions that have only read so far (they have no number: only a complete list shows them).
 
 A key's content is the number of the transaction that wrote it last; a position (p, s) is held
 as `2 * p + 1 + s`, so that it compares as a number.
@@ -135,15 +135,19 @@ def register(setup: CreationSetup, state: Creation) -> Iterator[Move]:
     yield f"registers true={state.false}", state._replace(true=state.false, at="waiting")
 
 
-def wait(state: Creation, onward: Creation, needed: bool) -> Iterator[Move]:
-    """List the open transactions, then wait until each of them has ended."""
+def wait(setup: CreationSetup, state: Creation, onward: Creation, needed: bool) -> Iterator[Move]:
+    """Take the counter and list the open transactions, then wait until each of them has ended.
+
+    Whoever has written has a number, and holds back the snapshot's xmin, listed or not.
+    """
     if not needed:
         yield "does not wait", onward
     elif not state.listed:
-        awaited = still_open(state)
-        yield f"lists open transactions {awaited:b}", state._replace(awaited=awaited, listed=True)
+        numbered = still_open(state)
+        awaited = numbered if setup.rules.wait_for_the_snapshots_xmin else numbered & ~setup.bounds.hidden
+        yield f"waits for transactions {awaited:b}", state._replace(awaited=awaited, listed=True)
     elif not state.awaited & still_open(state):
-        yield "every listed transaction has ended", onward._replace(awaited=0, listed=False)
+        yield "every one of them has ended", onward._replace(awaited=0, listed=False)
 
 
 def plan(setup: CreationSetup, state: Creation) -> Creation:
@@ -173,7 +177,7 @@ def settle_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
         return
     noted = latest(setup, state)
     onward = state._replace(at="streaming", noted=noted, position=2 * state.true)
-    yield from wait(state, onward, setup.rules.wait_before_noting)
+    yield from wait(setup, state, onward, setup.rules.wait_before_noting)
 
 
 def stream_step(setup: CreationSetup, state: Creation) -> Creation:
@@ -199,7 +203,7 @@ def job_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
         yield "plans before the wait", plan(setup, state)
     elif state.at == "waiting":
         onward = state._replace(at="copying" if state.plan else "planning")
-        yield from wait(state, onward, rules.wait_after_registering)
+        yield from wait(setup, state, onward, rules.wait_after_registering)
     elif state.at == "planning":
         yield "plans the chunks", plan(setup, state)._replace(at="copying")
     elif state.at == "copying":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from . import creation, stream
-from .bounds import ALL_RULES, CREATION, Bounds, Server
+from .bounds import ALL_RULES, CREATION, Bounds, CreationBounds, Server
 from .creation import CreationSetup
 from .space import cannot_reach
 from .state import HIDDEN, LEADS, LOST, TWICE, Setup
@@ -73,9 +73,9 @@ def without(rule: str | tuple[str, ...], bounds: Bounds, server: Server, kinds: 
 
 
 @cache
-def creation_with_all_rules(server: Server) -> Finding:
-    space = creation.run(CREATION, server, ALL_RULES)
-    setup = CreationSetup(CREATION, server, ALL_RULES)
+def creation_with_all_rules(server: Server, bounds: CreationBounds = CREATION) -> Finding:
+    space = creation.run(bounds, server, ALL_RULES)
+    setup = CreationSetup(bounds, server, ALL_RULES)
     if space.broken is not None:
         return creation_violation(space, setup, space.broken)
     stuck = cannot_reach(space, lambda state: creation.is_goal(setup, state))
@@ -88,9 +88,9 @@ def creation_violation(space: creation.CreationSpace, setup: CreationSetup, brok
     return Finding(space.summary(), len(space.states), space.verdict, moves, told)
 
 
-def creation_without(rule: str, server: Server) -> Finding:
+def creation_without(rule: str, server: Server, bounds: CreationBounds = CREATION) -> Finding:
     rules = ALL_RULES.without(rule)
-    space = creation.run(CREATION, server, rules)
+    space = creation.run(bounds, server, rules)
     if space.broken is None:
         return Finding(space.summary(), len(space.states), "", 0, "")
-    return creation_violation(space, CreationSetup(CREATION, server, rules), space.broken)
+    return creation_violation(space, CreationSetup(bounds, server, rules), space.broken)

@@ -13,6 +13,7 @@ from .state import (
     SLOT_MOVED,
     SUPERSEDED,
     Agent,
+    Call,
     Role,
     Setup,
     State,
@@ -28,7 +29,10 @@ from .stint import Moves, look
 
 def quiet(setup: Setup, state: State) -> bool:
     """No call may be on its way any more: its session was ended, or 15 s have passed."""
-    return not setup.rules.wait_for_late_calls or not state.late
+    if not setup.rules.wait_for_late_calls:
+        return True
+    everywhere = setup.rules.silence_of_all_coordinators
+    return not any(everywhere or seen for _, _, seen in state.late)
 
 
 def lock_and_look(setup: Setup, state: State, role: Role) -> State:
@@ -90,17 +94,24 @@ def unanswered(state: State, role: Role, checkpoint: bool) -> State:
     return with_agent(state, role, Agent(agent.epoch, "unsure", false=false, true=true))
 
 
+def on_its_way(state: State, call: Call) -> State:
+    """A call that nobody waits for any more."""
+    return state._replace(late=tuple(sorted((*state.late, call))))
+
+
 def send(setup: Setup, state: State, role: Role, checkpoint: bool) -> Moves:
     """Send one registration; every fate it may have."""
     agent, word = agent_of(state, role), str(checkpoint).lower()
     yield f"registers {word}", answered(setup, state, role, checkpoint)
     if not setup.bounds.answers_lost:
         return
-    call = (checkpoint, agent.registers)
     late = len(state.late) < setup.bounds.late
-    flying = state._replace(late=tuple(sorted((*state.late, call)))) if late else state
+    flying = on_its_way(state, (checkpoint, agent.registers, True)) if late else state
     if late and (role != "now" or next_epoch(setup, state) <= setup.bounds.epochs):
         yield f"is killed, {word} still on its way", gone(flying, role)
+        if setup.bounds.second_coordinator:
+            elsewhere = on_its_way(state, (checkpoint, agent.registers, False))
+            yield f"is killed, {word} still on its way at another coordinator", gone(elsewhere, role)
     if setup.bounds.only_kills:
         return
     landed = land(setup, state, checkpoint, agent.registers)

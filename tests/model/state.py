@@ -16,6 +16,8 @@ from .bounds import Bounds, Rules, Server
 
 # (sync point, sequence): sequence 0 is the one event of a point, -1 is "none of it applied".
 Position = tuple[int, int]
+# A registration on its way: checkpoint flag, point, and whether a driver's coordinator shows its session.
+Call = tuple[bool, int, bool]
 Role = Literal["now", "old", "copy"]
 
 # A slot's point: ABSENT after a wipe, UNREGISTERED when somebody looked at an absent slot.
@@ -88,8 +90,8 @@ class State(NamedTuple):
     now: Agent
     old: Agent | None = None
     copy: Agent | None = None
-    # Calls still on their way to the source: (checkpoint flag, point).
-    late: tuple[tuple[bool, int], ...] = ()
+    # Calls still on their way to the source.
+    late: tuple[Call, ...] = ()
     stopped: str = ""
     fallen: bool = False
     wrong: str = ""

@@ -26,7 +26,7 @@ def source_moves(setup: Setup, state: State) -> Moves:
         yield f"source: {point} commits", state._replace(lane=become_visible(setup, lane, point))
     if lane.false != ABSENT or lane.true != ABSENT:
         yield "source: the slot is wiped", state._replace(lane=wipe(lane))
-    for number, (checkpoint, point) in enumerate(state.late):
+    for number, (checkpoint, point, _) in enumerate(state.late):
         left = state._replace(late=state.late[:number] + state.late[number + 1 :])
         word = str(checkpoint).lower()
         yield f"source: late {word}={point} lands", land(setup, left, checkpoint, point)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from .bounds import (
     ALL_RULES,
+    COORDINATORS,
     COPIES,
+    CREATION_HIDDEN,
     EXCLUSIVE,
     FALLBACK,
     INCLUSIVE,
@@ -111,6 +113,21 @@ def test_a_killed_registrars_call_that_lands_later_loses_events() -> None:
     assert (found.verdict, found.moves) == (LOST, 12)
 
 
+def test_silence_believed_of_one_coordinators_view_hides_a_wipe() -> None:
+    """Where every session shows at the coordinator that is asked, the same start is right."""
+    alone = without("silence_of_all_coordinators", KILLED, EXCLUSIVE)
+    found = broken_without("silence_of_all_coordinators", COORDINATORS, EXCLUSIVE)
+
+    assert alone.verdict == "", alone.story
+    assert (found.verdict, found.moves) == (HIDDEN, 11)
+
+
+def test_silence_believed_of_one_coordinators_view_loses_events() -> None:
+    found = broken_without("silence_of_all_coordinators", COORDINATORS, EXCLUSIVE, WRONG_ROWS)
+
+    assert (found.verdict, found.moves) == (LOST, 12)
+
+
 def test_an_unanswered_call_that_lands_later_hides_a_wipe_from_its_own_driver() -> None:
     found = broken_without("wait_for_late_calls", REGISTER, EXCLUSIVE)
 
@@ -180,6 +197,16 @@ def test_without_the_wait_after_registering_what_was_in_flight_is_lost() -> None
     found = creation_without("wait_after_registering", EXCLUSIVE).tell()
 
     assert (found.verdict != "", found.moves) == (True, 11)
+
+
+def test_a_wait_that_trusts_a_list_with_hidden_sessions_loses_what_was_in_flight() -> None:
+    """An ordinary login of a DWS sees its own sessions only; where the list shows all, it suffices."""
+    alone = creation_without("wait_for_the_snapshots_xmin", EXCLUSIVE)
+    assert alone.verdict == "", alone.story
+    assert creation_with_all_rules(EXCLUSIVE, CREATION_HIDDEN).verdict == ""
+    found = creation_without("wait_for_the_snapshots_xmin", EXCLUSIVE, CREATION_HIDDEN).tell()
+
+    assert (found.verdict != "", found.moves) == (True, 12)
 
 
 def test_without_the_second_wait_running_is_claimed_too_early() -> None:

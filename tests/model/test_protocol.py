@@ -5,13 +5,28 @@ from __future__ import annotations
 import pytest
 
 from . import stream
-from .bounds import ALL_RULES, BOTH, EXCLUSIVE, EXPLORED, INCLUSIVE, RANGES, Bounds, Server
+from .bounds import (
+    ALL_RULES,
+    BOTH,
+    CREATION,
+    CREATION_HIDDEN,
+    EXCLUSIVE,
+    EXPLORED,
+    INCLUSIVE,
+    RANGES,
+    Bounds,
+    CreationBounds,
+    Server,
+)
 from .findings import creation_with_all_rules, with_all_rules
 from .space import cannot_reach, explore
 from .state import Setup, State
 
 PLACES = [pytest.param(bounds, server, id=f"{bounds.name}, {server.name}") for bounds, server in EXPLORED]
-SERVERS = [pytest.param(server, id=server.name) for server in BOTH]
+CREATIONS = [
+    pytest.param(bounds, server, id=f"{bounds.name}, {server.name}")
+    for bounds, server in ((CREATION, EXCLUSIVE), (CREATION, INCLUSIVE), (CREATION_HIDDEN, EXCLUSIVE))
+]
 
 
 @pytest.mark.parametrize(("bounds", "server"), PLACES)
@@ -26,21 +41,24 @@ def test_every_state_can_still_arrive_or_has_a_named_stop(bounds: Bounds, server
     assert with_all_rules(bounds, server).stuck == 0
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_a_copy_begun_beside_open_transactions_is_equal_once_it_is_running(server: Server) -> None:
-    finding = creation_with_all_rules(server).tell()
+@pytest.mark.parametrize(("bounds", "server"), CREATIONS)
+def test_a_copy_begun_beside_open_transactions_is_equal_once_it_is_running(
+    bounds: CreationBounds, server: Server
+) -> None:
+    finding = creation_with_all_rules(server, bounds).tell()
 
     assert finding.verdict == "", finding.story
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_every_copy_can_still_arrive(server: Server) -> None:
-    assert creation_with_all_rules(server).stuck == 0
+@pytest.mark.parametrize(("bounds", "server"), CREATIONS)
+def test_every_copy_can_still_arrive(bounds: CreationBounds, server: Server) -> None:
+    assert creation_with_all_rules(server, bounds).stuck == 0
 
 
 def test_the_spaces_are_as_large_as_the_readme_says() -> None:
     places = [with_all_rules(bounds, server) for bounds, server in EXPLORED]
     copies = [creation_with_all_rules(server) for server in BOTH]
+    copies.append(creation_with_all_rules(EXCLUSIVE, CREATION_HIDDEN))
     total = sum(finding.states for finding in (*places, *copies))
     print(f"\n{total:,} states in {len(places) + len(copies)} spaces")
 
