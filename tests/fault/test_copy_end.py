@@ -172,6 +172,18 @@ def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: M
     mirror.stop()
 
 
+@pytest.mark.chaos
+def test_an_exchange_whose_session_ends_is_made_again(mirror: Mirror) -> None:
+    with closing(exchanging(mirror)) as reader:
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'mart.t'::regclass AND NOT granted"
+        assert mirror.query(mirror.sink, ended) == [(True,)]
+        until(lambda: mirror.heard.retries, 20, "the end of the copy to be tried again")
+        assert len(mirror.target_rows()) == 2
+        reader.rollback()
+    mirror.wait_running().wait_equal()
+    mirror.stop()
+
+
 def test_a_slot_that_is_lost_during_the_exchange_leaves_the_old_content(mirror: Mirror) -> None:
     mirror.keepalive = 0.2
     with closing(exchanging(mirror)) as reader:

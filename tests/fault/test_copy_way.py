@@ -158,8 +158,9 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
 
 
 def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(mirror: Mirror) -> None:
+    """The rows are as a version before the record left them."""
     half_done(mirror)
-    mirror.at_sink("UPDATE slotkeeper_progress SET copying = NULL, chunks = NULL")
+    mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
     assert "is not recorded" in error.message
