@@ -187,7 +187,8 @@ class Streaming:
         # also from running: the answer of an earlier try may have been lost
         came_from = (LaneState.CATCHING_UP, LaneState.RUNNING)
         try:
-            begun.part.sessions.store().set_state(Turn(self._epoch, len(mine), came_from, LaneState.RUNNING))
+            with about(self._all, begun.part):
+                begun.part.sessions.store().set_state(Turn(self._epoch, len(mine), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
             return  # the sink is restarting: the next turn of the loop tries again
         for name, lane in mine.items():

@@ -23,7 +23,7 @@ from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
 from core.engine.start import Begun
-from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
+from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, TooLarge, Trouble, Unclassified
 from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules
 
@@ -31,6 +31,9 @@ COPY = "core.wiring.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
+LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that time at the sink, too"
+TIMED_OUT = "57014"
+"""The SQLSTATE of a statement that ran into its limit."""
 KEPT_AT_ONCE = 0.25
 """Seconds of registering between two looks at the copy's tasks."""
 
@@ -179,7 +182,7 @@ class Snapshot:
         decision = retry.decide(Failure.of(error), history, rules, clock.random())
         self._history = retry.after(history, Failure.of(error), rules)
         if not isinstance(decision, retry.RetryAfter):
-            raise error
+            raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
         self._all.narrator.retrying(text)
         self._all.pause(decision.seconds)
@@ -266,6 +269,8 @@ class Snapshot:
         def exchange() -> None:
             try:
                 target.end_copy(store, turn, noted, begun.copying)
+            except TooLarge as error:
+                raise _advised(error) from error
             finally:
                 store.close()
 
@@ -286,3 +291,10 @@ def _copy_of(begun: Begun) -> _Copy:
         part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
     store = part.sessions.store()
     return _Copy(begun, store.chunks_left(), store.chunk_counts().total)
+
+
+def _advised(error: SlotkeeperError) -> SlotkeeperError:
+    """The error, with what to do about a limit of time at the sink."""
+    if (error.where, error.code) == ("sink", TIMED_OUT):
+        error.hint = error.hint or LONGER
+    return error

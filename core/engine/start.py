@@ -82,8 +82,8 @@ def begin(all_: Surroundings) -> tuple[Begun, ...]:
         raise
     _each(all_, openings, lambda one: one.refuse_unread())
     _each(all_, openings, lambda one: one.adopt(epoch))
+    _each(all_, openings, _Opening.admit_again)
     unfinished = any(one.unfinished for one in openings)
-    _each(all_, openings, lambda one: one.admit_again(unfinished))
     begun = _each(all_, openings, lambda one: one.begun(epoch, unfinished))
     return _all_open_ended(all_, begun)
 
@@ -164,18 +164,15 @@ class _Opening:
             self.store.adopt({}, [], epoch, len(self._rows))
         self._rows = self.store.rows()
 
-    def admit_again(self, unfinished: bool) -> None:
-        """What a first start has asked before its comparison. A target that was dropped is made again only where its
-        rows are copied from the first on; `unfinished` where any channel's copy is.
-        """
+    def admit_again(self) -> None:
+        """What a first start has asked before its comparison; a target that is gone is made for a whole copy only."""
         if self.first:
             return
         self.part.sessions.source("start").admit()
         if self._action is not None:
             starts.refuse_aged(self.part, self.store)
-        anew = self._action is None and (self.unfinished or not unfinished)
-        creating = self._rows[0].state is LaneState.CREATING
-        self._made = self.part.sessions.target().ready(self.identity, makes=creating or anew)
+        whole = self._action is None or self._rows[0].state is LaneState.CREATING
+        self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
     @property
     def unfinished(self) -> bool:
@@ -382,7 +379,7 @@ def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Lo
 def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -> Begun:
     """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished.
 
-    A half-done one that cannot go on begins again, too: no stream rests on it, and a slot's reset is not for it.
+    One that cannot go on, or whose target is gone, begins again, too: no stream rests on it.
     """
     target, way = begun.part.sessions.target(), store.way_of_copy()
     if any(row.key.shard != EVERYWHERE.name for row in begun.rows):
@@ -390,7 +387,7 @@ def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -
         raise Refused(what, "set binlog = true, or choose another slot name for the copy", where="sink")
     if begun.state is LaneState.COPYING and not made and target.half_done(way) is None:
         return replace(begun, copying=way)
-    if unfinished and begun.state is LaneState.RUNNING:
+    if unfinished and begun.state is LaneState.RUNNING and not made:
         return begun
     before = (LaneState.CREATING, LaneState.COPYING, LaneState.RUNNING)
     store.set_state(Turn(begun.epoch, len(begun.rows), before, LaneState.CREATING))

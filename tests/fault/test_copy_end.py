@@ -15,7 +15,7 @@ from core.domain.spec import ChannelSpec
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine.job import JobEnd
-from core.errors import Trouble, TroubleName
+from core.errors import Refused, TooLarge, Trouble, TroubleName
 from core.sinks.postgres.session import SETTINGS
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
@@ -100,6 +100,18 @@ def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
     assert falling.done.is_set()
 
 
+def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -> None:
+    """A job that streams is given `binlog = false`: its copy would call rows caught up that are not."""
+    replacing(mirror).start().wait_running().wait_equal()
+    mirror.stop()
+    states = {row.key.shard: row.state for row in mirror.rows()}
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog=False))
+    error = mirror.start().wait_error(30)
+    assert isinstance(error, Refused)
+    assert "a job that streams" in error.message
+    assert {row.key.shard: row.state for row in mirror.rows()} == states
+
+
 SLOW = "CHECK (mart.slow(id))"
 SLEEPS = "CREATE FUNCTION mart.slow(id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true FROM pg_sleep(0.012)'"
 
@@ -118,6 +130,22 @@ def test_a_copy_may_take_longer_than_the_sessions_limit(
     mirror.job = replace(mirror.job, on_existing="replace", channels=(ChannelSpec(TABLE, TARGET),))
     mirror.start().wait_running().wait_equal()
     mirror.stop()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("way", ["a chunk", "the exchange"])
+def test_a_copy_that_takes_too_long_says_which_limit_to_raise(
+    mirror: Mirror, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.sinks.postgres.session.COPY_LIMIT_MS", 100)
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, full_sync_binlog_read_timeout=100))
+    replacing(mirror)
+    if way == "a chunk":
+        mirror.at_sink(f"DELETE FROM {TARGET}")
+    mirror.at_sink(SLEEPS, f"ALTER TABLE {TARGET} ADD {SLOW} NOT VALID")
+    error = mirror.start().wait_error(30)
+    assert isinstance(error, TooLarge)
+    assert "full_sync_binlog_read_timeout" in error.hint
 
 
 def exchanging(mirror: Mirror) -> pg.Connection:
