@@ -27,7 +27,7 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position) -> Positi
         sentence = f"the sink's row is at {was} (epoch {row.epoch}), we were at {after.text}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.state not in STREAMING:
-        sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), we were at {after.text}"
+        sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.position == after:
         return Defect(f"the fence at {after.text} was not hit although the row is there")

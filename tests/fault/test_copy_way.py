@@ -150,6 +150,7 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
 ) -> None:
     half_done(filled(mirror), "replace")
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
+    assert mirror.query(mirror.sink, "SELECT DISTINCT copying, chunks FROM slotkeeper_progress") == [(None, None)]
     mirror.at_sink(f"DELETE FROM {TARGET}")
     half_done(mirror, then)
     assert mirror.query(mirror.sink, SHADOWS) == [(0,)]
@@ -165,6 +166,19 @@ def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(m
     assert isinstance(error, Refused)
     assert "is not recorded" in error.message
     assert "--to snapshot" in error.hint
+
+
+@pytest.mark.chaos
+def test_a_half_done_copy_that_an_undo_brings_back_is_refused_by_name(mirror: Mirror, tmp_path: Path) -> None:
+    """Somebody may have emptied the target for the snapshot."""
+    half_done(mirror)
+    mirror.at_sink(f"DELETE FROM {TARGET}")
+    resetting = Resetting(mirror, tmp_path / "state")
+    backup = resetting.reset(SNAPSHOT).reset
+    assert resetting.undo(backup).outcome == DONE
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "is not recorded" in error.message
 
 
 def test_a_half_done_copy_whose_shadow_is_gone_is_refused_by_name(mirror: Mirror) -> None:
