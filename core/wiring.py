@@ -109,7 +109,8 @@ class _Pair:
             job = self.job.of(table)
             source = source_over(self.source, job)
             target = targets.target_of(job.channel, source.identify())
-            sink = PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying)
+            limit = job.binlog.full_sync_binlog_read_timeout
+            sink = PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying, limit)
             part = self.parts[table, copying] = (source, sink)
         return part
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from core.domain.objection import refuse
-from core.domain.progress import LaneState
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.turn import Turn
 from core.drivers import pg
 from core.engine.ports import Store, lane_key
 from core.errors import Refused
@@ -21,7 +21,7 @@ from core.ports import Chunk
 from core.sinks.postgres import eligibility
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.progress import PostgresProgress
-from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.statements import TargetTable
 from core.sources.dws.reach import DwsReach
 from core.sources.dws.selection import Selection
@@ -55,22 +55,24 @@ class WiredTarget:
         self._target = targets.seen(self._session, target)
         return True
 
-    def ready(self, identity: TableIdentity) -> None:
-        """Make it on request and refuse by name what cannot hold the source."""
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
         channel = self._job.channel
         target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
-        if channel.create_target:
-            targets.create(self._session, channel.target, image)
+        made = False
+        if not makes and not targets.exists(self._session, channel.target):
+            raise Refused(f"target {channel.target} is gone: take a new snapshot", self._snapshot, where="sink")
+        if makes and channel.create_target:
+            made = targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
         self._target = targets.seen(self._session, target)
+        return made
 
-    def copying(self, begun: bool) -> str:
-        """How chunks go in; what was begun goes on in the way in which it was begun."""
+    def copying(self) -> str:
+        """How the chunks of a copy that begins are to go in."""
         target, wanted = self._known(), self._job.on_existing
         if wanted == "merge":
             return "merge"
-        if begun:
-            return "shadow" if targets.has_shadow(self._session, target) else "direct"
         if targets.is_empty(self._session, target):
             return "direct"
         if wanted == "replace":
@@ -81,25 +83,42 @@ class WiredTarget:
             where="sink",
         )
 
-    def begin_copy(self, store: Store, epoch: int, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan; a replacing copy gets its shadow in the same transaction."""
+    def half_done(self, way: str) -> Refused | None:
+        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
+        name = self._job.channel.target
+        if not way:
+            what = f"how the half-done copy into {name} goes in is not recorded: it is not guessed"
+        elif way == "shadow" and not targets.has_shadow(self._session, self._known()):
+            what = f"the shadow table of the half-done copy into {name} is gone, and what was copied with it"
+        else:
+            return None
+        return Refused(what, self._snapshot, where="sink")
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan and the way; what an earlier copy left is dropped, and a replacing one gets its shadow."""
 
         def prepare(cursor: pg.Cursor) -> None:
+            targets.drop_shadow(cursor, self._known())
             if copying == "shadow":
                 targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
 
         assert isinstance(store, PostgresProgress)
-        store.begin_copy(epoch, chunks, prepare)
+        store.begin_copy(turn, chunks, copying, prepare)
 
-    def end_copy(self, store: Store, epoch: int, state: LaneState, noted: dict[str, int], copying: str) -> None:
-        """Exchange a shadow and turn to `state`, in one transaction."""
+    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow, then turn the lanes, in one transaction; refuse where a chunk is not done."""
 
         def finish(cursor: pg.Cursor) -> None:
             if copying == "shadow":
+                lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
                 targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
 
         assert isinstance(store, PostgresProgress)
-        store.end_copy(epoch, state, noted, finish)
+        store.end_copy(turn, noted, finish)
+
+    @property
+    def _snapshot(self) -> str:
+        return f"slotkeeper slots reset {self._job.channel.source_table} {self._job.slot} --to snapshot"
 
     def _known(self) -> TargetTable:
         assert self._target is not None, "ready() comes first"
@@ -190,6 +209,10 @@ class WiredSessions:
         if self._store is None:
             self._store = self._progress(self._opened.leased())
         return self._store
+
+    def ending(self) -> PostgresProgress:
+        """The channel's rows over a session of their own; whoever asks ends it."""
+        return self._progress(open_sink_session(self._job, self._opened.epoch))
 
     def target(self) -> WiredTarget:
         """The target, over the start's sink session."""

@@ -175,7 +175,7 @@ CHANNEL = section(
     ),
     Key(
         "create_target",
-        "make the target table if it is absent",
+        "make the target table where a copy begins and finds none",
         values.boolean,
         False,
         tested=_CHANNEL + "test_create_target_makes_the_mapped_columns",

@@ -38,7 +38,7 @@ BINLOG: Section = section(
     Key("binlog_read_timeout", "limit of one incremental read", _LIMIT, 600_000, "ms", "binlogReadTimeout", _EFFECTS),
     Key(
         "full_sync_binlog_read_timeout",
-        "limit of one read of the full copy",
+        "limit of one read of the full copy; at the sink of a chunk and of the exchange (at least 30m)",
         _LIMIT,
         1_800_000,
         "ms",

@@ -20,6 +20,10 @@ class LaneState(Enum):
     RUNNING = "running"
 
 
+STREAMING = frozenset({LaneState.CATCHING_UP, LaneState.RUNNING})
+"""The states in which a step may commit: its copy, where it has one, has ended."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class LaneKey:
     """The key of a progress row: one source table's slot on one DN (`shard` is the DN's name)."""

@@ -13,6 +13,7 @@ from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.start import compare
+from core.domain.turn import Turn
 from core.domain.watch import Expected
 from core.engine.ages import Ages
 from core.engine.attend import LoopPlan
@@ -183,8 +184,11 @@ class Streaming:
             self._all.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, begun: Begun, loop: Loop, mine: dict[str, Lane]) -> None:
+        # also from running: the answer of an earlier try may have been lost
+        came_from = (LaneState.CATCHING_UP, LaneState.RUNNING)
         try:
-            begun.part.sessions.store().set_state(self._epoch, LaneState.RUNNING)
+            with about(self._all, begun.part):
+                begun.part.sessions.store().set_state(Turn(self._epoch, len(mine), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
             return  # the sink is restarting: the next turn of the loop tries again
         for name, lane in mine.items():

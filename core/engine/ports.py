@@ -16,11 +16,12 @@ from core.domain.lag import Curve
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import Shard, TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.turn import Turn
 from core.engine.lanes import Lane
 from core.engine.runner import TaskRunner
 from core.engine.step import Probe, nothing
 from core.engine.watch import Sessions
-from core.errors import SlotkeeperError
+from core.errors import Refused, SlotkeeperError
 from core.ports import Chunk, ChunkCounts, Rows, SlotAdmin
 
 
@@ -39,7 +40,9 @@ class Store(Rows, Protocol):
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
     def raise_epoch(self, tables: Sequence[str]) -> int: ...
     def end_others(self) -> None: ...
-    def set_state(self, epoch: int, state: LaneState, noted_end: dict[str, int] | None = None) -> None: ...
+    def set_state(self, turn: Turn, noted_end: dict[str, int] | None = None) -> None: ...
+    def way_of_copy(self) -> str: ...
+    def cancel(self) -> None: ...
     def chunks_left(self) -> list[Chunk]: ...
     def chunk_counts(self) -> ChunkCounts: ...
     def registered_age(self) -> float | None: ...
@@ -84,17 +87,20 @@ class Target(Protocol):
     def admit(self, identity: TableIdentity) -> bool:
         """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
 
-    def ready(self, identity: TableIdentity) -> None:
-        """Make it on request and refuse by name what cannot hold the source."""
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
 
-    def copying(self, begun: bool) -> str:
+    def copying(self) -> str:
         """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how."""
 
-    def begin_copy(self, store: Store, epoch: int, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and make ready for it, in one transaction."""
+    def half_done(self, way: str) -> Refused | None:
+        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
 
-    def end_copy(self, store: Store, epoch: int, state: LaneState, noted: dict[str, int], copying: str) -> None:
-        """Exchange a shadow and turn to `state`, in one transaction."""
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan and the way, make ready for it and turn the lanes, in one transaction."""
+
+    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""
 
 
 class DriverSessions(Sessions, Protocol):
@@ -108,6 +114,9 @@ class DriverSessions(Sessions, Protocol):
 
     def store(self) -> Store:
         """The start's own sink session, which holds the lease."""
+
+    def ending(self) -> Store:
+        """The channel's rows over a session of their own, for the end of a copy; whoever asks closes it."""
 
     def target(self) -> Target:
         """The target, over the start's sink session."""

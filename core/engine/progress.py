@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.domain.position import Position
-from core.domain.progress import ProgressRow
+from core.domain.progress import STREAMING, ProgressRow
 from core.domain.watch import trouble
 from core.errors import Defect, SlotkeeperError, Superseded, TroubleName
 
@@ -25,6 +25,9 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position) -> Positi
     if row.epoch < epoch or row.position is None or row.position < after:
         was = row.position.text if row.position else "none"
         sentence = f"the sink's row is at {was} (epoch {row.epoch}), we were at {after.text}"
+        return trouble(TroubleName.SINK_OLDER, sentence)
+    if row.state not in STREAMING:
+        sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.position == after:
         return Defect(f"the fence at {after.text} was not hit although the row is there")

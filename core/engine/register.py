@@ -99,7 +99,7 @@ def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, limit:
     limit.check()
     _one(admin, wanted, False, xmin)
     probe("after_false")
-    second = next(look for look in admin.look(wanted.shard) if look.shard == wanted.shard)
+    second = _seen(admin, wanted.shard)
     now = Expected(frozenset({wanted.point}), frozenset({first.points.durable or 0}), wanted.expected.incarnation)
     trouble = judge(second, now)
     if trouble:
@@ -117,8 +117,15 @@ def _one(admin: SlotAdmin, wanted: Registration, checkpoint: bool, xmin: int) ->
         raise Busy(f"{wanted.shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
+def _seen(admin: SlotAdmin, shard: Shard) -> Look:
+    found = next((look for look in admin.look(shard) if look.shard == shard), None)
+    if found is None:
+        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
+    return found
+
+
 def _look(admin: SlotAdmin, wanted: Registration) -> Look:
-    found = next(look for look in admin.look(wanted.shard) if look.shard == wanted.shard)
+    found = _seen(admin, wanted.shard)
     trouble = judge(found, wanted.expected)
     if trouble:
         raise trouble

@@ -14,6 +14,8 @@ from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Look, Shard
 from core.domain.start import compare
+from core.domain.turn import Turn, explain_chunks, explain_turn
+from core.engine.beside import beside
 from core.engine.nodes import changed, refuse
 from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
 from core.engine.ports import Store, Surroundings, about
@@ -21,7 +23,7 @@ from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
 from core.engine.start import Begun
-from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, Unclassified
+from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, TooLarge, Trouble, Unclassified
 from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules
 
@@ -29,6 +31,9 @@ COPY = "core.wiring.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
+LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that time at the sink, too"
+TIMED_OUT = "57014"
+"""The SQLSTATE of a statement that ran into its limit."""
 KEPT_AT_ONCE = 0.25
 """Seconds of registering between two looks at the copy's tasks."""
 
@@ -155,9 +160,14 @@ class Snapshot:
 
     def _taken(self, copy: _Copy) -> None:
         """A chunk was not there to be taken: a killed task of ours has committed it, or another start took over."""
-        ours = all(row.epoch == copy.begun.epoch for row in copy.store.rows())
-        if not ours or copy.store.chunk_counts().total != copy.planned:
-            raise Superseded("a chunk was not ours to take: another start has taken over")
+        rows, begun = copy.store.rows(), copy.begun
+        still = Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), LaneState.COPYING)
+        ours = [row for row in rows if (row.epoch, row.state) == (begun.epoch, LaneState.COPYING)]
+        if len(ours) != still.lanes:
+            raise explain_turn(rows, still)
+        counts = copy.store.chunk_counts()
+        if counts.total != copy.planned:
+            raise explain_chunks(counts.done, counts.total, copy.planned)
         planned = {chunk.number for chunk in copy.store.chunks_left()}
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
@@ -172,7 +182,7 @@ class Snapshot:
         decision = retry.decide(Failure.of(error), history, rules, clock.random())
         self._history = retry.after(history, Failure.of(error), rules)
         if not isinstance(decision, retry.RetryAfter):
-            raise error
+            raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
         self._all.narrator.retrying(text)
         self._all.pause(decision.seconds)
@@ -245,8 +255,31 @@ class Snapshot:
             if self._all.job.binlog.binlog:
                 noted = {look.shard.name: look.latest for look in self._judged(begun)}
                 state = LaneState.CATCHING_UP
-            sessions.target().end_copy(sessions.store(), begun.epoch, state, noted, begun.copying)
+            self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
+
+    def _turn(self, begun: Begun, turn: Turn, noted: dict[str, int]) -> None:
+        """End the copy in one transaction; an exchange takes long, so it has a thread and a session of its own."""
+        sessions = begun.part.sessions
+        if begun.copying != "shadow":
+            sessions.target().end_copy(sessions.store(), turn, noted, begun.copying)
+            return
+        store, target = sessions.ending(), sessions.target()
+
+        def exchange() -> None:
+            try:
+                target.end_copy(store, turn, noted, begun.copying)
+            except TooLarge as error:
+                raise _advised(error) from error
+            finally:
+                store.close()
+
+        with beside(exchange, store.cancel) as going:
+            while not going.ended(KEPT_AT_ONCE):
+                if self._all.wish() is not Wish.RUN:
+                    going.end()
+                    self._refuse_wish()
+                self._keep_alive()
 
 
 def _copy_of(begun: Begun) -> _Copy:
@@ -254,6 +287,14 @@ def _copy_of(begun: Begun) -> _Copy:
     part = begun.part
     if begun.state is LaneState.CREATING:
         chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
-        part.sessions.target().begin_copy(part.sessions.store(), begun.epoch, chunks, begun.copying)
+        turn = Turn(begun.epoch, len(begun.rows), (LaneState.CREATING,), LaneState.COPYING)
+        part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
     store = part.sessions.store()
     return _Copy(begun, store.chunks_left(), store.chunk_counts().total)
+
+
+def _advised(error: SlotkeeperError) -> SlotkeeperError:
+    """The error, with what to do about a limit of time at the sink."""
+    if (error.where, error.code) == ("sink", TIMED_OUT):
+        error.hint = error.hint or LONGER
+    return error

@@ -18,6 +18,7 @@ from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare
 from core.domain.starting import StartKind, start_at
 from core.domain.topology import NodeChange
+from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine import nodes, starts
 from core.engine.ages import Ages
@@ -114,6 +115,7 @@ class _Opening:
         self._rows: list[ProgressRow] = []
         self._looks: list[Look] = []
         self._action: StartAction | None = None
+        self._made = False
         self._change: NodeChange | None = None
 
     def admit(self) -> None:
@@ -128,12 +130,12 @@ class _Opening:
         if self._at.kind is not StartKind.INITIAL:
             starts.check(self.part, self._at)
         elif there:
-            target.copying(begun=False)
+            target.copying()
 
     def make(self) -> None:
         """The target of a new channel, where it is to be made."""
         if self.first:
-            self.part.sessions.target().ready(self.identity)
+            self.part.sessions.target().ready(self.identity, makes=True)
 
     def first_rows(self) -> list[ProgressRow]:
         """The rows of a new channel."""
@@ -163,13 +165,14 @@ class _Opening:
         self._rows = self.store.rows()
 
     def admit_again(self) -> None:
-        """What a first start has asked before its comparison."""
+        """What a first start has asked before its comparison; a target that is gone is made for a whole copy only."""
         if self.first:
             return
         self.part.sessions.source("start").admit()
         if self._action is not None:
             starts.refuse_aged(self.part, self.store)
-        self.part.sessions.target().ready(self.identity)
+        whole = self._action is None or self._rows[0].state is LaneState.CREATING
+        self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
     @property
     def unfinished(self) -> bool:
@@ -181,15 +184,18 @@ class _Opening:
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._looks)), state)
         if self._action is None:
-            return _begin_copy_only(begun, self.store, unfinished)
+            return _begin_copy_only(begun, self.store, unfinished, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
             starts.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
-            return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=target.copying(begun=False))
-        copying = target.copying(begun=True) if self._action is StartAction.COPY else ""
-        return replace(begun, copying=copying)
+            return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=target.copying())
+        way = self.store.way_of_copy() if self._action is StartAction.COPY else ""
+        refused = target.half_done(way) if self._action is StartAction.COPY else None
+        if refused is not None:
+            raise refused
+        return replace(begun, copying=way)
 
 
 def _as_found(rows: list[ProgressRow], looks: list[Look]) -> list[ProgressRow]:
@@ -370,12 +376,19 @@ def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Lo
         lock.record(Registered(look.latest, look.latest, look.xmin))
 
 
-def _begin_copy_only(begun: Begun, store: Store, unfinished: bool) -> Begun:
-    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished."""
-    target = begun.part.sessions.target()
-    if begun.state is LaneState.COPYING:
-        return replace(begun, copying=target.copying(begun=True))
-    if unfinished and begun.state is not LaneState.CREATING:
+def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -> Begun:
+    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished.
+
+    One that cannot go on, or whose target is gone, begins again, too: no stream rests on it.
+    """
+    target, way = begun.part.sessions.target(), store.way_of_copy()
+    if any(row.key.shard != EVERYWHERE.name for row in begun.rows):
+        what = "the progress rows are those of a job that streams: a copy without binlog would call them caught up"
+        raise Refused(what, "set binlog = true, or choose another slot name for the copy", where="sink")
+    if begun.state is LaneState.COPYING and not made and target.half_done(way) is None:
+        return replace(begun, copying=way)
+    if unfinished and begun.state is LaneState.RUNNING and not made:
         return begun
-    store.set_state(begun.epoch, LaneState.CREATING)
-    return replace(begun, state=LaneState.CREATING, copying=target.copying(begun=False))
+    before = (LaneState.CREATING, LaneState.COPYING, LaneState.RUNNING)
+    store.set_state(Turn(begun.epoch, len(begun.rows), before, LaneState.CREATING))
+    return replace(begun, state=LaneState.CREATING, copying=target.copying())

@@ -13,6 +13,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look
 from core.domain.starting import StartAt, StartKind
+from core.domain.turn import Turn
 from core.domain.watch import trouble
 from core.engine.ports import Starter, Store, Surroundings, lane_key
 from core.engine.quiet import wait_for_open_transactions
@@ -75,7 +76,7 @@ def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epo
     for one in begins:
         _register(all_, store, starter, one, epoch)
     all_.probe("after_first_registration")
-    store.set_state(epoch, LaneState.RUNNING)
+    store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
 def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from core.clock import Clock
 from core.domain.position import Position
-from core.domain.progress import LaneKey
+from core.domain.progress import STREAMING, LaneKey
 from core.domain.slot import Look
 from core.domain.watch import trouble
 from core.engine.plan import ErrorValues, LaneOutcome, LaneTask, StintOutcome, StintSpec
@@ -175,7 +175,7 @@ class _Turn:
     def _begin(self) -> Position:
         """The position to read from: the row's own, never one that was sent."""
         row = self._sink.read_row(self._key)
-        if row is None or row.epoch != self.spec.epoch or row.position is None:
+        if row is None or row.epoch != self.spec.epoch or row.position is None or row.state not in STREAMING:
             reason = explain_miss(row, self.spec.epoch, Position(0))
             if isinstance(reason, Position):
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self._key.shard} has no position")

@@ -16,9 +16,9 @@ from core.domain.quarantine import HeldState
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import SlotkeeperError
-from core.ports import Chunk
 from core.sinks.postgres.replaying import Replays
 from core.sinks.postgres.session import SinkSession
+from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line
 from tests.support.standin import drop_database
 
@@ -139,7 +139,7 @@ def test_a_careful_chunk_is_all_or_nothing(
     target: Target, monkeypatch: pytest.MonkeyPatch, seed: int, every: int
 ) -> None:
     target.run("DELETE FROM public.t")
-    target.store.begin_copy(target.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+    planned(target.store, target.epoch)
     before, text = state(target), b"".join(map(line, ROWS))
     ending = Ending(target, monkeypatch, seed, every)
 

@@ -14,6 +14,7 @@ from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.spec import SinkOptions
+from core.domain.turn import Turn
 from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports import Chunk, Runner
@@ -98,7 +99,7 @@ class Effects:
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Image]) -> None:
         """One chunk of a copy: planned, taken, filled, committed."""
-        self._store.begin_copy(self.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+        planned(self._store, self.epoch)
         text = copy_lines(rows, list(COLUMNS))
         assert sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
         sink.finish_chunk()
@@ -115,6 +116,12 @@ class Effects:
     def close(self) -> None:
         self.session.close()
         self._watch.close()
+
+
+def planned(store: PostgresProgress, epoch: int) -> None:
+    """One chunk planned in a copy that begins, whatever state the rig's one lane was in."""
+    turn = Turn(epoch, 1, tuple(LaneState), LaneState.COPYING)
+    store.begin_copy(turn, [Chunk(0, (), ("0",))], "direct", lambda cursor: None)
 
 
 def copy_lines(rows: Iterable[Mapping[str, Any]], names: list[str]) -> bytes:

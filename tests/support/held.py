@@ -17,14 +17,14 @@ from core.domain.quarantine import Held, Wanted
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
 from core.errors import RowRefused
-from core.ports import Chunk, Runner
+from core.ports import Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.held import HeldRows
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink
 from core.sinks.postgres.statements import TargetTable
-from tests.support.effects import copy_lines
+from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]
 HOLDING = SinkOptions(on_bad_row="quarantine")
@@ -94,7 +94,7 @@ class Target:
     def chunk(self, sink: PostgresSink, rows: Iterable[Sequence[Any]], plan: bool = True) -> bool:
         """One chunk of a copy; whether it was taken carefully."""
         if plan:
-            self.store.begin_copy(self.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+            planned(self.store, self.epoch)
         text = b"".join(map(line, rows))
         careful = False
         try:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Refused, Superseded, TroubleName
@@ -46,6 +47,8 @@ class PostgresProgress:
                 self.session.run(cursor, "create_dws" if self.session.kind == "dws" else "create", {})
             if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_dns", {})
+            if not self.session.run(cursor, "has_copying", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "add_copying", {})
             held.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
@@ -81,8 +84,10 @@ class PostgresProgress:
     def rows(self) -> list[ProgressRow]:
         """All rows of the source table's slot, by DN name."""
         with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "rows", self._all).fetchall()
-        return [row_of(self._lane, one) for one in found]
+            return self._rows(cursor)
+
+    def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
+        return [row_of(self._lane, one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """One lane's row as it is committed now."""
@@ -167,38 +172,60 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
 
-    def set_state(self, epoch: int, state: LaneState, noted_end: Mapping[str, int] | None = None) -> None:
-        """Set all lanes' state, and the points to pass, in one transaction; raises Superseded on another epoch."""
+    def set_state(self, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+        """Turn all lanes and note the points to pass, in one transaction; raises what a missed turn means."""
         with self.session.transaction() as cursor:
-            self._set_state(cursor, epoch, state, noted_end)
+            self._turn(cursor, turn, noted_end)
 
-    def _set_state(
-        self, cursor: pg.Cursor, epoch: int, state: LaneState, noted_end: Mapping[str, int] | None = None
-    ) -> None:
-        place = {**self._all, "epoch": epoch}
-        if self.session.run(cursor, "set_state", {**place, "state": state.value}).rowcount == 0:
-            raise Superseded(f"epoch {epoch} is no longer the newest")
+    def _turn(self, cursor: pg.Cursor, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+        place = {**self._all, "epoch": turn.epoch}
+        states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
+        if self.session.run(cursor, "set_state", {**place, **states}).rowcount != turn.lanes:
+            raise explain_turn(self._rows(cursor), turn)
         for shard, point in (noted_end or {}).items():
             self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": point})
 
-    def begin_copy(self, epoch: int, chunks: Iterable[Chunk], prepare: Callable[[pg.Cursor], None]) -> None:
-        """Record the plan and turn to copying, in one transaction with what `prepare` does to the target."""
+    def begin_copy(
+        self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None]
+    ) -> None:
+        """Record the plan and the way in which chunks go in, and turn to copying, in one transaction with `prepare`."""
         with self.session.transaction() as cursor:
-            self._set_state(cursor, epoch, LaneState.COPYING)
+            self._turn(cursor, turn)
             prepare(cursor)
             held.archive(self.session, cursor, self._all)
+            place = {**self._all, "epoch": turn.epoch}
+            self.session.run(cursor, "record_copy", {**place, "copying": copying, "chunks": len(chunks)})
             self.session.run(cursor, "forget_chunks", self._all)
             for chunk in chunks:
-                place = {**self._all, "epoch": epoch, "number": chunk.number, "lo": list(chunk.lo)}
-                self.session.run(cursor, "plan_chunk", {**place, "hi": list(chunk.hi)})
+                bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
+                self.session.run(cursor, "plan_chunk", {**place, **bounds})
 
-    def end_copy(
-        self, epoch: int, state: LaneState, noted_end: Mapping[str, int], finish: Callable[[pg.Cursor], None]
-    ) -> None:
-        """Turn to `state` and note the points to pass, in one transaction with what `finish` does to the target."""
+    def end_copy(self, turn: Turn, noted_end: Mapping[str, int], finish: Callable[[pg.Cursor], None]) -> None:
+        """Turn away from copying and note the points to pass, in one transaction with what `finish` does to the target.
+
+        First every chunk has to be done. The rows come last, so that they are not locked while `finish` takes its time.
+        """
         with self.session.transaction() as cursor:
-            self._set_state(cursor, epoch, state, noted_end)
+            self._refuse_undone(cursor, turn)
             finish(cursor)
+            self._turn(cursor, turn, noted_end)
+
+    def _refuse_undone(self, cursor: pg.Cursor, turn: Turn) -> None:
+        records = self.session.run(cursor, "copy_record", self._all).fetchall()
+        planned = records[0][1] if len(records) == 1 else None
+        counts = self._counts(cursor)
+        if counts.done == counts.total == planned:
+            return
+        rows = self._rows(cursor)
+        if any(row.epoch > turn.epoch for row in rows):
+            raise explain_turn(rows, turn)
+        raise explain_chunks(counts.done, counts.total, planned)
+
+    def way_of_copy(self) -> str:
+        """How the chunks of the copy that was begun last go in; empty where its rows do not tell."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "copy_record", self._all).fetchall()
+        return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
     def chunks_left(self) -> list[Chunk]:
         """Chunks that are planned and not done."""
@@ -215,7 +242,10 @@ class PostgresProgress:
     def chunk_counts(self) -> ChunkCounts:
         """How far the copy is."""
         with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
+            return self._counts(cursor)
+
+    def _counts(self, cursor: pg.Cursor) -> ChunkCounts:
+        found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
         return ChunkCounts(*map(int, found or (0, 0, 0)))
 
     @contextmanager
@@ -235,6 +265,10 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             found = held.run(self.session, cursor, "held", self._all).fetchone()
         return int(found[0]) if found else 0
+
+    def cancel(self) -> None:
+        """Ask the server to end what another thread has under way here."""
+        self.session.cancel()
 
     @property
     def generation(self) -> int:

@@ -38,11 +38,14 @@ SET step = %(step)s, outcome = %(outcome)s, ended_at = CASE WHEN %(ended)s THEN 
 WHERE id = %(id)s
 
 -- name: write
--- A lane's row as the reset wants it, under the epoch.
+-- A lane's row as the reset wants it, under the epoch. One that is emptied forgets how its copy went: an undo would go on
+-- with chunks whose rows somebody may have emptied out of the target for the snapshot.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered_live = %(registered_live)s, registered_durable = %(registered_durable)s,
-    registered_xmin = %(registered_xmin)s, channel = %(channel)s, incarnation = %(incarnation)s, updated_at = now()
+    registered_xmin = %(registered_xmin)s, channel = %(channel)s, incarnation = %(incarnation)s, updated_at = now(),
+    copying = CASE WHEN %(state)s <> 'creating' THEN copying END,
+    chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s
 

@@ -5,6 +5,7 @@ Next door: `sink.py` (a worker's steps) and `progress.py` (the driver's rows) us
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from core.clock import Clock, SystemClock
@@ -24,6 +25,22 @@ SETTINGS = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
+
+
+COPY_LIMIT_MS = 1_800_000
+"""The least that a chunk and the exchange get: the documented default of full_sync_binlog_read_timeout."""
+
+
+def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
+    """Give the open transaction the time of a copy: that of one read of the full copy, 0 for no limit.
+
+    Idle as well: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement Behavior),
+    the other is set where the server has it.
+    """
+    limit = str(max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0)
+    cursor.execute("SET LOCAL statement_timeout = %s", (limit,))
+    idle = "idle_in_transaction_session_timeout"
+    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 
 
 class SinkSession:
@@ -85,6 +102,13 @@ class SinkSession:
                 self._connection.rollback()
             except pg.DriverError:
                 self.close()
+
+    def cancel(self) -> None:
+        """Ask the server to end the statement that another thread runs here; nothing where none is under way."""
+        connection = self._connection
+        if connection is not None:
+            with suppress(pg.DriverError):
+                connection.cancel()
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -26,7 +26,7 @@ from core.sinks.postgres.faults import translated
 from core.sinks.postgres.holding import Quarantine
 from core.sinks.postgres.modes import Plan
 from core.sinks.postgres.rows import key_of, row_of
-from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from core.sinks.postgres.statements import TargetTable
 
 COPY_BUFFER = 262_144
@@ -35,16 +35,23 @@ COPY_BUFFER = 262_144
 class PostgresSink:
     """Implements `core.ports.StepSink` for one target; not shared between threads.
 
-    `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging.
+    `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
+    `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.
     """
 
     def __init__(
-        self, session: SinkSession, target: TargetTable, options: SinkOptions, copying: str = "direct"
+        self,
+        session: SinkSession,
+        target: TargetTable,
+        options: SinkOptions,
+        copying: str = "direct",
+        read_timeout: int = COPY_LIMIT_MS,
     ) -> None:
         self.session = session
         self.target = target
         self.options = options
         self._copying = copying
+        self._read_timeout = read_timeout
         self._nulls = bool(effects.nulled_columns(target, options))
         self._prepared_in = 0
         self._careful, self._holds = False, False
@@ -109,6 +116,7 @@ class PostgresSink:
         if merging:
             self._prepare()
         with self._open() as cursor:
+            lengthen(cursor, self._read_timeout)
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
                 self.session.rollback()
                 return None
@@ -125,6 +133,7 @@ class PostgresSink:
         place = {**key_of(key), "number": number, "epoch": epoch}
         self._prepare_texts()
         with self._open() as cursor:
+            lengthen(cursor, self._read_timeout)
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
                 self.session.rollback()
                 return None

@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     pid integer NOT NULL,
     updated_at timestamptz NOT NULL,
     dns integer,
+    copying text,
+    chunks integer,
     PRIMARY KEY (source, source_table, slot, shard),
     UNIQUE (target, shard)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
@@ -72,6 +74,8 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     pid integer NOT NULL,
     updated_at timestamptz NOT NULL,
     dns integer,
+    copying text,
+    chunks integer,
     PRIMARY KEY (source, source_table, slot, shard),
     UNIQUE (target, shard)
 ) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (shard);
@@ -102,6 +106,15 @@ WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname
 -- For such a table; until a start writes them, its rows do not tell.
 ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN IF NOT EXISTS dns integer
 
+-- name: has_copying
+-- Whether the table was made before rows told how a copy goes in.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'chunks' AND NOT a.attisdropped
+
+-- name: add_copying
+-- For such a table; a copy that was begun before does not tell, and is not guessed at.
+ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN copying text, ADD COLUMN chunks integer
+
 -- name: known_dns
 -- How many lanes the slot has by each of its rows: a row that is lost shows here.
 SELECT DISTINCT dns FROM {schema}.slotkeeper_progress
@@ -117,10 +130,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
-     job, run, host, os_user, pid, updated_at, dns)
+     job, run, host, os_user, pid, updated_at, dns, copying, chunks)
 SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
        channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
-       job, run, host, os_user, pid, updated_at, dns
+       job, run, host, os_user, pid, updated_at, dns, copying, chunks
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s
@@ -186,10 +199,11 @@ UPDATE {schema}.slotkeeper_chunks SET epoch = %(epoch)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: fence
--- The step's fence: must hit exactly one row, and comes before anything else that others may wait for.
+-- The step's fence: must hit exactly one row, and comes before anything else that others may wait for. No step commits
+-- before its copy has ended: a row in another state is one that the sink fell back to.
 UPDATE {schema}.slotkeeper_progress SET position = %(new)s, changes = changes + %(rows)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
-  AND epoch = %(epoch)s AND position = %(after)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running')
 
 -- name: lock
 -- The row under a lock, for a registration.
@@ -206,9 +220,20 @@ SET registered_live = %(live)s, registered_durable = %(durable)s, registered_xmi
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: set_state
--- The state of all lanes at once.
+-- The state of all lanes at once, by compare-and-swap: must hit as many rows as there are lanes.
 UPDATE {schema}.slotkeeper_progress SET state = %(state)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+  AND state = ANY (%(came_from)s)
+
+-- name: record_copy
+-- How a copy's chunks go in, and how many there are: written with the plan, read for as long as the copy lasts.
+UPDATE {schema}.slotkeeper_progress SET copying = %(copying)s, chunks = %(chunks)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+
+-- name: copy_record
+-- Those, by each of the slot's rows.
+SELECT DISTINCT copying, chunks FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: set_noted_end
 -- The point that a lane has to pass before its copy counts as caught up.

@@ -114,12 +114,16 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
     return bool(found and found[0])
 
 
+def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
+    """Whatever an earlier copy left behind."""
+    cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
+
+
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
-    """An empty table beside the target for a replacing copy; one of an earlier copy is dropped.
+    """An empty table beside the target for a replacing copy.
 
     `checked` with the target's checks: then a row that it would not hold is found in its chunk, not at the exchange.
     """
-    cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
     cursor.execute(made.format(shadow(target), target.identifier, checks))

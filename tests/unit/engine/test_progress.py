@@ -63,6 +63,15 @@ def test_positions_are_never_compared_as_text() -> None:
     assert explain_miss(replace(ROW, position=Position(1000)), 7, Position(999)) == Position(1000)
 
 
+@pytest.mark.parametrize("state", [LaneState.CREATING, LaneState.COPYING])
+@pytest.mark.parametrize("position", [Position(100, 4), Position(1000)])
+def test_a_row_whose_copy_has_not_ended_is_an_older_sink_wherever_it_stands(
+    state: LaneState, position: Position
+) -> None:
+    found = explain_miss(replace(ROW, state=state, position=position), 7, Position(100, 4))
+    assert named(found) is TroubleName.SINK_OLDER
+
+
 def test_a_fence_missed_although_the_row_is_as_expected_is_our_own_defect() -> None:
     assert isinstance(explain_miss(ROW, 7, Position(100, 4)), Defect)
 

@@ -1,0 +1,62 @@
+"""One long call in a thread of its own, while the driver's goes on: it keeps slots alive and obeys wishes meanwhile.
+
+Next door: `snapshot.py` ends a copy so; `pump.py` has the thread that reads for a sink.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+GIVEN_UP = 5.0
+"""Seconds after which a call that does not end although it was cancelled is left behind: a stop takes 10 s at most."""
+CANCEL_EVERY = 0.2
+"""A request to cancel ends one statement, and a call has several."""
+
+
+class Beside(threading.Thread):
+    """A call under way; `cancel` may be called from any thread and asks whatever it waits for to end."""
+
+    def __init__(self, call: Callable[[], None], cancel: Callable[[], None]) -> None:
+        super().__init__(name="slotkeeper-beside", daemon=True)
+        self._call = call
+        self._cancel = cancel
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """The call, in the thread."""
+        try:
+            self._call()
+        except BaseException as error:
+            self._error = error
+
+    def ended(self, seconds: float) -> bool:
+        """Wait for at most so long; True once the call has ended well. Raises what it raised."""
+        self.join(seconds)
+        if not self.is_alive() and self._error is not None:
+            raise self._error
+        return not self.is_alive()
+
+    def end(self) -> None:
+        """Cancel what is under way, and leave behind what does not end; what it was doing may still take effect."""
+        asking = threading.Thread(target=self._ask, name="slotkeeper-cancel", daemon=True)
+        asking.start()  # a server that hangs may not answer this either
+        self.join(GIVEN_UP)
+
+    def _ask(self) -> None:
+        while self.is_alive():
+            self._cancel()
+            self.join(CANCEL_EVERY)
+
+
+@contextmanager
+def beside(call: Callable[[], None], cancel: Callable[[], None]) -> Iterator[Beside]:
+    """The call, begun; ended with the block where it is still under way."""
+    going = Beside(call, cancel)
+    going.start()
+    try:
+        yield going
+    finally:
+        if going.is_alive():
+            going.end()

@@ -1,0 +1,191 @@
+"""How chunks go in is recorded when the copy begins and never guessed again; a target that is gone is not made again.
+
+Next door: `test_copy.py` (what a copy makes of a target), `test_copy_end.py` (how it ends).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.domain.reset_entry import DONE
+from core.embedded.warehouse import Warehouse
+from core.engine.job import JobEnd
+from core.errors import Refused
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.resetting import SNAPSHOT, Resetting
+from tests.support.standin import run
+from tests.support.waiting import until
+
+TABLE, TARGET = "ods.t", "mart.t"
+SHADOWS = "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_\\_slotkeeper\\_copy'"
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    """A table of 100 rows, copied in chunks of 10."""
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'row ' || n FROM generate_series(1, 100) n")
+    mirror = make_mirror(warehouse, TABLE, TARGET)
+    mirror.seats = 2
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, full_sync_binlog_batch_read_size=10))
+    return mirror
+
+
+def filled(mirror: Mirror) -> Mirror:
+    mirror.at_sink(
+        "CREATE SCHEMA mart",
+        f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v text)",
+        f"INSERT INTO {TARGET} VALUES (1, 'older'), (-5, 'not in the source')",
+    )
+    return mirror
+
+
+def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
+    """Copy some chunks and die; the driver is gone as by a kill."""
+    mirror.job = replace(mirror.job, on_existing=on_existing)
+
+    def die() -> None:
+        mirror.runner.close()  # no further task of this driver
+        raise ZeroDivisionError
+
+    probe = At("after_chunk_commit", die, nth=3)
+    mirror.start(probe)
+    until(probe.done.is_set, 30, "the copy to be half done")
+    until(mirror.ended, 30, "the job to end")
+    counts = "SELECT count(CASE WHEN state = 'done' THEN 1 END), count(*) FROM slotkeeper_chunks"
+    done, planned = mirror.query(mirror.sink, counts)[0]
+    assert 0 < done < planned
+
+
+def gone(mirror: Mirror) -> None:
+    """The job has ended, or ends now, because its target is gone; no table was made in its place."""
+    error = mirror.wait_error(30)
+    assert isinstance(error, Refused), error
+    assert f"target {TARGET} is gone: take a new snapshot" in error.message
+    assert "--to snapshot" in error.hint
+    assert mirror.query(mirror.sink, "SELECT 1 FROM pg_tables WHERE schemaname = 'mart' AND tablename = 't'") == []
+
+
+# -- item 2: a target that was dropped
+
+
+def test_a_target_that_was_dropped_while_the_job_was_stopped_is_not_made_anew(mirror: Mirror) -> None:
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    mirror.start()
+    gone(mirror)
+
+
+def test_a_target_that_was_dropped_under_a_running_job_is_not_made_anew_by_its_restart(mirror: Mirror) -> None:
+    mirror.start().wait_running().wait_equal()
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    run(mirror.warehouse, f"UPDATE {TABLE} SET v = 'later' WHERE id > 90")
+    assert isinstance(mirror.wait_error(30), Refused)
+    mirror.start()
+    gone(mirror)
+
+
+@pytest.mark.parametrize(
+    "on_existing", ["refuse", *(pytest.param(way, marks=pytest.mark.chaos) for way in ("replace", "merge"))]
+)
+def test_a_target_that_was_dropped_while_its_copy_was_half_done_is_not_made_anew(
+    mirror: Mirror, on_existing: str
+) -> None:
+    if on_existing != "refuse":
+        filled(mirror)
+    half_done(mirror, on_existing)
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    mirror.start()
+    gone(mirror)
+
+
+def test_after_a_reset_to_snapshot_a_target_that_is_gone_is_made(mirror: Mirror, tmp_path: Path) -> None:
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+
+
+def test_a_full_copy_without_binlog_is_a_snapshot_itself_and_makes_its_target_again(mirror: Mirror) -> None:
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog=False))
+    half_done(mirror)
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    for _ in range(2):
+        mirror.start().join()
+        assert (mirror.error, mirror.end) == (None, JobEnd.FINISHED)
+        assert mirror.difference() == (0, 0), "every chunk is copied again, not only those that were left"
+        mirror.at_sink(f"DROP TABLE {TARGET}")
+
+
+# -- item 3: the way in which chunks go in
+
+
+def test_a_replacing_copy_goes_on_as_it_began_where_the_configuration_says_merge_by_then(mirror: Mirror) -> None:
+    half_done(filled(mirror), "replace")
+    mirror.job = replace(mirror.job, on_existing="merge")
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    assert mirror.query(mirror.sink, SHADOWS) == [(0,)]
+
+
+@pytest.mark.chaos
+def test_a_merging_copy_goes_on_as_it_began_where_the_configuration_says_replace_by_then(mirror: Mirror) -> None:
+    half_done(filled(mirror), "merge")
+    mirror.job = replace(mirror.job, on_existing="replace")
+    mirror.start().wait_running()
+    until(lambda: mirror.difference()[0] == 0, 30, "every source row to be there")
+    mirror.stop()
+    assert mirror.difference() == (0, 1)
+
+
+@pytest.mark.parametrize("then", ["refuse", pytest.param("merge", marks=pytest.mark.chaos)])
+def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
+    mirror: Mirror, tmp_path: Path, then: str
+) -> None:
+    half_done(filled(mirror), "replace")
+    assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
+    assert mirror.query(mirror.sink, "SELECT DISTINCT copying, chunks FROM slotkeeper_progress") == [(None, None)]
+    mirror.at_sink(f"DELETE FROM {TARGET}")
+    half_done(mirror, then)
+    assert mirror.query(mirror.sink, SHADOWS) == [(0,)]
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+
+
+def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(mirror: Mirror) -> None:
+    """The rows are as a version before the record left them."""
+    half_done(mirror)
+    mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "is not recorded" in error.message
+    assert "--to snapshot" in error.hint
+
+
+@pytest.mark.chaos
+def test_a_half_done_copy_that_an_undo_brings_back_is_refused_by_name(mirror: Mirror, tmp_path: Path) -> None:
+    """Somebody may have emptied the target for the snapshot."""
+    half_done(mirror)
+    mirror.at_sink(f"DELETE FROM {TARGET}")
+    resetting = Resetting(mirror, tmp_path / "state")
+    backup = resetting.reset(SNAPSHOT).reset
+    assert resetting.undo(backup).outcome == DONE
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "is not recorded" in error.message
+
+
+def test_a_half_done_copy_whose_shadow_is_gone_is_refused_by_name(mirror: Mirror) -> None:
+    half_done(filled(mirror), "replace")
+    mirror.at_sink('DROP TABLE mart."t__slotkeeper_copy"')
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "shadow" in error.message
+    assert "--to snapshot" in error.hint
+    assert len(mirror.target_rows()) == 2

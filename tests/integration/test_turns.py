@@ -1,0 +1,119 @@
+"""The sink's side of a lane's states: they move by compare-and-swap, and steps commit in the last two only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import LaneState
+from core.domain.turn import Turn
+from core.embedded.postgres import Server
+from core.errors import Superseded, Trouble, TroubleName
+from core.ports import Chunk
+from core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
+from tests.support.held import Target
+from tests.support.standin import drop_database
+
+STATES = {state: state in (LaneState.CATCHING_UP, LaneState.RUNNING) for state in LaneState}
+DATABASE = "turns"
+
+
+@pytest.fixture(scope="module")
+def made(pg_server: Server) -> Iterator[Target]:
+    connection = pg_server.connect("postgres")
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {DATABASE}")
+    connection.close()
+    target = Target(pg_server, DATABASE, "public.t", "id bigint PRIMARY KEY, v text", ("id", "v"))
+    yield target
+    target.close()
+    drop_database(pg_server, DATABASE)
+
+
+@pytest.fixture
+def target(made: Target) -> Target:
+    """A lane in state running at position 0, and no chunks."""
+    made.run("UPDATE slotkeeper_progress SET state = 'running', position = '0/-1'", "DELETE FROM slotkeeper_chunks")
+    return made
+
+
+def state(target: Target, wanted: LaneState) -> None:
+    target.run(f"UPDATE slotkeeper_progress SET state = '{wanted.value}'")
+
+
+def turn(target: Target, came_from: LaneState, to: LaneState, lanes: int = 1) -> Turn:
+    return Turn(target.epoch, lanes, (came_from,), to)
+
+
+@pytest.mark.parametrize("now", STATES)
+def test_a_step_commits_only_once_the_copy_has_ended(target: Target, now: LaneState) -> None:
+    state(target, now)
+    one, two, three = (Position(point) for point in (0, 1, 2))
+    sink = target.sink()
+    assert sink.stage(io.BytesIO(b"1\t0\tI\t%d\tx\n" % list(LaneState).index(now))) == 1
+    assert sink.commit(target.lane, target.epoch, one, two, 1) is STATES[now]
+    after = two if STATES[now] else one
+    assert target.store.advance_empty(target.lane, target.epoch, after, three) is STATES[now]
+
+
+@pytest.mark.parametrize("now", LaneState)
+def test_a_turn_is_taken_from_the_state_before_it_only(target: Target, now: LaneState) -> None:
+    state(target, now)
+    wanted = turn(target, LaneState.CATCHING_UP, LaneState.RUNNING)
+    if now is LaneState.CATCHING_UP:
+        target.store.set_state(wanted)
+    else:
+        with pytest.raises(Trouble) as raised:
+            target.store.set_state(wanted)
+        assert raised.value.name is TroubleName.SINK_OLDER
+    assert target.store.rows()[0].state is (LaneState.RUNNING if now is LaneState.CATCHING_UP else now)
+
+
+def test_a_turn_that_does_not_hit_every_lane_hits_none(target: Target) -> None:
+    with pytest.raises(Trouble) as raised:
+        target.store.set_state(turn(target, LaneState.RUNNING, LaneState.CREATING, lanes=2))
+    assert raised.value.name is TroubleName.PROGRESS_LOST
+    assert target.store.rows()[0].state is LaneState.RUNNING
+
+
+def test_a_turn_of_an_older_epoch_is_superseded(target: Target) -> None:
+    with pytest.raises(Superseded):
+        target.store.set_state(Turn(target.epoch - 1, 1, (LaneState.RUNNING,), LaneState.CREATING))
+
+
+@pytest.mark.parametrize(
+    "lost", ["UPDATE slotkeeper_chunks SET state = 'planned' WHERE number = 1", "DELETE FROM slotkeeper_chunks"]
+)
+def test_a_copy_that_lacks_a_chunk_does_not_end_and_leaves_the_target_alone(target: Target, lost: str) -> None:
+    state(target, LaneState.CREATING)
+    chunks = [Chunk(0, (), ("0",)), Chunk(1, ("0",), ("1",))]
+    begin, end = (turn(target, *pair) for pair in zip(list(LaneState), list(LaneState)[1:3], strict=False))
+    target.store.begin_copy(begin, chunks, "direct", lambda cursor: None)
+    assert target.store.way_of_copy() == "direct"
+    touched: list[object] = []
+    target.run("UPDATE slotkeeper_chunks SET state = 'done'", lost)
+    with pytest.raises(Trouble) as raised:
+        target.store.end_copy(end, {}, touched.append)
+    assert raised.value.name is TroubleName.SINK_OLDER
+    assert (touched, target.store.rows()[0].state) == ([], LaneState.COPYING)
+    target.run("DELETE FROM slotkeeper_chunks")
+    target.run("UPDATE slotkeeper_progress SET chunks = 0")
+    target.store.end_copy(end, {"dn_1": 9}, touched.append)
+    assert len(touched) == 1
+    assert (target.store.rows()[0].state, target.store.rows()[0].noted_end) == (LaneState.CATCHING_UP, 9)
+
+
+@pytest.mark.parametrize(("given", "limit"), [(600_000, COPY_LIMIT_MS), (2 * COPY_LIMIT_MS, 2 * COPY_LIMIT_MS), (0, 0)])
+def test_a_copys_limits_are_those_of_its_transaction_alone(target: Target, given: int, limit: int) -> None:
+    limits = "('statement_timeout', 'idle_in_transaction_session_timeout')"
+    asked = f"SELECT setting::bigint FROM pg_settings WHERE name IN {limits}"
+    with target.session.transaction() as cursor:
+        lengthen(cursor, given)
+        cursor.execute(asked)
+        assert cursor.fetchall() == [(limit,), (limit,)]
+    with target.session.transaction() as cursor:
+        cursor.execute(asked)
+        assert sorted(cursor.fetchall()) == [(60_000,), (600_000,)]

@@ -1,0 +1,43 @@
+"""A call beside the driver: its error comes out, and it is cancelled for as long as it does not end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from core.engine import beside as module
+from core.engine.beside import beside
+
+
+def test_a_call_that_raises_raises_where_it_is_waited_for() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with beside(fail, lambda: None) as going, pytest.raises(ZeroDivisionError):
+        while not going.ended(5):
+            pass
+
+
+def test_leaving_the_block_asks_again_until_the_call_ends() -> None:
+    let_go, asked = threading.Event(), []
+
+    def cancel() -> None:
+        asked.append(let_go)
+        if len(asked) == 2:
+            let_go.set()
+
+    with beside(lambda: let_go.wait(20) and None, cancel) as going:
+        assert not going.ended(0)
+    assert let_go.is_set()
+    assert len(asked) >= 2, "one request ends one statement, and a call has several"
+
+
+def test_a_call_that_does_not_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVEN_UP", 0.0)
+    let_go = threading.Event()
+    with beside(lambda: let_go.wait(20) and None, lambda: None) as going:
+        pass
+    assert going.is_alive()
+    let_go.set()
+    going.join(20)
