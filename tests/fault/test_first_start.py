@@ -1,6 +1,6 @@
 """A start that fails before its first registration has registered nothing: its retry still compares as a first start.
 
-The slot with points belongs to a progress table that was lost; a retry that takes it over as a new job's would hide that.
+A slot with points belongs to a progress table that was lost; a retry that takes it over as a new job's would hide that.
 """
 
 from __future__ import annotations

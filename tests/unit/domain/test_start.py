@@ -126,7 +126,9 @@ def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: st
         assert found.trouble is TroubleName.PROGRESS_LOST
     elif position is not None and points in AHEAD:
         assert found.trouble is TroubleName.SLOT_MOVED
-        assert found.sentence == f"dn_1: the slot ({live}/{durable}) is ahead of 200, where our start was to register it"
+        assert (
+            found.sentence == f"dn_1: the slot ({live}/{durable}) is ahead of 200, where our start was to register it"
+        )
     else:
         assert found == StartDecision(StartAction.CREATE)
 
