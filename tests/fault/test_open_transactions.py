@@ -17,6 +17,7 @@ from core.embedded import sight
 from core.embedded.sight import THROUGH_SECOND
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine import start
 from core.errors import Refused
 from tests.support.flow import as_superuser
 from tests.support.mirror import MakeMirror, Mirror
@@ -25,6 +26,12 @@ from tests.support.waiting import until
 
 TABLE = "ods.t"
 EARLY = f"INSERT INTO {TABLE} VALUES (101, 'early')"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No old session has to be waited out here, seen or not."""
+    monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 0.0)
 
 
 @pytest.fixture
