@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 from core.drivers import pg
 from core.errors import SlotkeeperError
@@ -66,5 +67,5 @@ def old_snapshot(bench: Bench) -> Iterator[Told_]:
     yield "old_snapshot_recorded", told, f"written before the slot's snapshot, then after: recorded {keys}"
 
 
-def _sent(session: DwsSession, statement: str) -> list[tuple[object, ...]]:
+def _sent(session: DwsSession, statement: str) -> list[tuple[Any, ...]]:
     return session.composed_rows(pg.sql.SQL(statement), None)
