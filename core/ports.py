@@ -13,18 +13,29 @@ from typing import BinaryIO, Protocol
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.sight import Sight
 from core.domain.slot import Look, Shard, TableIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A transaction that was open when the slot was made: `started` identifies it together with `pid`."""
+    """A transaction that was open when the slot was made: `started` identifies it together with `pid`.
+
+    A prepared one has no session: `pid` is 0, `started` its name and `application` its database.
+    """
 
     pid: int
     started: str
     user: str
     application: str
     hidden: bool = False
+
+    @property
+    def text(self) -> str:
+        """Which it is, in words."""
+        if not self.pid:
+            return f"prepared transaction {self.started} ({self.user}, database {self.application})"
+        return f"pid {self.pid} ({self.user}, {self.application or 'no name'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,14 @@ class Source(Protocol):
     def xmin_at(self, shard: Shard, point: int) -> int | None:
         """The xmin that belongs to the record at exactly `point`, or None."""
 
-    def open_transactions(self) -> list[Waiter]:
-        """Other sessions inside a transaction now."""
+    def sight(self) -> Sight:
+        """What our login can see of other sessions."""
+
+    def open_transactions(self, across: bool = False) -> list[Waiter]:
+        """Other sessions inside a transaction now, and prepared transactions; `across` all coordinators."""
+
+    def snapshot_xmin(self) -> int:
+        """The oldest transaction number that is still open by the source's own snapshot."""
 
     def transaction_id(self) -> int:
         """The source's transaction counter now."""

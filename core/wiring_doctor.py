@@ -24,6 +24,7 @@ from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.target import image_of, target_of
 from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws import eligibility as sources
+from core.sources.dws import sight
 from core.sources.dws.eligibility import ServerFacts
 from core.sources.dws.selection import Selection
 from core.sources.dws.source import DwsSource
@@ -114,6 +115,7 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     facts = viewer.server_facts()
     yield from _function_findings(place, facts)
     yield from _setting_findings(place, facts.settings)
+    yield _sight_finding(place, viewer, server.user)
     for _, table in tables(loaded, entry.name):
         binlog = any(job.binlog.binlog for job in _readers(loaded, entry.name, table))
         yield from _table_findings(f"{place} {table}", table, viewer.table(table), binlog, facts.settings)
@@ -153,6 +155,17 @@ def _setting_findings(place: str, settings: Mapping[str, str]) -> Iterator[Findi
     empties = sources.empties(settings)
     if empties:
         yield Finding(place, Level.OK, empties)
+
+
+def _sight_finding(place: str, viewer: DwsViewer, user: str) -> Finding:
+    """Whether a start sees everybody whom it has to wait for."""
+    seen = sight.read(viewer.session)
+    if seen.whole:
+        return Finding(place, Level.OK, "every session of every coordinator is seen")
+    waits = "a start waits for every DN's xmin too"
+    if not seen.all_coordinators:
+        waits += ", and 15 s for sessions of an earlier one"
+    return Finding(place, Level.WARN, f"{seen.lacks}: {waits}; cure: {sight.CURE.format(user=quoted(user))}")
 
 
 def _table_findings(

@@ -226,8 +226,9 @@ def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> 
 
 
 def emptied(row: ProgressRow) -> ProgressRow:
-    """A row from which the next start registers and copies anew."""
-    return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=None)
+    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours."""
+    ours = row.registered or Registered(0, 0, 0)
+    return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
 
 
 def restored(now: ProgressRow, then: ProgressRow) -> ProgressRow:

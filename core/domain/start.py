@@ -50,21 +50,10 @@ class StartDecision:
         return SAFE[self.trouble] if self.trouble else ""
 
 
-def compare(row: ProgressRow | None, look: Look, first_start: bool = False) -> StartDecision:
-    """Decide for one DN from what the sink remembers and what the source holds.
-
-    `first_start` is true in the very start that wrote the row: a slot with points then belongs to somebody else.
-    """
-    live, durable = look.points.both
-    if row is None or (row.state is LaneState.CREATING and first_start):
-        if live or durable:
-            return _refuse(
-                TroubleName.PROGRESS_LOST,
-                f"{look.shard.name}: the slot holds points {live}/{durable}, but the sink has no progress row for it",
-            )
-        return StartDecision(StartAction.CREATE)
-    if row.state is LaneState.CREATING:
-        return StartDecision(StartAction.CREATE)
+def compare(row: ProgressRow | None, look: Look) -> StartDecision:
+    """Decide for one DN from what the sink remembers and what the source holds."""
+    if row is None or row.state is LaneState.CREATING:
+        return _created(row, look)
     refused = _slot_trouble(row, look)
     if refused:
         return refused
@@ -76,6 +65,36 @@ def compare(row: ProgressRow | None, look: Look, first_start: bool = False) -> S
         sentence = f"{look.shard.name}: the source's newest point {look.latest} is below our {row.position.point}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
     return StartDecision(StartAction.COPY if row.state is LaneState.COPYING else StartAction.STREAM)
+
+
+def is_first(row: ProgressRow) -> bool:
+    """Whether nothing was registered under this row yet, nor about to be: its start has not passed its comparison.
+
+    A start writes `registered` before its first registration (as the points that it saw), so that a kill in between
+    leaves a row that knows of it; a reset to snapshot keeps what was registered.
+    """
+    return row.state is LaneState.CREATING and row.registered is None
+
+
+def _created(row: ProgressRow | None, look: Look) -> StartDecision:
+    """A lane that has no position to go on from: its slot is made, or made anew.
+
+    Points that nobody of ours can have registered are another's: before the first registration any at all, afterwards
+    those ahead of what was known and what was intended. Without an intended point (the server chose it, or a reset
+    emptied the row) every point may be ours.
+    """
+    live, durable = look.points.both
+    place, highest = look.shard.name, max(live or 0, durable or 0)
+    if row is None or row.registered is None:
+        if highest:
+            sentence = f"{place}: the slot holds points {live}/{durable}, but the sink has no progress row for it"
+            return _refuse(TroubleName.PROGRESS_LOST, sentence)
+    elif row.position is not None:
+        reached = max(row.position.point, row.registered.live, row.registered.durable)
+        if highest > reached:
+            sentence = f"{place}: the slot ({live}/{durable}) is ahead of {reached}, where our start was to register it"
+            return _refuse(TroubleName.SLOT_MOVED, sentence)
+    return StartDecision(StartAction.CREATE)
 
 
 def _slot_trouble(row: ProgressRow, look: Look) -> StartDecision | None:

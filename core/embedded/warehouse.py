@@ -23,6 +23,8 @@ from core.errors import ConfigError
 
 LABEL = "stand-in for the DWS binlog surface, not a DWS"
 READERS = "dws_readers"
+STATISTICS = "gs_role_read_all_stats"
+"""DWS "Preset roles": its members see all users' sessions, and may read pgxc_stat_activity."""
 USER = "etl"
 PURGE_BATCH = 20_000
 """Transactions whose records one purge transaction deletes."""
@@ -231,6 +233,9 @@ def _make_roles(server: Server, cursor: pg.Cursor) -> None:
     cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (READERS,))
     if not cursor.rowcount:
         cursor.execute(f"CREATE ROLE {READERS} NOLOGIN")
+    cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (STATISTICS,))
+    if not cursor.rowcount:
+        cursor.execute(f"CREATE ROLE {STATISTICS} NOLOGIN IN ROLE pg_read_all_stats")
     cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (USER,))
     if not cursor.rowcount:
         password = write_password(server.folder / f"{USER}.password")

@@ -1,7 +1,9 @@
 """Waits until every transaction that was open at one moment has ended (design 4.4 step 3).
 
-Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. Where other sessions
-are hidden from us, every DN's xmin has to pass the transaction counter instead; it never guesses.
+Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The list of sessions
+names those that we see, also such as have no number yet; the snapshot's own xmin has to pass the transaction counter
+whatever the list says. Where the list is not proven to be whole, every DN's xmin has to pass it as well; it never
+guesses.
 """
 
 from __future__ import annotations
@@ -20,19 +22,21 @@ class Interrupted(Exception):
 
 def wait_for_open_transactions(all_: Surroundings, source: Source) -> None:
     """Return when none of the transactions open now is left; raises Refused at the job's `wait` limit."""
-    counter = source.transaction_id()
-    waiting = source.open_transactions()
-    hidden = any(one.hidden for one in waiting)
+    counter, sight = source.transaction_id(), source.sight()
+    waiting = source.open_transactions(sight.across)
+    lacks = sight.lacks or ("other sessions are hidden" if any(one.hidden for one in waiting) else "")
     end = all_.clock.monotonic() + all_.job.wait_ms / 1000
     while True:
-        now_open = {(one.pid, one.started) for one in source.open_transactions()}
+        now = source.open_transactions(sight.across)
+        now_open = {(one.pid, one.started) for one in now}
         waiting = [one for one in waiting if one.started and (one.pid, one.started) in now_open]
-        if not waiting and (not hidden or _passed(source, counter)):
+        still = _sentence(waiting) if waiting else _held_back(source, counter, now, lacks)
+        if not still:
             all_.narrator.retrying("")
             return
         if all_.clock.monotonic() >= end:
-            raise Refused(_sentence(waiting, hidden), "end them, or start with a longer --wait", where="source")
-        all_.narrator.retrying(_sentence(waiting, hidden))
+            raise Refused(still, _hint(lacks), where="source")
+        all_.narrator.retrying(still)
         pause(all_, PAUSE)
 
 
@@ -43,13 +47,26 @@ def pause(all_: Surroundings, seconds: float) -> None:
     all_.pause(seconds)
 
 
-def _passed(source: Source, counter: int) -> bool:
-    return all(look.xmin > counter for look in source.look(None))
+def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> str:
+    """Why it is not known yet that all have ended that the list may not show; nothing where it is.
+
+    `counter` was handed out after recording began: all older ones have a smaller number, or none so far.
+    """
+    if source.snapshot_xmin() <= counter:
+        prepared = ", ".join(one.text for one in now if not one.pid)
+        whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
+        return f"waiting for a transaction that was open when recording began and is in no list{whose}"
+    if lacks and any(look.xmin <= counter for look in source.look(None)):
+        return f"{lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
+    return ""
 
 
-def _sentence(waiting: list[Waiter], hidden: bool) -> str:
-    if not waiting and hidden:
-        return "other sessions are hidden and a DN's xmin stands still: whether they have ended cannot be told here"
-    named = ", ".join(f"pid {one.pid} ({one.user}, {one.application or 'no name'})" for one in waiting[:5])
+def _hint(lacks: str) -> str:
+    more = ", or let this login see all sessions (see doctor)" if lacks else ""
+    return f"end them, or start with a longer --wait{more}"
+
+
+def _sentence(waiting: list[Waiter]) -> str:
+    named = ", ".join(one.text for one in waiting[:5])
     more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
     return f"waiting for transactions that were open when recording began: {named}{more}"

@@ -15,7 +15,7 @@ from typing import TypeVar
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
-from core.domain.start import StartAction, StartDecision, compare
+from core.domain.start import StartAction, StartDecision, compare, is_first
 from core.domain.starting import StartKind, start_at
 from core.domain.topology import NodeChange
 from core.domain.turn import Turn
@@ -71,13 +71,14 @@ def begin(all_: Surroundings) -> tuple[Begun, ...]:
     if fresh:
         stores[0].insert(fresh)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
+    all_.probe("after_first_rows")
     _silence_the_old(all_, epoch)
     try:
         # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
         _each(all_, openings, lambda one: one.compare(epoch))
     except Trouble:
         for one in openings:
-            if one.first:
+            if one.unregistered:
                 one.store.forget_creating(epoch)
         raise
     _each(all_, openings, lambda one: one.refuse_unread())
@@ -146,9 +147,14 @@ class _Opening:
         rows = self.store.rows()
         _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
         if self.part.job.binlog.binlog:
-            found = _compared(self.part, rows, self.first, self.identity.text)
+            found = _compared(self.part, rows, self.identity.text)
             self._action, self._looks, self._change = found
         self._rows = rows
+
+    @property
+    def unregistered(self) -> bool:
+        """Whether no start has registered anything for this channel yet, not even an earlier try of this one."""
+        return all(is_first(row) for row in self.store.rows())
 
     def refuse_unread(self) -> None:
         """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
@@ -291,7 +297,7 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 
 def _compared(
-    all_: Surroundings, rows: list[ProgressRow], first: bool, incarnation: str
+    all_: Surroundings, rows: list[ProgressRow], incarnation: str
 ) -> tuple[StartAction, list[Look], NodeChange | None]:
     """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
@@ -299,7 +305,7 @@ def _compared(
         looks = all_.sessions.admin("start").look(None)
         if not looks and not creating:
             raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
-        decisions = _decisions(all_, rows, looks, first, creating)
+        decisions = _decisions(all_, rows, looks, creating)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
@@ -316,16 +322,13 @@ def _compared(
     raise AssertionError("every round returns, raises or goes on")
 
 
-def _decisions(
-    all_: Surroundings, rows: list[ProgressRow], looks: list[Look], first: bool, creating: bool
-) -> list[StartDecision]:
+def _decisions(all_: Surroundings, rows: list[ProgressRow], looks: list[Look], creating: bool) -> list[StartDecision]:
     """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
     by_node = {row.node_id: row for row in rows}
+    first = all(is_first(row) for row in rows)
     whole = not first and (creating or all_.sessions.store().known_dns() == len(rows))
     return [
-        compare(by_node.get(look.shard.node_id), look, first)
-        for look in looks
-        if look.shard.node_id in by_node or not whole
+        compare(by_node.get(look.shard.node_id), look) for look in looks if look.shard.node_id in by_node or not whole
     ]
 
 
@@ -351,11 +354,12 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
             _row(all_, identity, look.shard, epoch),
             position=Position(look.latest),
             noted_start=look.latest,
-            registered=Registered(0, 0, look.xmin),
+            registered=starts.intended(look, look.xmin),
         )
         for look in looks
     ]
     store.replace_creating(rows, epoch)
+    all_.probe("before_first_registration")
     for look in looks:
         _register_first(store, admin, all_, look, epoch)
     found = {look.shard: look.points.both for look in admin.look(None)}
@@ -373,6 +377,7 @@ def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Lo
         for checkpoint in (False, True):
             if admin.register(look.shard, look.latest, checkpoint, look.xmin) != 1:
                 raise Busy(f"{look.shard.name}: the first registration reached no node", where="source")
+            all_.probe("in_first_registration")
         lock.record(Registered(look.latest, look.latest, look.xmin))
 
 

@@ -56,6 +56,9 @@ def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epo
     """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
     starter = all_.sessions.starter()
     if at.kind is StartKind.LATEST:
+        # the server chooses the points: rows that tell that they may be ours come before them
+        store.replace_creating([replace(r, epoch=epoch, registered=Registered(0, 0, 0)) for r in rows.values()], epoch)
+        all_.probe("before_first_registration")
         begins = _latest(all_, starter)
     elif at.kind is StartKind.TIME:
         assert at.at is not None
@@ -68,15 +71,22 @@ def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epo
             node_id=one.look.shard.node_id,
             epoch=epoch,
             position=Position(one.point),
-            registered=Registered(0, 0, one.xmin),
+            registered=intended(one.look, one.xmin),
         )
         for one in begins
     ]
     store.replace_creating(made, epoch)
+    all_.probe("before_first_registration")
     for one in begins:
         _register(all_, store, starter, one, epoch)
     all_.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
+
+
+def intended(look: Look, xmin: int) -> Registered:
+    """What a row says before its lane's first registration: the slot's points as they are, so that a start that is
+    broken off is known as begun, and its points as its own."""
+    return Registered(look.points.live or 0, look.points.durable or 0, xmin)
 
 
 def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
@@ -191,4 +201,5 @@ def _register(all_: Surroundings, store: Store, starter: Starter, one: Begin, ep
         for checkpoint in (False, True):
             if starter.register(one.look.shard, one.point, checkpoint, one.xmin) != 1:
                 raise Busy(f"{one.look.shard.name}: the first registration reached no node", where="source")
+            all_.probe("in_first_registration")
         lock.record(Registered(one.point, one.point, one.xmin))

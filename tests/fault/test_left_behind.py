@@ -8,6 +8,7 @@ import pytest
 
 from core import wiring
 from core.domain.slot import Shard
+from core.embedded import sight
 from core.embedded.warehouse import Warehouse
 from core.engine import start
 from core.errors import SlotkeeperError
@@ -21,13 +22,13 @@ from tests.support.waiting import until
 class LeftBehind(threading.Thread):
     """A registration, by our own code under an older epoch's name, that a lock at the source holds up."""
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: Mirror, through: str = "") -> None:
         super().__init__(daemon=True)
         row = mirror.rows()[0]
         assert row.registered
         self.shard, self.point = Shard(row.key.shard, row.node_id), row.registered.live
         self.error: SlotkeeperError | None = None
-        self._admin = wiring.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}")
+        self._admin = wiring.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
         self._mirror = mirror
         self._blocker = mirror.warehouse.connect(False)
         with self._blocker.cursor() as cursor:
@@ -42,7 +43,9 @@ class LeftBehind(threading.Thread):
             self.error = error
 
     def waits(self) -> bool:
-        statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%register%'"
+        statement = (
+            "SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE wait_event_type = 'Lock' AND query LIKE '%register%'"
+        )
         return bool(self._mirror.query(self._mirror.warehouse.connect, statement)[0][0])
 
     def let_go(self) -> None:
@@ -74,17 +77,21 @@ def test_the_next_start_ends_it(mirror: Mirror, seed: int) -> None:
     mirror.stop()
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["not allowed", "at another coordinator"])
 def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
-    mirror: Mirror, seed: int, monkeypatch: pytest.MonkeyPatch
+    elsewhere: bool, mirror: Mirror, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
     share = 0.2
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
     monkeypatch.setattr("core.sources.dws.slot_admin.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
-    monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
+    if elsewhere:
+        sight.second_coordinator(mirror.warehouse)
+    else:
+        monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
     looked: list[bool] = []
     look = DwsSlotAdmin.look
-    left = LeftBehind(mirror)
+    left = LeftBehind(mirror, sight.THROUGH_SECOND if elsewhere else "")
     monkeypatch.setattr(DwsSlotAdmin, "look", lambda self, shard: (looked.append(left.waits()), look(self, shard))[1])
     mirror.start().wait_running()
     assert looked

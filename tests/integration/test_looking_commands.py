@@ -13,6 +13,7 @@ import pytest
 from console.__main__ import main
 from console.commands import doctor
 from core.drivers import pg
+from core.embedded import sight
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from tests.support.looking import config, job
@@ -247,6 +248,25 @@ def test_doctor_prints_a_script_after_which_it_finds_nothing(
         cursor.execute("DROP OWNED BY poor CASCADE")
         cursor.execute("DROP ROLE poor")
     admin.close()
+
+
+def test_doctor_says_what_a_login_does_not_see_and_the_grant_that_cures_it(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(tmp_path, place.mirror.job.source, place.mirror.job.sink)
+
+    def said() -> str:
+        assert main(["doctor", "--json", "--config", str(path)]) == 0
+        return capsys.readouterr().out
+
+    assert "other logins' sessions cannot all be seen: a start waits for every DN's xmin too; cure: GRANT" in said()
+    sight.second_coordinator(place.warehouse)
+    assert "those of 2 coordinators cannot all be seen: a start waits for every DN's xmin too, and 15 s" in said()
+    sight.sees_statistics(place.warehouse)
+    try:
+        assert "every session of every coordinator is seen" in said()
+    finally:
+        sight.sees_statistics(place.warehouse, False)
 
 
 def test_doctor_names_what_a_table_lacks(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

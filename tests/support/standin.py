@@ -27,7 +27,7 @@ MEMORY_DISK = Path("/dev/shm")
 PREFIX = "slotkeeper-tests-"
 MEMORY_ROOM = 4 << 30
 """Free bytes from which on a run's server lies there: most tests make databases, which are hundreds of files each."""
-SETTINGS = {"fsync": "off", "max_wal_size": "256MB"}
+SETTINGS = {"fsync": "off", "max_wal_size": "256MB", "max_prepared_transactions": "8"}
 """Crashes of the server lose nothing by it, crashes of the machine end the run anyway."""
 _numbers = itertools.count(1)
 

@@ -17,6 +17,10 @@ CREATE TYPE dws.cursor_row AS (
     node_name name, node_id integer, latest_sync_point bigint, binlog_sync_point bigint,
     binlog_timestamp_us bigint, binlog_xmin bigint);
 
+-- port: null is the server's own
+CREATE TABLE dws.coordinator (node_name name PRIMARY KEY, node_id integer NOT NULL UNIQUE, port integer);
+INSERT INTO dws.coordinator VALUES ('cn_5001', 1938253334);
+
 SET allow_system_table_mods = on;
 
 CREATE VIEW pg_catalog.pgxc_node AS
@@ -27,8 +31,10 @@ SELECT node_name, 'D'::"char" AS node_type, current_setting('port')::integer + o
     false AS read_only
 FROM dws.node
 UNION ALL
-SELECT 'cn_5001', 'C', current_setting('port')::integer, '127.0.0.1', current_setting('port')::integer, '127.0.0.1',
-    true, false, false, 1938253334, 0, 0, 0, 0, true, false;
+SELECT node_name, 'C', coalesce(port, current_setting('port')::integer), '127.0.0.1',
+    coalesce(port, current_setting('port')::integer), '127.0.0.1',
+    true, false, false, node_id, 0, 0, 0, 0, node_name = 'cn_5001', false
+FROM dws.coordinator;
 GRANT SELECT ON pg_catalog.pgxc_node TO PUBLIC;
 
 CREATE VIEW pg_catalog.pg_binlog_slots AS

@@ -55,6 +55,17 @@ def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> 
     return asked[0] in found, asked[1] in found
 
 
+def counted(number: int, during: int, after: int) -> Told:
+    """Whether a snapshot counts a transaction: where it begins while transaction `number` is open, and afterwards.
+
+    >>> counted(70, 70, 75).answer, counted(70, 73, 75).answer, counted(70, 60, 60).answer
+    ('yes', 'no', None)
+    """
+    if during > number:
+        return yes_or_no(False)
+    return yes_or_no(True if after > number else None, "older transactions of others hold the snapshot back")
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """The newest point before and after a commit of ours, as its distance from that commit's point."""

@@ -54,3 +54,9 @@ SELECT t.place, t.xc_node_id FROM {table} t
 -- name: consumed_records
 -- 1 where every point of every slot is past the newest record of all DNs; a pure question.
 SELECT pgxc_consumed_binlog_records(%(table)s, 0)
+
+-- name: coordinators
+-- The coordinators, which of them this is, and where they listen. DWS, PGXC_NODE; "pgxc_node_name" is the node's own name.
+SELECT n.node_name, n.node_name = (SELECT s.setting FROM pg_settings s WHERE s.name = 'pgxc_node_name'),
+       n.node_host, n.node_port
+FROM pgxc_node n WHERE n.node_type = 'C' ORDER BY 1

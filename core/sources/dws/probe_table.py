@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from core.drivers import pg
 from core.errors import SlotkeeperError
-from core.sources.dws import probe_reading, probe_slots
+from core.sources.dws import probe_reading, probe_sessions, probe_slots
 from core.sources.dws.probe import HOME, Bench, Group, Told_, run, short
 from core.sources.dws.questions import Answer, Told, needs, yes_or_no
 from core.sources.dws.scratch import Scratch, probe_statement
@@ -149,6 +149,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
         probe_slots.registering,
     ),
     ("xmin", ("xmin_includes_slots",), probe_slots.holding),
+    ("coordinators", ("cluster_wide_snapshot",), probe_sessions.elsewhere),
     ("consuming", ("consumed_at_point",), probe_slots.consuming),
     ("purging", ("purge_at_once", "registered_point_kept"), probe_slots.purging),
     ("backward", ("backward_allowed",), probe_slots.backwards),
@@ -156,6 +157,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("recording", ("generate_binlog_off",), without_binlog),
     ("ddl", ("vacuum_full_keeps", "add_column_clears", "truncate_clears"), ddl),
     ("clearing", ("clear_clears",), probe_slots.clearing),
+    ("old snapshots", ("old_snapshot_recorded",), probe_sessions.old_snapshot),
     ("errors", ("missing_table_code",), errors),
 )
 """Topic, its questions, and what asks them, in an order in which each leaves what the next one needs."""

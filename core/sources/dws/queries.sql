@@ -96,18 +96,6 @@ FROM pgxc_get_binlog_consume_progress(%(table)s, 0)
 -- Returns the total number of slots cleared on all nodes. Kernel 9.1.0.223 or newer.
 SELECT pgxc_binlog_clear_target_slot(%(table)s, %(slot)s)
 
--- name: open_transactions
--- Every other session that is inside a transaction, and whether any session's activity is hidden from this user.
--- Every transaction locks its own virtual id, and locks are not hidden: a hidden one that has no number yet (it only read
--- so far) holds back no xmin, but may write later under a snapshot that is older than the slot.
-SELECT a.pid, coalesce(extract(epoch FROM a.xact_start)::text, l.virtualtransaction) AS started,
-       a.usename, a.application_name, a.state, (a.query = '<insufficient privilege>') AS hidden
-FROM pg_stat_activity a
-LEFT JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction
-WHERE a.pid <> pg_backend_pid() AND a.datname = current_database()
-  AND a.query NOT LIKE 'autovacuum:%%'
-  AND (a.xact_start IS NOT NULL OR a.query = '<insufficient privilege>')
-
 -- name: end_sessions
 -- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them. Never the session that
 -- holds the lease: it is the sink's, which may be this very database.
@@ -116,7 +104,7 @@ WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_d
   AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'
 
 -- name: sessions_left
--- How many of those sessions are still there.
+-- How many of those sessions are still there, as far as this coordinator shows; `left_across` of sight.sql asks all.
 SELECT count(*) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'

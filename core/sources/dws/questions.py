@@ -136,6 +136,10 @@ consumed_at_point: a slot at the newest record's own point counts as having read
     a job registers the newest point, which lies at or beyond it
 xmin_includes_slots: the reported xmin is held back by the slots' own
     the wait before a copy goes by transactions; where it must go by xmin, a still one is reported as not known
+cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of ours
+    the wait before a copy goes by the list of sessions as well, and where that is not whole by every DN's xmin
+old_snapshot_recorded: what is written under a snapshot older than the table's first slot is recorded
+    the wait before a copy goes by the list of sessions; where it is not whole, no means: `doctor` says what to grant
 clear_clears = yes: pgxc_binlog_clear_target_slot leaves no point of the slot
     `slots drop` looks afterwards
 [points]

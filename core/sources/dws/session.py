@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from core.domain.endpoint import Endpoint
@@ -37,6 +38,13 @@ class DwsSession:
         self._pinned = False
         self.oriented = ""
         """The table that this connection's last sync-point call named; nothing where it made none."""
+
+    def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
+        """Another session of the same login, whose name ends in `mark`; at another address where one is given."""
+        endpoint = self._endpoint
+        if address:
+            endpoint = replace(endpoint, host=address[0], port=address[1])
+        return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
 
     @contextmanager
     def pinned(self) -> Iterator[None]:

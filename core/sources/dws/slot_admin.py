@@ -12,6 +12,7 @@ from core.domain.slot import Shard
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import SlotkeeperError
+from core.sources.dws import sight
 from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS
 from core.sources.dws.source import DwsSource
 from core.sqltext import statements
@@ -50,11 +51,15 @@ class DwsSlotAdmin(DwsSource):
         return self.session.pinned()
 
     def end_sessions(self, pattern: str, own: str) -> bool:
-        """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain."""
+        """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain.
+
+        Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
+        """
         names = {"pattern": pattern, "own": own}
         try:
             self.session.rows("end_sessions", names)
-            return self._all_gone(names)
+            seen = self.sight()
+            return self._all_gone(names, seen.across) and seen.all_coordinators
         except SlotkeeperError:
             return False
 
@@ -67,6 +72,10 @@ class DwsSlotAdmin(DwsSource):
         parts[2] = "%"
         return self.end_sessions("/".join(parts), "")
 
-    def _all_gone(self, names: dict[str, str]) -> bool:
+    def _all_gone(self, names: dict[str, str], across: bool) -> bool:
         # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
-        return any(not self.session.rows("sessions_left", names, LOOK_LIMIT_MS)[0][0] for _ in range(200))
+        return any(not self._left(names, across) for _ in range(200))
+
+    def _left(self, names: dict[str, str], across: bool) -> int:
+        here = int(self.session.rows("sessions_left", names, LOOK_LIMIT_MS)[0][0])
+        return here or (sight.left_across(self.session, names) if across else 0)

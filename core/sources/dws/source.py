@@ -9,12 +9,13 @@ from typing import Any, BinaryIO
 
 from core.domain.objection import refuse
 from core.domain.position import Position
+from core.domain.sight import Sight
 from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity, UserType
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
-from core.sources.dws import chunks, eligibility
+from core.sources.dws import chunks, eligibility, sight
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -125,10 +126,17 @@ class DwsSource:
         self.session.oriented = self.table
         return next((int(xmin) for found, xmin in rows if found == point and xmin), None)
 
-    def open_transactions(self) -> list[Waiter]:
+    def sight(self) -> Sight:
+        """What this login can see of other sessions."""
+        return sight.read(self.session)
+
+    def open_transactions(self, across: bool = False) -> list[Waiter]:
         """Other sessions inside a transaction; a hidden one stands for activity that this user may not see."""
-        rows = self.session.rows("open_transactions", {})
-        return [Waiter(pid, start or "", user or "?", name or "", hid) for pid, start, user, name, _, hid in rows]
+        return sight.open_transactions(self.session, across)
+
+    def snapshot_xmin(self) -> int:
+        """The oldest transaction number that is open by the coordinator's snapshot."""
+        return sight.snapshot_xmin(self.session)
 
     def transaction_id(self) -> int:
         """The cluster's transaction counter now."""

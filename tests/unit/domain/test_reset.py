@@ -29,6 +29,7 @@ from core.domain.reset import (
 )
 from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, named, plan_from, plan_text
 from core.domain.slot import Shard
+from core.domain.start import is_first
 from core.errors import Refused
 
 ROW = ProgressRow(
@@ -87,8 +88,13 @@ def test_no_lane_counts_as_caught_up_while_one_goes_back() -> None:
 
 def test_an_emptied_row_holds_nothing_of_the_old_copy() -> None:
     row = emptied(ROW)
-    assert (row.position, row.state, row.registered, row.noted_end) == (None, LaneState.CREATING, None, None)
+    assert (row.position, row.state, row.noted_end) == (None, LaneState.CREATING, None)
     assert (row.epoch, row.changes, row.target) == (ROW.epoch, ROW.changes, ROW.target)
+
+
+def test_an_emptied_row_is_not_that_of_a_first_start() -> None:
+    for row in (ROW, replace(ROW, registered=None)):
+        assert not is_first(emptied(row)), "the slot's points are ours: they are no lost progress"
 
 
 def test_what_was_read_since_a_backup_is_not_called_equal() -> None:

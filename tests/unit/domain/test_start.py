@@ -13,7 +13,7 @@ import pytest
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, SlotPoints
-from core.domain.start import SAFE, StartAction, StartDecision, compare
+from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first
 from core.errors import TroubleName
 
 SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
@@ -65,11 +65,11 @@ def look(points: str, latest: str = "above", incarnation: str = SAME) -> Look:
     return Look(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, incarnation)
 
 
-def expected(state: LaneState | None, points: str, latest: str, incarnation: str, first: bool) -> StartDecision:
+def expected(state: LaneState | None, points: str, latest: str, incarnation: str) -> StartDecision:
     live, durable = POINTS[points]
     what = {TABLE: "the table was dropped and made again (its oid changed)", COLUMNS: "the table's columns changed"}
     changed = what.get(incarnation, "another database answers under this address")
-    if state is None or (state is LaneState.CREATING and first):
+    if state is None:
         if not live and not durable:
             return StartDecision(StartAction.CREATE)
         said = f"dn_1: the slot holds points {live}/{durable}, but the sink has no progress row for it"
@@ -97,9 +97,45 @@ def expected(state: LaneState | None, points: str, latest: str, incarnation: str
 @pytest.mark.parametrize("state", [None, *LaneState], ids=lambda state: state.value if state else "no row")
 @pytest.mark.parametrize("points", POINTS)
 def test_every_state_has_the_decision_of_the_design(state: LaneState | None, points: str) -> None:
-    for latest, incarnation, first in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE), (False, True)):
-        found = compare(row(state) if state else None, look(points, latest, incarnation), first)
-        assert found == expected(state, points, latest, incarnation, first), (latest, incarnation, first)
+    for latest, incarnation in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
+        found = compare(row(state) if state else None, look(points, latest, incarnation))
+        assert found == expected(state, points, latest, incarnation), (latest, incarnation)
+
+
+BEGUN: dict[str, tuple[Position | None, Registered | None]] = {
+    "first rows": (None, None),
+    "the server chooses the point": (None, Registered(0, 0, 0)),
+    "emptied by a reset": (None, Registered(100, 100, 9)),
+    "about to register": (Position(AT), Registered(0, 0, 9)),
+    "about to register again": (Position(AT), Registered(100, 100, 9)),
+    "registered": (Position(AT), Registered(AT, AT, 9)),
+    "an earlier point was wanted the second time": (Position(50), Registered(AT, 100, 9)),
+}
+"""Every row in state creating that a start or a reset writes."""
+
+
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize("begun", BEGUN)
+def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: str) -> None:
+    position, registered = BEGUN[begun]
+    made = replace(row(LaneState.CREATING), position=position, registered=registered)
+    found = compare(made, look(points))
+    assert is_first(made) == (begun == "first rows")
+    live, durable = POINTS[points]
+    if begun == "first rows" and (live or durable):
+        assert found.trouble is TroubleName.PROGRESS_LOST
+    elif position is not None and points in AHEAD:
+        assert found.trouble is TroubleName.SLOT_MOVED
+        assert (
+            found.sentence == f"dn_1: the slot ({live}/{durable}) is ahead of 200, where our start was to register it"
+        )
+    else:
+        assert found == StartDecision(StartAction.CREATE)
+
+
+def test_only_rows_in_creating_are_those_of_a_first_start() -> None:
+    for state in LaneState:
+        assert is_first(replace(row(state), registered=None)) == (state is LaneState.CREATING)
 
 
 def test_a_lost_slot_is_never_resumed_whatever_else_is_true() -> None:

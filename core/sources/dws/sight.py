@@ -1,0 +1,81 @@
+"""Reads from a DWS what our login sees of other sessions, and which transactions are open.
+
+Next door: `core.domain.sight` decides what that proves; `sight.sql` holds what is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.domain.sight import Sight
+from core.domain.text import safe
+from core.drivers import pg
+from core.errors import SlotkeeperError
+from core.ports import Waiter
+from core.sources.dws.session import DwsSession
+from core.sqltext import statements
+
+CURE = "GRANT gs_role_read_all_stats TO {user}"
+"""DWS "Preset roles": members see all users' sessions (PG_STAT_ACTIVITY), and those of all coordinators."""
+
+
+def rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a statement of sight.sql."""
+    return session.composed_rows(pg.sql.SQL(statements("core.sources.dws", "sight.sql")[name]), parameters or {})
+
+
+def read(session: DwsSession) -> Sight:
+    """What our login can see now; what a server refuses to tell is not seen."""
+    counted = _told(session, "coordinators")
+    return Sight(
+        coordinators=int(counted[0][0]) or None if counted else None,
+        everyone=_administers(session) or _count(_told(session, "statistics")),
+        across=_count(_told(session, "list_across")) and _told(session, "open_across", _own(session)) is not None,
+    )
+
+
+def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
+    """Other sessions inside a transaction, and prepared transactions, each once."""
+    found = {
+        (pid, start or ""): Waiter(pid, start or "", user or "of another login", name or "", hidden)
+        for pid, start, user, name, hidden in rows_of(session, "open_here")
+    }
+    for pid, start, user, name in rows_of(session, "open_across", _own(session)) if across else ():
+        found.setdefault((pid, start), Waiter(pid, start, user or "?", name or ""))
+    prepared = _told(session, "prepared") or []
+    return [*found.values(), *(Waiter(0, safe(gid, 80), owner, safe(base, 80)) for gid, owner, base in prepared)]
+
+
+def snapshot_xmin(session: DwsSession) -> int:
+    """The oldest transaction number that is open by the coordinator's snapshot."""
+    return int(rows_of(session, "snapshot")[0][0])
+
+
+def left_across(session: DwsSession, names: dict[str, str]) -> int:
+    """How many of our sessions of these names are connected anywhere in the cluster."""
+    return int(rows_of(session, "left_across", {**names, "name": session.application_name})[0][0])
+
+
+def _administers(session: DwsSession) -> bool:
+    try:
+        statement = pg.sql.SQL(statements("core.sources.dws", "sight.sql")["login"])
+        names, rows = session.answered(statement, None)
+    except SlotkeeperError:
+        return False
+    found = dict(zip(names, rows[0], strict=True)) if rows else {}
+    return any(found.get(name) is True for name in ("rolsuper", "rolsystemadmin"))
+
+
+def _own(session: DwsSession) -> dict[str, str]:
+    return {"own": session.application_name}
+
+
+def _count(rows: list[tuple[Any, ...]] | None) -> bool:
+    return bool(rows and rows[0][0])
+
+
+def _told(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]] | None:
+    try:
+        return rows_of(session, name, parameters)
+    except SlotkeeperError:
+        return None

@@ -1,0 +1,95 @@
+"""What sessions of the stand-in see of each other, and what the probe makes of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from core.drivers import pg
+from core.embedded import sight
+from core.embedded.warehouse import Warehouse
+from core.sources.dws import probe_sessions
+from core.sources.dws.probe import Bench
+from core.sources.dws.probe import run as ask
+from core.sources.dws.questions import Told
+from core.sources.dws.scratch import Scratch
+from core.sources.dws.session import DwsSession
+from tests.support.probing import SCHEMA, SCRATCH, grant, interrogate
+from tests.support.standin import Surface, run
+
+OTHERS = "SELECT count(*) FROM {} WHERE pid = %s"
+
+
+def seen(surface: Surface, other: pg.Connection, view: str = "pg_stat_activity") -> bool:
+    return bool(surface.value(OTHERS.format(view), (other.info.backend_pid,)))
+
+
+def named(connection: pg.Connection, name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('application_name', %s, false)", (name,))
+
+
+def test_an_ordinary_login_sees_its_own_sessions_only_where_activity_is_filtered(
+    warehouse: Warehouse, surface: Surface
+) -> None:
+    theirs, ours = warehouse.connect(), warehouse.connect_etl()
+    assert seen(surface, theirs) and seen(surface, ours)
+    sight.activity_by_user(warehouse)
+    assert not seen(surface, theirs) and seen(surface, ours)
+    sight.sees_statistics(warehouse)
+    try:
+        assert seen(surface, theirs) and seen(surface, theirs, "pgxc_stat_activity")
+    finally:
+        sight.sees_statistics(warehouse, False)
+    theirs.close()
+    ours.close()
+
+
+def test_sessions_of_two_coordinators_do_not_see_each_other(warehouse: Warehouse, surface: Surface) -> None:
+    other = warehouse.connect_etl()
+    named(other, f"writer{sight.THROUGH_SECOND}")
+    assert seen(surface, other), "there is one coordinator"
+    sight.second_coordinator(warehouse)
+    assert not seen(surface, other) and not seen(surface, other, "pg_locks")
+    assert surface.rows("SELECT node_name FROM pgxc_node WHERE node_type = 'C' ORDER BY 1") == [
+        ("cn_5001",),
+        ("cn_5002",),
+    ]
+    with pytest.raises(pg.DriverError, match="permission denied") as caught:
+        seen(surface, other, "pgxc_stat_activity")
+    assert pg.failure(caught.value)[0] == "42501"
+    other.close()
+
+
+def asked(warehouse: Warehouse) -> Told:
+    """What the probe tells of other coordinators, on a scratch table of its own."""
+    password = warehouse.etl_password_file.read_text("utf-8").strip()
+
+    def opened() -> DwsSession:
+        return DwsSession(warehouse.endpoint(), password, "slotkeeper-test/probe")
+
+    scratch, name = Scratch(SCHEMA, SCRATCH, stand_in=True), "cluster_wide_snapshot"
+    with closing(opened()) as session:
+        scratch.make(session, scratch.plain)
+        bench = Bench(session, scratch, scratch.plain)
+        answers = ask(bench, [("coordinators", (name,), probe_sessions.elsewhere)], lambda _: None)
+    assert not scratch.drop(opened)
+    return next(one.told for one in answers if one.question.name == name)
+
+
+def test_the_probe_asks_through_another_coordinator(warehouse: Warehouse) -> None:
+    grant(warehouse)
+    assert asked(warehouse).because == "the cluster has one coordinator"
+    sight.second_coordinator(warehouse)
+    assert asked(warehouse).answer == "yes"
+    sight.snapshots_apart(warehouse)
+    assert asked(warehouse).answer == "no"
+    run(warehouse, "UPDATE dws.coordinator SET port = 1 WHERE node_name = 'cn_5002'")
+    assert (told := asked(warehouse)).answer is None
+    assert "does not let this login in" in told.because
+
+
+def test_the_probe_tells_that_the_stand_in_does_not_record_under_an_old_snapshot(warehouse: Warehouse) -> None:
+    grant(warehouse)
+    assert interrogate(warehouse)["old_snapshot_recorded"].told.answer == "no"

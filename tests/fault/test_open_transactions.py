@@ -1,0 +1,178 @@
+"""Nobody says what a list of sessions leaves out: a start waits for transactions that it is not shown.
+
+DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, and those of one coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from core.domain.job import JobEvent
+from core.domain.progress import LaneState
+from core.drivers import pg
+from core.embedded import sight
+from core.embedded.sight import THROUGH_SECOND
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.engine import start
+from core.errors import Refused
+from tests.support.flow import as_superuser
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.standin import MakeWarehouse, run
+from tests.support.waiting import until
+
+TABLE = "ods.t"
+EARLY = f"INSERT INTO {TABLE} VALUES (101, 'early')"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No old session has to be waited out here, seen or not."""
+    monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 0.0)
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'old' FROM generate_series(1, 20) n")
+    return make_mirror(warehouse, TABLE, "mart.t")
+
+
+@pytest.fixture
+def granted(warehouse: Warehouse) -> Iterator[None]:
+    sight.sees_statistics(warehouse)
+    yield
+    sight.sees_statistics(warehouse, False)
+
+
+def opened(mirror: Mirror, through: str, *statements: str) -> pg.Connection:
+    """A session of another login, connected through a coordinator, with an open transaction that ran the statements."""
+    connection = mirror.warehouse.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('application_name', %s, false)", (f"writer{through}",))
+        for statement in ("BEGIN", *statements):
+            cursor.execute(statement)
+    return connection
+
+
+def said(connection: pg.Connection, *statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+def waits(mirror: Mirror, words: str) -> None:
+    until(lambda: any(words in text for text in mirror.heard.retries), 20, f"the job to say {words!r}")
+    assert JobEvent.COPY_BEGAN not in mirror.heard.events
+    assert {row.state for row in mirror.rows()} == {LaneState.CREATING}
+
+
+def whole(mirror: Mirror) -> None:
+    """It becomes RUNNING with what was written before its slot was there."""
+    mirror.wait_running().wait_equal()
+    mirror.stop()
+    assert ("(101,early)",) in mirror.target_rows()
+
+
+def test_where_activity_is_filtered_by_user_a_transaction_that_is_not_listed_is_waited_for(mirror: Mirror) -> None:
+    sight.activity_by_user(mirror.warehouse)
+    writer = opened(mirror, "", EARLY)
+    mirror.start()
+    waits(mirror, f"pid {writer.info.backend_pid} (of another login")
+    said(writer, "COMMIT")
+    whole(mirror)
+
+
+def test_a_transaction_of_another_coordinator_is_waited_for_unseen(mirror: Mirror) -> None:
+    sight.second_coordinator(mirror.warehouse)
+    sight.activity_by_user(mirror.warehouse)
+    writer = opened(mirror, THROUGH_SECOND, EARLY)
+    mirror.start()
+    waits(mirror, "is in no list (of another database, login or coordinator)")
+    said(writer, "COMMIT")
+    whole(mirror)
+
+
+def test_at_the_limit_it_says_what_it_cannot_see(mirror: Mirror) -> None:
+    sight.second_coordinator(mirror.warehouse)
+    writer = opened(mirror, THROUGH_SECOND, EARLY)
+    mirror.job = replace(mirror.job, wait_ms=300)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "is in no list" in error.message
+    assert "--wait" in error.hint and "doctor" in error.hint
+    said(writer, "ROLLBACK")
+
+
+@pytest.mark.usefixtures("granted")
+@pytest.mark.parametrize("apart", [False, True], ids=["one snapshot", "a snapshot for each coordinator"])
+def test_a_login_that_may_read_all_coordinators_names_whom_it_waits_for(apart: bool, mirror: Mirror) -> None:
+    sight.second_coordinator(mirror.warehouse)
+    sight.activity_by_user(mirror.warehouse)
+    sight.snapshots_apart(mirror.warehouse, apart)
+    writer = opened(mirror, THROUGH_SECOND, EARLY)
+    mirror.start()
+    waits(mirror, f"pid {writer.info.backend_pid} (postgres, writer@cn_5002 through cn_5002)")
+    said(writer, "COMMIT")
+    whole(mirror)
+
+
+@pytest.mark.usefixtures("granted")
+def test_one_that_has_only_read_so_far_is_waited_for_on_every_coordinator(mirror: Mirror) -> None:
+    sight.second_coordinator(mirror.warehouse)
+    reader = opened(
+        mirror, THROUGH_SECOND, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", f"SELECT count(*) FROM {TABLE}"
+    )
+    mirror.start()
+    waits(mirror, f"pid {reader.info.backend_pid} (postgres")
+    said(reader, EARLY, "COMMIT")  # its snapshot is older than the slot, so the stand-in does not record this
+    whole(mirror)
+
+
+def test_a_coordinators_own_snapshot_is_not_all_that_is_asked(mirror: Mirror) -> None:
+    """Where coordinators do not tell each other, what a DN reports still holds an unseen transaction back."""
+    sight.second_coordinator(mirror.warehouse)
+    sight.snapshots_apart(mirror.warehouse)
+    writer = opened(mirror, THROUGH_SECOND, EARLY)
+    mirror.start()
+    waits(mirror, "other logins' sessions and those of 2 coordinators cannot all be seen and a DN's xmin stands still")
+    said(writer, "COMMIT")
+    whole(mirror)
+
+
+def test_a_prepared_transaction_counts_as_open_and_is_named(mirror: Mirror) -> None:
+    said(opened(mirror, "", EARLY), "PREPARE TRANSACTION 'two-phase'")
+    mirror = as_superuser(mirror)
+    mirror.start()
+    waits(mirror, f"prepared transaction two-phase (postgres, database {mirror.warehouse.database})")
+    said(mirror.warehouse.connect(), "COMMIT PREPARED 'two-phase'")
+    whole(mirror)
+
+
+def test_one_that_is_prepared_while_it_is_waited_for_is_still_waited_for(mirror: Mirror) -> None:
+    writer = opened(mirror, "", EARLY)
+    mirror = as_superuser(mirror)
+    mirror.start()
+    waits(mirror, f"pid {writer.info.backend_pid} (postgres")
+    said(writer, "PREPARE TRANSACTION 'later'")
+    waits(mirror, "is in no list, it may be prepared transaction later")
+    said(mirror.warehouse.connect(), "COMMIT PREPARED 'later'")
+    whole(mirror)
+
+
+def test_where_the_slots_hold_back_the_xmin_and_the_list_is_not_whole_it_cannot_be_told(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror
+) -> None:
+    warehouse = make_warehouse(switches=Switches(xmin_includes_slots=True))
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    sight.activity_by_user(warehouse)
+    mirror = make_mirror(warehouse, TABLE, "mart.t")
+    mirror.job = replace(mirror.job, wait_ms=300)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert error.message.startswith("other logins' sessions cannot all be seen")
+    assert "cannot be told here" in error.message

@@ -1,0 +1,55 @@
+"""What proves that a login sees everybody: facts of the server's catalogs, and nothing that a server does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from core.domain.sight import Sight
+from core.drivers import pg
+from core.errors import AccessRefused
+from core.sources.dws import sight
+from core.sources.dws.session import DwsSession
+from core.sqltext import statements
+
+PLAIN = (["rolname", "rolsuper"], [("etl", False)])
+
+
+class Told:
+    """A server that tells what a test lets it tell, and refuses everything else; stands in for a session."""
+
+    application_name = "slotkeeper/j/1/start"
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        texts = statements("core.sources.dws", "sight.sql")
+        self._told = {texts[name]: answer for name, answer in told.items()}
+
+    def answered(self, statement: pg.sql.SQL, parameters: object) -> Any:
+        if statement.string not in self._told:
+            raise AccessRefused("permission denied", code="42501")
+        return self._told[statement.string]
+
+    def composed_rows(self, statement: pg.sql.SQL, parameters: object) -> Any:
+        return self.answered(statement, parameters)
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ({}, Sight(None, False, False)),
+        ({"coordinators": [(0,)], "login": PLAIN}, Sight(None, False, False)),
+        ({"coordinators": [(2,)], "login": PLAIN, "statistics": [(0,)]}, Sight(2, False, False)),
+        ({"login": (["rolsuper"], [(True,)])}, Sight(None, True, False)),
+        ({"login": (["rolsuper", "rolsystemadmin"], [(False, True)])}, Sight(None, True, False)),
+        ({"login": (["rolsuper", "rolsystemadmin"], [(False, False)])}, Sight(None, False, False)),
+        ({"login": ([], [])}, Sight(None, False, False)),
+        ({"coordinators": [(1,)], "statistics": [(1,)]}, Sight(1, True, False)),
+        ({"list_across": [(1,)]}, Sight(None, False, False)),  # granted, and its function refuses all the same
+        ({"list_across": [(1,)], "open_across": []}, Sight(None, False, True)),
+        ({"list_across": [(0,)], "open_across": []}, Sight(None, False, False)),
+    ],
+)
+def test_what_is_seen_is_what_is_proven(told: dict[str, Any], seen: Sight) -> None:
+    assert sight.read(cast("DwsSession", Told(told))) == seen
