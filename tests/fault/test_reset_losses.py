@@ -1,0 +1,240 @@
+"""What a reset finds gone or moved in its midst: it ends ROLLED BACK with that sentence, and the next start names it.
+
+Gone: the slot on one DN or all, the table, progress rows. Moved: rows by a step that was on its way. No command stays
+refused for ever. Next door: `test_reset_kills.py` has the kills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import wiring
+from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.errors import Trouble, TroubleName
+from core.slots.apply import Result
+from core.slots.surroundings import Probe
+from tests.fault.test_fence import stint_of
+from tests.fault.test_reset import followed
+from tests.support.flow import written
+from tests.support.mirror import At, MakeMirror
+from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
+from tests.support.standin import MakeWarehouse, run
+
+ONE = "DELETE FROM dws.slot WHERE dn = (SELECT ord FROM dws.node WHERE node_name = 'dn_2')"
+ALL = "DELETE FROM dws.slot"
+
+
+@dataclass
+class Losing:
+    """A reset's slot that loses what a test takes away; `again` puts all of it back as it was."""
+
+    resetting: Resetting
+
+    def __post_init__(self) -> None:
+        run(self.resetting.mirror.warehouse, "CREATE TABLE kept_slot AS SELECT * FROM dws.slot")
+        self.resetting.mirror.at_sink("CREATE TABLE kept_rows AS SELECT * FROM slotkeeper_progress")
+        self.start = self.resetting.held()
+
+    def again(self) -> None:
+        run(self.resetting.mirror.warehouse, ALL, "INSERT INTO dws.slot SELECT * FROM kept_slot")
+        self.at_sink("DELETE FROM slotkeeper_progress", "INSERT INTO slotkeeper_progress SELECT * FROM kept_rows")
+        assert self.resetting.held() == self.start
+
+    def at_source(self, *statements: str) -> None:
+        run(self.resetting.mirror.warehouse, *statements)
+
+    def at_sink(self, *statements: str) -> None:
+        self.resetting.mirror.at_sink(*statements)
+
+    def rows(self) -> dict[str, Any]:
+        return {name: row for name, (row, _) in self.resetting.held().items()}
+
+    def named(self) -> TroubleName:
+        """What the next start of the job says."""
+        error = self.resetting.mirror.start().wait_error()
+        assert isinstance(error, Trouble), error
+        return error.name
+
+    def over(self, result: Result, words: str) -> None:
+        """The reset is ROLLED BACK, says why, and nothing is unfinished."""
+        assert result.outcome == ROLLED_BACK
+        assert words in result.sentence
+        self.closed()
+
+    def closed(self) -> None:
+        assert not self.resetting.names("resets")
+        assert self.resetting.on(lambda bench: bench.resets.unfinished()) is None
+
+
+@pytest.fixture
+def losing(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path) -> Losing:
+    return Losing(followed(make_mirror, warehouse, seed, tmp_path))
+
+
+WIPED = (("after_begun", 1), ("after_rows", 1), ("after_false", 1), ("after_false", 2), ("after_true", 2))
+
+
+def wiped_at(losing: Losing, how: str, point: str, nth: int) -> None:
+    result = losing.resetting.reset(EARLIEST, At(point, lambda: losing.at_source(how), nth))
+    losing.over(result, "SLOT LOST: dn_")
+    assert losing.rows() == {name: row for name, (row, _) in losing.start.items()}, "rows are as in the backup"
+
+
+@pytest.mark.parametrize("auto_create", [True, False], ids=["asking makes a slot", "asking makes none"])
+def test_a_slot_lost_in_the_middle_of_a_reset_ends_it_rolled_back_and_the_next_start_names_the_loss(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path, auto_create: bool
+) -> None:
+    warehouse = make_warehouse(switches=Switches(auto_create=auto_create))
+    losing = Losing(followed(make_mirror, warehouse, seed, tmp_path))
+    moments = [(ONE, *moment) for moment in WIPED] + [(ALL, *moment) for moment in WIPED[1::2]]
+    for moment in moments if auto_create else moments[-2:]:
+        wiped_at(losing, *moment)
+        if moment[1:] == WIPED[3]:
+            assert losing.named() is TroubleName.SLOT_LOST
+        losing.again()
+    assert losing.resetting.reset(EARLIEST).outcome == DONE, "nothing is refused for ever"
+
+
+def test_a_slot_lost_after_the_last_look_of_a_reset_is_named_by_the_next_start(losing: Losing) -> None:
+    wipe = At("after_outcome", lambda: losing.at_source(ONE))
+    assert losing.resetting.reset(EARLIEST, wipe).outcome == DONE
+    assert losing.named() is TroubleName.SLOT_LOST
+
+
+def crashed(losing: Losing, probe: Probe) -> None:
+    with pytest.raises(Crash):
+        losing.resetting.reset(EARLIEST, probe)
+    assert losing.resetting.names("resets")
+
+
+@pytest.mark.parametrize("how", [ONE, ALL], ids=["one DN", "all DNs"])
+def test_a_slot_lost_before_or_during_a_resume_ends_the_reset(losing: Losing, how: str) -> None:
+    for point in ("after_rows", "after_false"):
+        crashed(losing, CrashAt(point=point))
+        losing.at_source(how)
+        losing.over(losing.resetting.resume(), "SLOT LOST: dn_")
+        losing.again()
+    crashed(losing, CrashAt(point="after_rows"))
+    losing.over(losing.resetting.resume(At("after_true", lambda: losing.at_source(how))), "SLOT LOST: dn_")
+    losing.again()
+    crashed(losing, CrashAt(point="after_rows"))
+    losing.at_source(how)
+    with pytest.raises(Crash):
+        losing.resetting.resume(CrashAt(point="after_going_back"))
+    losing.over(losing.resetting.resume(), "SLOT LOST: dn_")
+    assert losing.named() is TroubleName.SLOT_LOST
+
+
+def test_a_slot_lost_while_a_reset_goes_back_ends_it(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
+) -> None:
+    losing = Losing(followed(make_mirror, make_warehouse(), seed, tmp_path))
+    resetting = losing.resetting
+
+    def probe(point: str) -> None:
+        if point == "after_rows":
+            resetting.mirror.warehouse.purge()
+        if point == "after_going_back":
+            losing.at_source(ONE)
+
+    losing.over(resetting.reset(EARLIEST, probe), "SLOT LOST: dn_2")
+    assert losing.named() is TroubleName.SLOT_LOST
+
+
+def test_a_reset_that_somebody_else_moves_the_slot_under_ends_and_the_next_start_names_it(losing: Losing) -> None:
+    far = "UPDATE dws.slot SET sync_point = sync_point + 1000000 WHERE dn = 2"
+    result = losing.resetting.reset(EARLIEST, At("after_rows", lambda: losing.at_source(far)))
+    losing.over(result, "SLOT MOVED: ")
+    assert losing.named() is TroubleName.SLOT_MOVED
+
+
+def test_a_table_dropped_in_the_middle_of_a_reset_ends_it(losing: Losing) -> None:
+    table = losing.resetting.mirror.table
+    drop = At("after_false", lambda: losing.at_source(f"DROP TABLE {table}"))
+    losing.over(losing.resetting.reset(EARLIEST, drop), "SCHEMA CHANGED")
+    assert losing.rows() == {name: row for name, (row, _) in losing.start.items()}
+
+
+def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_names_the_loss(losing: Losing) -> None:
+    one, all_ = "DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"
+    for point in ("after_begun", "after_silence", "after_rows", "after_false", "after_compare"):
+        for how in (one, all_):
+            if (point, how) == ("after_compare", one):
+                continue
+            taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
+            result = losing.resetting.reset(EARLIEST, taken)
+            if point == "after_compare":
+                assert result.outcome == DONE, "the last look is over"
+                losing.closed()
+            else:
+                losing.over(result, "PROGRESS LOST: ")
+            left = losing.rows() if how == one else {}
+            assert left == {name: row for name, (row, _) in losing.start.items() if name in left}
+            if (point, how) == ("after_rows", one):
+                assert losing.named() is TroubleName.PROGRESS_LOST
+            losing.again()
+
+
+def test_progress_rows_lost_before_a_resume_end_the_reset(losing: Losing) -> None:
+    for how in ("DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"):
+        for point in ("after_begun", "after_rows"):
+            crashed(losing, CrashAt(point=point))
+            losing.at_sink(how)
+            result = losing.resetting.resume()
+            assert result.outcome == ROLLED_BACK
+            losing.closed()
+            losing.again()
+
+
+def test_a_row_that_somebody_moved_by_hand_is_left_and_the_others_go_back(losing: Losing) -> None:
+    moved = "UPDATE slotkeeper_progress SET position = '77/1' WHERE shard = 'dn_2'"
+    result = losing.resetting.reset(EARLIEST, At("after_rows", lambda: losing.at_sink(moved)))
+    losing.over(result, "dn_2: position ")
+    rows = losing.rows()
+    assert rows["dn_2"].position.text == "77/1"
+    assert {name: row for name, row in rows.items() if name != "dn_2"} == {
+        name: row for name, (row, _) in losing.start.items() if name != "dn_2"
+    }
+
+
+def stepped(losing: Losing) -> Callable[[], object]:
+    """Takes the steps that wait, as a worker does that was on its way."""
+
+    def step() -> None:
+        before = losing.rows()
+        outcome = wiring.run_stint(stint_of(losing.resetting.mirror))
+        assert not [lane.error for lane in outcome.lanes if lane.error]
+        assert losing.rows() != before
+
+    return step
+
+
+@pytest.mark.parametrize("goal", [EARLIEST, LATEST], ids=["earliest", "latest"])
+@pytest.mark.parametrize("point", ["after_backup_row", "after_begun"])
+def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
+    losing: Losing, goal: Any, point: str, seed: int
+) -> None:
+    resetting, mirror = losing.resetting, losing.resetting.mirror
+    with written(mirror, seed, changes=40):
+        pass
+    result = resetting.reset(goal, At(point, stepped(losing)))
+    landed = losing.rows()
+    losing.over(result, "stale, this moved: dn_1: position ")
+    assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
+    wiring.close_idle(mirror.job)
+    mirror.start().wait_running()
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()
+
+
+def test_a_registration_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(losing: Losing) -> None:
+    record = "UPDATE slotkeeper_progress SET registered_live = registered_live + 1 WHERE shard = 'dn_2'"
+    result = losing.resetting.reset(EARLIEST, At("after_begun", lambda: losing.at_sink(record)))
+    losing.over(result, "stale, this moved: dn_2: registered ")
