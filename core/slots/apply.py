@@ -108,7 +108,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 
 
 def _carry_out(bench: Bench, entry: Entry, plan: Plan) -> Result:
-    """What an older epoch still did between the look and the new epoch is in the rows by now: then nothing is written."""
+    """What an older epoch did between the look and the new epoch is in the rows by now: then nothing is written."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(bench)
