@@ -174,13 +174,14 @@ def restore(bench: Bench, entry: Entry, plan: Plan, epoch: int, why: str) -> Res
     """The points follow the rows that were put back.
 
     Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
-    the next start compares rows and points and names what it finds.
+    the next start compares rows and points and names what it finds. An error of no known kind is tried once more.
     """
+    waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
         points.register(bench, plan, epoch, points.Way.BACK)
         seen = points.compare(bench, plan, epoch, points.Way.BACK)
     except SlotkeeperError as error:
-        if error.kind in PASSING:
+        if error.kind in waits:
             bench.resets.step(entry.id, GOING_BACK, why)
             raise _unfinished(entry, error) from error
         also = "" if str(error) in why else f"; on the way back: {_said(error)}"

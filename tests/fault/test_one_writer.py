@@ -1,4 +1,4 @@
-"""One target has one writer, also across progress schemas, where no fence is: a lock on the target, held as the lease is.
+"""One target has one writer, also across progress schemas, where no fence is: a lock held as long as the lease.
 
 Next door: `test_fence.py` has two jobs, and two starts, of one progress schema.
 """

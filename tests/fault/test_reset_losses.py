@@ -21,7 +21,8 @@ from core.drivers import pg
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
+from core.errors import Busy, Trouble, TroubleName, Unclassified
+from core.slots import points
 from core.slots.apply import Result
 from core.slots.surroundings import Probe
 from tests.fault.test_fence import stint_of
@@ -179,6 +180,20 @@ def test_a_reset_that_somebody_else_moves_the_slot_under_ends_and_the_next_start
     result = losing.resetting.reset(EARLIEST, At("after_rows", lambda: losing.at_source(far)))
     losing.over(result, "SLOT MOVED: ")
     assert losing.named() is TroubleName.SLOT_MOVED
+
+
+def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_then_ends_it(
+    losing: Losing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> None:
+        raise Unclassified("the source says what nobody knows", where="source")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(points, "_look", unknown)
+        with pytest.raises(Busy, match="is unfinished: the source says what nobody knows"):
+            losing.resetting.reset(EARLIEST)
+        losing.over(losing.resetting.resume(), "the source says what nobody knows")
+    assert losing.rows() == {name: row for name, (row, _) in losing.start.items()}
 
 
 def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_names_the_loss(losing: Losing) -> None:
