@@ -6,7 +6,7 @@ Next door: `core.slots.plan` asks the servers and fills these in, `core.slots.ap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -112,6 +112,18 @@ class LaneSeen:
     def floor(self) -> int | None:
         """The lowest point from which nothing has been purged for certain; None where nothing is known."""
         return min((point for point in (self.first, self.held) if point), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Rows as they are expected and as they shall be, lane by lane.
+
+    One that is not as expected keeps all of them from being written, or `partly` itself alone.
+    """
+
+    expected: Sequence[ProgressRow]
+    wanted: Sequence[ProgressRow]
+    partly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +359,18 @@ def what_moved(plan: Plan, incarnation: str, lanes: Iterable[LaneSeen], shards: 
     for name, move in sorted(before.items()):
         found += [f"{name}: {words}" for words in _moved(move, now[name], plan.epoch)]
     return found
+
+
+def moved_from(then: ProgressRow, now: ProgressRow) -> str:
+    """What of a row is not as it was expected, in words; nothing where all of it is."""
+    if (now.position, now.state) != (then.position, then.state):
+        return f"position {_said(then)} -> {_said(now)}"
+    old, new = ((row.registered.live, row.registered.durable) if row.registered else None for row in (then, now))
+    return f"registered {_pair(old)} -> {_pair(new)}" if old != new else ""
+
+
+def _pair(points: tuple[int, int] | None) -> str:
+    return f"{points[0]}/{points[1]}" if points else "nothing"
 
 
 def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:

@@ -25,7 +25,7 @@ from core.engine.looks import Looks
 from core.engine.ports import placed
 from core.engine.register import exactly, widened
 from core.engine.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
+from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.retry import Failure, RetryRules
 
 READ_EVERY = 1.0
@@ -40,15 +40,28 @@ LOST_ANSWER_WAIT = 15.0
 OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
 
 
+LEASE_EVERY = 1.0
+LEASE_LATE = 10.0
+"""A lease's session that answers later counts as lost: sooner than a server frees the locks of a line that is gone."""
+
+
+def unleased() -> None:
+    """For a loop that holds no lease."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again."""
+    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
+
+    `keep_lease` raises where the job's lease, or the lock on a target, is not held.
+    """
 
     job: JobSpec
     epoch: int
     keepalive: float
     until_caught_up: bool = False
     stint_seconds: float = 3.0
+    keep_lease: Callable[[], None] = unleased
     ages: Ages = field(default_factory=lambda: Ages({}, {}))
 
 
@@ -74,7 +87,7 @@ class Attendant:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
-        self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + len(self._tables) + 2)
+        self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + len(self._tables) + 3)
         self._crowd = len(lanes) / SETTLED_A_SECOND
         """Seconds between two registrations of a lane that is idle, or served in a crowd."""
         self._looks = {table: Looks() for table in self._tables}
@@ -83,6 +96,9 @@ class Attendant:
         self._failure: SlotkeeperError | None = None
         self._reading = False
         self._read_at = 0.0
+        self._asked: float | None = None
+        self._lease_at = 0.0
+        self._not_ours: SlotkeeperError | None = None
         self.held: int | None = None
         self._counting = False
         self._count_at = 0.0
@@ -167,6 +183,31 @@ class Attendant:
                     latest=max(lane.latest or 0, row.position.point),
                     committed_at=self._clock.monotonic(),
                 )
+
+    def _keep_lease(self, now: float) -> None:
+        """Every second: across progress schemas there is no fence, so nothing is dealt while the lock is not held."""
+        if self._asked is not None:
+            if now - self._asked >= LEASE_LATE and self._not_ours is None:
+                self._not_ours = Busy("the session that holds the lease does not answer", where="sink")
+            return
+        if now < self._lease_at:
+            return
+        self._asked, self._lease_at = now, now + LEASE_EVERY
+
+        def ask() -> None:
+            error = None
+            try:
+                self.plan.keep_lease()
+            except Exception as raised:
+                error = classed(raised)
+            self._post(self._lease_answered, error)
+
+        self._lines.submit("lease", ask)
+
+    def _lease_answered(self, error: SlotkeeperError | None) -> None:
+        self._asked, self._not_ours = None, error
+        if error is not None and error.kind in (ErrorKind.OPERATOR, ErrorKind.SUPERSEDED):
+            self._failure = error
 
     def _count_held(self, now: float) -> None:
         """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""

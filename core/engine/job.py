@@ -18,6 +18,7 @@ from core.domain.watch import Expected
 from core.engine.ages import Ages
 from core.engine.attend import LoopPlan
 from core.engine.lanes import Lane
+from core.engine.lease import Leases
 from core.engine.loop import End, Loop
 from core.engine.nodes import refuse
 from core.engine.ports import Surroundings, about
@@ -130,6 +131,7 @@ class Streaming:
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
         self._ages = Ages.of(*(one.part for one in begun))
+        self._leases = Leases(all_)
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
@@ -157,7 +159,10 @@ class Streaming:
     def run(self) -> End:
         """Stream until a wish; raises what needs a person."""
         all_ = self._all
-        loop_plan = LoopPlan(all_.job, self._epoch, all_.keepalive, all_.until_caught_up, ages=self._ages)
+        keep = self._leases.keep
+        loop_plan = LoopPlan(
+            all_.job, self._epoch, all_.keepalive, all_.until_caught_up, keep_lease=keep, ages=self._ages
+        )
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
@@ -186,11 +191,15 @@ class Streaming:
     def _turn_to_running(self, begun: Begun, loop: Loop, mine: dict[str, Lane]) -> None:
         # also from running: the answer of an earlier try may have been lost
         came_from = (LaneState.CATCHING_UP, LaneState.RUNNING)
+        if not self._leases.lock.acquire(blocking=False):
+            return  # their session is in use; the next turn of the loop tries again
         try:
             with about(self._all, begun.part):
                 begun.part.sessions.store().set_state(Turn(self._epoch, len(mine), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
-            return  # the sink is restarting: the next turn of the loop tries again
+            return  # the sink is restarting: the same
+        finally:
+            self._leases.lock.release()
         for name, lane in mine.items():
             loop.lanes[name] = replace(lane, state=LaneState.RUNNING)
 

@@ -113,6 +113,7 @@ class Loop(Attendant):
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
+        self._keep_lease(now)
         self._wake(now)
         if not self.paused:
             self._overruns(now)
@@ -200,8 +201,15 @@ class Loop(Attendant):
                 self._fail(lane.key.source_table, late)
         return self._failure is not None
 
+    def _not_held(self) -> bool:
+        """Whether the lease is not held: what is due fails as it would with the sink that does not give it."""
+        if self._not_ours is not None:
+            for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
+                self._lane_failed(lane, self._not_ours)
+        return self._not_ours is not None
+
     def _deal(self, now: float) -> None:
-        if self._too_late(now):
+        if self._too_late(now) or self._not_held():
             return
         dealt = deal(
             self.lanes.values(),

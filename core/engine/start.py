@@ -20,7 +20,7 @@ from core.domain.starting import StartKind, start_at
 from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
-from core.engine import nodes, starts
+from core.engine import lease, nodes, starts
 from core.engine.ages import Ages
 from core.engine.nodes import refuse
 from core.engine.ports import Store, Surroundings, about, lane_key
@@ -228,12 +228,15 @@ def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
 
 
 def _take_leases(all_: Surroundings, parts: tuple[Surroundings, ...]) -> None:
-    """One lease per channel, because another job may hold one of them."""
+    """One lease per channel, because another job may hold one of them; and the lock on its target.
+
+    `--take-over` passes the lease of our own rows only, never a target that another job writes to.
+    """
     end = all_.clock.monotonic() + LEASE_WAIT
     for part in parts:
         store, job = part.sessions.store(), part.job
         while not store.take_lease():
-            if all_.take_over:
+            if all_.take_over and not lease.is_taken(part):
                 store.end_others()
             if all_.clock.monotonic() >= end:
                 raise Refused(
@@ -242,6 +245,7 @@ def _take_leases(all_: Surroundings, parts: tuple[Surroundings, ...]) -> None:
                     where="sink",
                 )
             pause(all_, 0.5)
+        lease.take_target(all_, part)
 
 
 def _refuse_open_reset(all_: Surroundings, store: Store) -> None:

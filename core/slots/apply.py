@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.domain.audit import AuditLine, Phase
-from core.domain.reset import Check, Plan, time_check, what_moved
+from core.domain.reset import Check, Plan, Swap, time_check, what_moved
 from core.domain.reset_entry import BEGUN, DONE, GOING_BACK, ROLLED_BACK, WRITTEN, Entry
 from core.domain.reset_text import plan_from
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError
+from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
 from core.slots import plan as planning
 from core.slots import points
 from core.slots.backup import back_up
@@ -27,6 +27,9 @@ PASSING = frozenset(
     {ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED}
 )
 """Failures after which the reset stays as it is for `--resume`; after any other it is rolled back."""
+
+
+NAMED_NEXT = "what could be put back is; the next start of the job names the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,19 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 
 
 def _carry_out(bench: Bench, entry: Entry, plan: Plan) -> Result:
+    """What an older epoch did between the look and the new epoch is in the rows by now: then nothing is written."""
+    before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(bench)
-        bench.resets.write(entry.id, WRITTEN, [move.to for move in plan.moves], epoch, undone=plan.goal.backup)
-        bench.probe("after_rows")
+        moved = bench.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
-        raise _unfinished(entry, error) from error
+        if not isinstance(error, Trouble):
+            raise _unfinished(entry, error) from error
+        return end(bench, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {_said(error)}"))
+    if moved:
+        stale = f"nothing is changed: plan {plan.id} is stale, this moved: {'; '.join(moved)}"
+        return end(bench, entry, Result(entry.id, ROLLED_BACK, stale))
+    bench.probe("after_rows")
     return finish(bench, entry, plan, epoch)
 
 
@@ -130,7 +140,7 @@ def finish(bench: Bench, entry: Entry, plan: Plan, epoch: int) -> Result:
     """Register, look again, compare, recount; the rows are written already."""
     try:
         points.register(bench, plan, epoch, points.Way.THERE)
-        seen = points.compare(bench, plan, points.Way.THERE)
+        seen = points.compare(bench, plan, epoch, points.Way.THERE)
         bench.probe("after_compare")
         points.recount(bench, plan)
     except SlotkeeperError as error:
@@ -142,21 +152,40 @@ def finish(bench: Bench, entry: Entry, plan: Plan, epoch: int) -> Result:
 
 
 def go_back(bench: Bench, entry: Entry, plan: Plan, epoch: int, error: SlotkeeperError) -> Result:
-    """Put everything back as the backup has it, because finishing would never succeed."""
-    before = [move.seen.row for move in plan.moves]
-    bench.resets.write(entry.id, GOING_BACK, before, epoch, by=plan.goal.backup, undone=entry.id)
+    """Put the rows back as the backup has them, because finishing would never succeed.
+
+    A row that is not as the reset wrote it is somebody else's, or lost: it is left, and named.
+    """
+    before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
+    try:
+        swap = Swap(after, before, partly=True)
+        why = _said(error)
+        left = bench.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
+    except SlotkeeperError as problem:
+        raise _unfinished(entry, problem) from problem
+    if left:
+        why = f"{why}; left as it is: {'; '.join(left)}"
+        bench.resets.step(entry.id, GOING_BACK, why)
     bench.probe("after_going_back")
-    return restore(bench, entry, plan, epoch, f"{error} ({error.hint})" if error.hint else str(error))
+    return restore(bench, entry, plan, epoch, why)
 
 
 def restore(bench: Bench, entry: Entry, plan: Plan, epoch: int, why: str) -> Result:
-    """The points follow the rows that were put back."""
+    """The points follow the rows that were put back.
+
+    Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
+    the next start compares rows and points and names what it finds. An error of no known kind is tried once more.
+    """
+    waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
         points.register(bench, plan, epoch, points.Way.BACK)
-        seen = points.compare(bench, plan, points.Way.BACK)
+        seen = points.compare(bench, plan, epoch, points.Way.BACK)
     except SlotkeeperError as error:
-        bench.resets.step(entry.id, GOING_BACK, why)
-        raise _unfinished(entry, error) from error
+        if error.kind in waits:
+            bench.resets.step(entry.id, GOING_BACK, why)
+            raise _unfinished(entry, error) from error
+        also = "" if str(error) in why else f"; on the way back: {_said(error)}"
+        return end(bench, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
     return end(bench, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
 
 
@@ -202,6 +231,10 @@ def mark(entry: Entry) -> str:
     return json.dumps(
         {"id": entry.id, "job": entry.job, "source": entry.source, "table": entry.table, "slot": entry.slot}
     )
+
+
+def _said(error: SlotkeeperError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
 
 
 def _asked(now: object, to: object) -> str:

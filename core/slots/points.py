@@ -26,20 +26,27 @@ class Way(Enum):
 
 
 def register(bench: Bench, plan: Plan, epoch: int, way: Way) -> None:
-    """Register every lane that the plan moves; one that fails for now does not keep the others from it."""
+    """Register every lane that the plan moves; one that fails for now does not keep the others from it.
+
+    On the way back no failure does: what can be put back is.
+    """
     late: list[SlotkeeperError] = []
+    never: list[SlotkeeperError] = []
     for move in sorted(plan.moves, key=lambda one: (not one.back, one.seen.row.key)):
         if _points(move, way) is None:
             continue
         try:
             _register(bench, plan, move, epoch, way)
         except SlotkeeperError as error:
-            if error.kind not in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION):
+            passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+            if not passes and way is Way.THERE:
                 raise
-            late.append(error)
+            (late if passes else never).append(error)
     if late:
         words = "; ".join(dict.fromkeys(str(error) for error in late))
         raise Busy(f"{len(late)} of {len(plan.moves)} DNs are not registered: {words}", code=late[0].code)
+    if never:
+        raise never[0]
 
 
 def _points(move: Move, way: Way) -> Registered | None:
@@ -63,7 +70,7 @@ def _register(bench: Bench, plan: Plan, move: Move, epoch: int, way: Way) -> Non
     ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
     with bench.reach.pinned(), bench.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
-            raise Superseded(f"{place}: the row is not where this reset put it")
+            raise Refused(f"{place}: the row is not where this reset put it")
         first = _look(bench, move)
         if first.points.both != (points.live, points.durable):
             if first.points.missing and not move.seen.lost:
@@ -105,7 +112,7 @@ def _look(bench: Bench, move: Move) -> Look:
     return next(look for look in bench.reach.look(move.seen.shard) if look.shard == move.seen.shard)
 
 
-def compare(bench: Bench, plan: Plan, way: Way) -> dict[str, str]:
+def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
     """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
     rows = {row.key: row for row in bench.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
@@ -114,11 +121,17 @@ def compare(bench: Bench, plan: Plan, way: Way) -> dict[str, str]:
     for move in plan.moves:
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
         now = rows.get(row.key)
-        if now is None or (now.position, now.state) != (row.position, row.state):
-            raise Superseded(f"{place}: the row is not where this reset put it")
+        if now is None:
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} is gone from the sink")
+        if now.epoch != epoch:
+            raise Superseded(f"{place}: epoch {now.epoch} has taken over from our {epoch}")
+        if (now.position, now.state) != (row.position, row.state):
+            raise Refused(f"{place}: the row is not where this reset put it")
         text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
         if points is not None:
             seen = looks[place].points.both if place in looks else (None, None)
+            if not all(seen):
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
             if seen != (points.live, points.durable):
                 asked = f"{points.live}/{points.durable}"
                 raise Refused(f"{place}: requested {asked}, observed {seen[0]}/{seen[1]}", REFUSED_BACK)

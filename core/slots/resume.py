@@ -10,7 +10,7 @@ import json
 from core.domain.audit import Phase
 from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, ROLLED_BACK, WRITTEN, Entry
 from core.domain.reset_text import plan_from
-from core.errors import Refused
+from core.errors import Refused, Trouble, TroubleName
 from core.slots import apply, plan
 from core.slots.apply import Result
 from core.slots.surroundings import RESETS, Bench
@@ -26,7 +26,12 @@ def resume(bench: Bench) -> Result:
     apply.say(bench, entry, Phase.INTENT, "slots reset --resume")
     bench.files.save(RESETS, entry.id, apply.mark(entry))
     bench.probe("after_resume_intent")
-    epoch = apply.take_over(bench)
+    try:
+        epoch = apply.take_over(bench)
+    except Trouble as error:
+        if error.name is not TroubleName.PROGRESS_LOST:
+            raise
+        return apply.end(bench, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
     entry = _again(bench, entry)
     made = plan_from(entry.plan)
     if entry.step == BEGUN:

@@ -15,7 +15,7 @@ from core.clock import Clock
 from core.domain.audit import Actor, AuditLine
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
-from core.domain.reset import Check, Count
+from core.domain.reset import Check, Count, Swap
 from core.domain.reset_entry import Entry
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.spec import JobSpec
@@ -95,9 +95,9 @@ class Resets(Protocol):
         """How many rows in quarantine lie beyond these positions."""
 
     def write(
-        self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int, by: str = "", undone: str = ""
-    ) -> None:
-        """All rows under the epoch, and the reset's step, in one transaction.
+        self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
+    ) -> list[str]:
+        """The rows under the epoch, and the reset's step, in one transaction; what is not as expected, in words.
 
         Rows in quarantine beyond them are archived as `by`, those that the reset `undone` had archived come back.
         """

@@ -36,7 +36,12 @@ class PostgresProgress:
         self._all = key_of(lane)
         self._runner = runner
         self._quarantines = quarantines
-        self._lease = lock_number("/".join((lane.source, lane.source_table, lane.slot)))
+        place = "/".join((lane.source, lane.source_table, lane.slot))
+        self._lease = lock_number(place)
+        self._rows_lock = lock_number(f"slotkeeper rows/{session.schema.string}/{place}")
+        """Held beside a target's lock: it says whose progress rows fence the holder's steps."""
+        self._leased_in, self._guarded_in = 0, 0
+        """The connections on which the lease and the target's lock were taken."""
 
     def create_tables(self) -> None:
         """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted."""
@@ -54,9 +59,42 @@ class PostgresProgress:
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
         with self.session.transaction() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(%s)", (self._lease,))
-            found = cursor.fetchone()
-        return bool(found and found[0])
+            taken = _try_lock(cursor, self._lease)
+        self._leased_in = self.session.generation if taken else 0
+        return taken
+
+    def take_target(self, target: str) -> bool:
+        """Try for the lock on `schema.table` itself, of this session too: jobs of other progress schemas see it.
+
+        DWS, "Advisory Lock Functions": the lock is the session's; that other CNs see it is not said.
+        """
+        with self.session.transaction() as cursor:
+            taken = _try_lock(cursor, _target_lock(target))
+            if taken:
+                _try_lock(cursor, self._rows_lock)
+        self._guarded_in = self.session.generation if taken else 0
+        return taken
+
+    def leased(self) -> bool:
+        """Whether this session is still the one that took lease and target; asks the server."""
+        with self.session.transaction() as cursor:
+            cursor.execute("SELECT 1")
+        return self._leased_in == self._guarded_in == self.session.generation
+
+    def writer(self, target: str) -> str:
+        """Who holds the target's lock, in words; nothing where nobody does, or a session of these very rows."""
+        numbers = {"lock": _target_lock(target), "rows": self._rows_lock}
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "writer", numbers).fetchone()
+            if not found:
+                return ""
+            application, user, pid, database = found
+            names = {**self._all, "target": f"{database}.{target}"}
+            ours = self.session.run(cursor, "target_taken", names).fetchone()
+        job = (application or "").removeprefix("slotkeeper/").rpartition("/")[0]
+        who = f"job {job}" if job else "a job whose session this login may not see"
+        where = "" if ours else " of another progress schema"
+        return f"{who}{where} (session {application or '?'}, user {user or '?'}, pid {pid})"
 
     def holder(self) -> str:
         """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
@@ -316,6 +354,17 @@ class RegistrationLock:
 
     row: ProgressRow
     record: Callable[[Registered], None]
+
+
+def _try_lock(cursor: pg.Cursor, number: int) -> bool:
+    cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
+    found = cursor.fetchone()
+    return bool(found and found[0])
+
+
+def _target_lock(target: str) -> int:
+    """`schema.table` is taken as it is written, so it has one spelling; the lock is one of the database."""
+    return lock_number(f"slotkeeper target/{target}")
 
 
 def lock_number(text: str) -> int:

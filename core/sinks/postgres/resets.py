@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.domain.progress import ProgressRow
+from core.domain.reset import Swap, moved_from
 from core.domain.reset_entry import DONE, ROLLED_BACK, Entry
+from core.domain.watch import trouble
 from core.drivers import pg
-from core.errors import Superseded
+from core.errors import Superseded, Trouble, TroubleName
 from core.sinks.postgres import rewinding
 from core.sinks.postgres.progress import PostgresProgress, lock_number
-from core.sinks.postgres.rows import parameters_of
+from core.sinks.postgres.rows import key_of, parameters_of, row_of
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
 
@@ -66,19 +68,46 @@ class PostgresResets(PostgresProgress):
             return rewinding.beyond(self.session, cursor, self._all, rows)
 
     def write(
-        self, reset: str, step: str, rows: Sequence[ProgressRow], epoch: int, by: str = "", undone: str = ""
-    ) -> None:
-        """All rows under the epoch and the reset's step, in one transaction; Superseded where one is not hit.
+        self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
+    ) -> list[str]:
+        """Rows under the epoch by compare-and-swap, and the reset's step, in one transaction; what moved, in words.
 
-        Entries in quarantine beyond them are archived as `by` (the reset itself), those that `undone` had archived
-        come back.
+        Where something moved, nothing is written, or `partly` the other rows. Superseded where an epoch is newer,
+        PROGRESS LOST where a row is gone. Entries in quarantine beyond them are archived as `by` (the reset itself),
+        those that `undone` had archived come back.
         """
         with self.session.transaction() as cursor:
-            rewinding.rewind(self.session, cursor, self._all, rows, by or reset, undone)
-            for row in rows:
-                if _run(self.session, cursor, "write", {**parameters_of(row), "epoch": epoch}).rowcount != 1:
-                    raise Superseded(f"{row.key.shard}: epoch {epoch} is no longer the newest")
-            _step(self.session, cursor, reset, step, "")
+            moved: dict[str, str] = {}
+            for was in swap.expected:
+                words = self._moved(cursor, was, epoch, swap.partly)
+                if words:
+                    moved[was.key.shard] = f"{was.key.shard}: {words}"
+            if moved and not swap.partly:
+                return list(moved.values())
+            pairs = zip(swap.expected, swap.wanted, strict=True)
+            hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
+            rewinding.rewind(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
+            for was, row in hit:
+                values = {**parameters_of(row), **_expected(was), "epoch": epoch}
+                if _run(self.session, cursor, "write", values).rowcount != 1:
+                    raise Superseded(f"{row.key.shard}: the row moved under its lock")
+            _step(self.session, cursor, reset, step, outcome)
+        return list(moved.values())
+
+    def _moved(self, cursor: pg.Cursor, was: ProgressRow, epoch: int, partly: bool) -> str:
+        """What a row, locked from here on, is otherwise than was expected, in words."""
+        try:
+            found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
+            if found is None:
+                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {was.key.shard} is gone from the sink")
+            now = row_of(was.key, found)
+        except Trouble as lost:
+            if not partly:
+                raise
+            return str(lost)
+        if now.epoch != epoch:
+            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from our {epoch}")
+        return moved_from(was, now)
 
     def reset(self, reset: str) -> Entry | None:
         """One reset by its id."""
@@ -99,6 +128,12 @@ class PostgresResets(PostgresProgress):
             if not _exists(self.session, cursor):
                 return []
             return [Entry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
+
+
+def _expected(row: ProgressRow) -> dict[str, Any]:
+    names = {"position": "position", "state": "state", "live": "registered_live", "durable": "registered_durable"}
+    values = parameters_of(row)
+    return {f"was_{name}": values[column] for name, column in names.items()}
 
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:

@@ -92,7 +92,10 @@ class SinkSession:
         return cursor
 
     def transaction(self) -> _Transaction:
-        """A cursor in one transaction; driver errors come out as ours, and drop the connection."""
+        """A cursor in one transaction; driver errors come out as ours, and drop the connection.
+
+        It commits the connection that it began on: one that was opened since holds nothing of it.
+        """
         return _Transaction(self)
 
     def rollback(self) -> None:
@@ -120,19 +123,19 @@ class SinkSession:
 class _Transaction:
     def __init__(self, session: SinkSession) -> None:
         self._session = session
-        self._cursor: pg.Cursor | None = None
+        self._connection: pg.Connection | None = None
 
     def __enter__(self) -> pg.Cursor:
-        connection = self._session.ready()
+        self._connection = self._session.ready()
         with translated(self._session.place):
-            self._cursor = connection.cursor()
-        return self._cursor
+            return self._connection.cursor()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        assert self._connection is not None
         if error is None:
             with translated(self._session.place):
                 try:
-                    self._session.ready().commit()
+                    self._connection.commit()  # where it is closed, this raises
                 except pg.DriverError:
                     self._session.close()
                     raise

@@ -16,6 +16,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.errors import Unreachable
 from core.ports import Top
 from core.sinks.postgres import effects, held, modes, texts
 from core.sinks.postgres import statements as compose
@@ -57,6 +58,8 @@ class PostgresSink:
         self._careful, self._holds = False, False
         """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
         self._texts_in = 0
+        self._begun: pg.Connection | None = None
+        """The connection on which the open transaction began: no other may commit it."""
         self._kept: dict[int, int] = {}
         """How often this connection's kept statements were used, by the size that they were planned for."""
 
@@ -72,7 +75,7 @@ class PostgresSink:
         """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
         self._prepare()
         self._careful = False
-        with self._open() as cursor:
+        with self._open(begins=True) as cursor:
             cursor.copy_expert(compose.fill_staging(self.target).as_string(cursor), reader, COPY_BUFFER)
             return int(cursor.rowcount)
 
@@ -80,7 +83,7 @@ class PostgresSink:
         """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
         self._prepare_texts()
         self._careful = True
-        with self._open() as cursor:
+        with self._open(begins=True) as cursor:
             lines = Readable(reader, pg.codec(cursor.connection))
             cursor.copy_expert(texts.fill(self.target).as_string(cursor), lines, COPY_BUFFER)
             return int(cursor.rowcount)
@@ -97,7 +100,7 @@ class PostgresSink:
         fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
         with self._open() as cursor:
             if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
-                self.session.rollback()
+                self.abandon()
                 return False
             if rows and self._careful:
                 Careful(self.session, cursor, self.target, self.options, key).step(new.text)
@@ -107,6 +110,7 @@ class PostgresSink:
                     self._supersede(cursor, key, new.text)
                 self._apply(cursor, modes.plan(self.target, self.options, rows), modes.size_of(rows))
             cursor.connection.commit()
+            self._begun = None
         return True
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
@@ -115,10 +119,10 @@ class PostgresSink:
         merging = self._merges
         if merging:
             self._prepare()
-        with self._open() as cursor:
+        with self._open(begins=True) as cursor:
             lengthen(cursor, self._read_timeout)
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
-                self.session.rollback()
+                self.abandon()
                 return None
             statement = compose.fill_chunk_staging(self.target) if merging else self._fill_target()
             cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
@@ -132,10 +136,10 @@ class PostgresSink:
         """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
         place = {**key_of(key), "number": number, "epoch": epoch}
         self._prepare_texts()
-        with self._open() as cursor:
+        with self._open(begins=True) as cursor:
             lengthen(cursor, self._read_timeout)
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
-                self.session.rollback()
+                self.abandon()
                 return None
             lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
             cursor.copy_expert(texts.fill(self.target, chunk=True).as_string(cursor), lines, COPY_BUFFER)
@@ -152,9 +156,11 @@ class PostgresSink:
         """Commit the chunk that `copy_chunk` left open."""
         with self._open() as cursor:
             cursor.connection.commit()
+            self._begun = None
 
     def abandon(self) -> None:
         """Roll back whatever is open."""
+        self._begun = None
         self.session.rollback()
 
     def rest(self) -> None:
@@ -215,12 +221,21 @@ class PostgresSink:
             cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
 
     @contextmanager
-    def _open(self) -> Iterator[pg.Cursor]:
-        """A cursor in the transaction that is open, or in a new one; on any error the connection is dropped."""
+    def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
+        """A cursor in a new transaction, or in the one that is open; on any error the connection is dropped.
+
+        Unreachable where the connection of an open one is lost: another holds neither its rows nor its staging tables.
+        """
         with translated(self.session.place):
             try:
-                with self.session.ready().cursor() as cursor:
+                if begins:
+                    self._begun = self.session.ready()
+                elif self._begun is None or self._begun.closed:
+                    what = f"sink {self.session.place}: the session was lost in mid-transaction"
+                    raise Unreachable(what, code="08003", where="sink")
+                with self._begun.cursor() as cursor:
                     yield cursor
             except BaseException:
+                self._begun = None
                 self.session.close()
                 raise

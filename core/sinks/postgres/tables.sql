@@ -291,6 +291,18 @@ SELECT job, source, source_table, slot FROM {schema}.slotkeeper_progress
 WHERE target = %(target)s AND NOT (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)
 LIMIT 1
 
+-- name: writer
+-- Who holds a target's lock without that of our rows: a job whose steps our epoch does not fence.
+SELECT a.application_name, a.usename, l.pid, current_database()
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.pid <> pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND ((l.classid::bigint << 32) | l.objid::bigint) = %(lock)s
+  AND NOT EXISTS (SELECT 1 FROM pg_locks o WHERE o.locktype = 'advisory' AND o.objsubid = 1 AND o.granted
+                  AND o.pid = l.pid AND o.database = l.database
+                  AND ((o.classid::bigint << 32) | o.objid::bigint) = %(rows)s)
+LIMIT 1
+
 -- name: end_sessions
 -- Ends our own sessions of earlier epochs at the sink; only the same login's.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity

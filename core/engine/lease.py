@@ -1,0 +1,82 @@
+"""The lock on each target, which jobs of other progress schemas try for too, and whether a running job still holds it.
+
+A progress schema's rows fence the steps of its own jobs; across schemas there is no fence, so this lock is all that
+keeps two jobs from one target ([why](docs/adr/0019-one-writer-per-target.md)). It lives in the session that holds the
+lease. Next door: `start.py` takes the leases, `attend.py` has them asked for while a job streams.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from core.engine.ports import Store, Surroundings, about
+from core.engine.quiet import pause
+from core.errors import Busy, Refused, Superseded, Unreachable
+
+TARGET_WAIT = 5.0
+"""A session that was just ended may hold its locks for a moment longer."""
+LOST_WAIT = 30.0
+"""So long a server may take a session for living whose line is gone (keepalives: 10 s and three times 5 s)."""
+
+
+def take_target(all_: Surroundings, part: Surroundings) -> None:
+    """Take the lock on the channel's target; Refused, by naming who holds it, where another job does."""
+    store, end = part.sessions.store(), all_.clock.monotonic() + TARGET_WAIT
+    while not store.take_target(part.job.channel.target):
+        if all_.clock.monotonic() >= end:
+            raise _taken(part, store)
+        pause(all_, 0.5)
+
+
+def is_taken(part: Surroundings) -> bool:
+    """Whether a job of other progress rows writes to the channel's target: its sessions are not ours to end."""
+    return bool(part.sessions.store().writer(part.job.channel.target))
+
+
+def _taken(part: Surroundings, store: Store) -> Refused:
+    target = part.job.channel.target
+    holder = store.writer(target) or "another start of this job"
+    what = f"target {part.job.sink.database}.{target} belongs to {holder}"
+    return Refused(what, "one target takes one job: choose another target, or stop that job", where="sink")
+
+
+class Leases:
+    """The leases and target locks of a running job: they end with their session, and a new one has to take them again.
+
+    `lock` is held while their session is used, which the driver's loop uses as well.
+    """
+
+    def __init__(self, all_: Surroundings) -> None:
+        self._all = all_
+        self._lost: float | None = None
+        self.lock = threading.Lock()
+
+    def keep(self) -> None:
+        """Nothing where all of them are held, by now; else an error.
+
+        Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
+        """
+        with self.lock:
+            for part in self._all.parts:
+                if not _held(part.sessions.store()):
+                    with about(self._all, part):
+                        self._again(part)
+            self._lost = None
+
+    def _again(self, part: Surroundings) -> None:
+        now, store = self._all.clock.monotonic(), part.sessions.store()
+        self._lost = now if self._lost is None else self._lost
+        if store.take_lease() and store.take_target(part.job.channel.target):
+            return
+        if store.writer(part.job.channel.target):
+            raise _taken(part, store)
+        if now - self._lost >= LOST_WAIT:
+            raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
+        raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
+
+
+def _held(store: Store) -> bool:
+    try:
+        return store.leased()
+    except Unreachable:
+        return False

@@ -1,0 +1,163 @@
+"""A transaction commits the connection that it began on: a session that is lost in between is Unreachable, never done.
+
+The session ends between a statement and its commit: unnoticed, noticed by a use of it, or closed by another thread.
+Next door: `tests/fault` has whole jobs whose sessions are ended.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from core.config.secrets import resolve
+from core.domain.position import Position
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.errors import Unreachable
+from core.ports import Chunk
+from core.sinks.postgres.session import SinkSession
+from core.sources.dws.session import DwsSession
+from tests.support.held import HOLDING, Target, line
+from tests.support.standin import drop_database
+from tests.support.waiting import until
+
+DATABASE = "transactions"
+Loss = Callable[[SinkSession], None]
+
+
+@pytest.fixture(scope="module")
+def target(pg_server: Server) -> Iterator[Target]:
+    connection = pg_server.connect("postgres")
+    with connection.cursor() as cursor:
+        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
+    connection.close()
+    made = Target(pg_server, DATABASE, "t", "id bigint PRIMARY KEY, v text", ("id", "v"))
+    yield made
+    made.close()
+    drop_database(pg_server, DATABASE)
+
+
+def ended(target: Target, application: str) -> None:
+    """End the server's side of sessions by their name, and wait until they are gone."""
+    where = f"FROM pg_stat_activity WHERE application_name = '{application}'"
+    target.run(f"SELECT pg_terminate_backend(pid) {where}")
+    until(lambda: not target.asked(f"SELECT 1 {where}"), 10, "the session to end")
+
+
+@pytest.fixture(params=["ended", "ended and noticed", "closed"])
+def lose(request: pytest.FixtureRequest, target: Target) -> Loss:
+    def act(session: SinkSession) -> None:
+        if request.param == "closed":
+            session.close()
+        else:
+            ended(target, session.application_name)
+        if request.param == "ended and noticed":
+            session.rollback()
+
+    return act
+
+
+def test_a_transaction_whose_session_was_lost_before_its_commit_is_not_done(target: Target, lose: Loss) -> None:
+    session = target.session
+    target.run("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id integer)")
+    with pytest.raises(Unreachable), session.transaction() as cursor:
+        cursor.execute("INSERT INTO kept VALUES (1)")
+        lose(session)
+    assert target.asked("SELECT * FROM kept") == []
+    with session.transaction() as cursor:
+        cursor.execute("INSERT INTO kept VALUES (2)")
+    assert target.asked("SELECT * FROM kept") == [(2,)]
+
+
+def test_a_session_opened_anew_inside_a_transaction_does_not_commit_for_it(target: Target, lose: Loss) -> None:
+    session = target.session
+    target.run("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id integer)")
+    with pytest.raises(Unreachable), session.transaction() as cursor:
+        cursor.execute("INSERT INTO kept VALUES (1)")
+        lose(session)
+        session.close()
+        with session.transaction() as other:
+            other.execute("INSERT INTO kept VALUES (2)")
+    assert target.asked("SELECT * FROM kept") == [(2,)]
+
+
+def test_an_empty_step_whose_session_was_lost_is_not_taken_for_done(
+    target: Target, lose: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, new = target.store, Position(target.position.point + 1)
+    run = store.session.run
+
+    def then_lost(*what: object) -> pg.Cursor:
+        done = run(*what)  # type: ignore[arg-type]
+        assert done.rowcount == 1
+        lose(store.session)
+        return done
+
+    with monkeypatch.context() as patched, pytest.raises(Unreachable):
+        patched.setattr(store.session, "run", then_lost)
+        store.advance_empty(target.lane, target.epoch, target.position, new)
+    row = store.read_row(target.lane)
+    assert row is not None and row.position == target.position
+
+
+@pytest.mark.parametrize("careful", [False, True], ids=["plain", "careful"])
+def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
+    target: Target, lose: Loss, careful: bool
+) -> None:
+    target.run("TRUNCATE t")
+    target.store.begin_copy(target.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+    sink = target.sink(HOLDING)
+    take = sink.copy_chunk_carefully if careful else sink.copy_chunk
+    assert take(target.lane, target.epoch, 0, io.BytesIO(line((1, "one")))) == 1
+    lose(sink.session)
+    with pytest.raises(Unreachable):
+        sink.finish_chunk()
+    assert [chunk.number for chunk in target.store.chunks_left()] == [0]
+    assert target.rows() == []
+    assert target.chunk(sink, [(1, "one")], plan=False) is False
+    assert target.rows() == [(1, "one")]
+
+
+@pytest.mark.parametrize("careful", [False, True], ids=["plain", "careful"])
+def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, careful: bool) -> None:
+    target.run("TRUNCATE t")
+    sink = target.sink(HOLDING)
+    stage = sink.stage_carefully if careful else sink.stage
+    assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
+    lose(sink.session)
+    with pytest.raises(Unreachable):
+        sink.commit(target.lane, target.epoch, target.position, Position(target.position.point + 1), 1)
+    sink.abandon()
+    row = target.store.read_row(target.lane)
+    assert row is not None and row.position == target.position
+    assert not target.step(sink, [(1, 1, "I", 1, "one")])
+    assert target.rows() == [(1, "one")]
+
+
+def test_nothing_is_committed_once_it_was_abandoned(target: Target) -> None:
+    target.run("TRUNCATE t")
+    target.store.begin_copy(target.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+    sink = target.sink(HOLDING)
+    sink.copy_chunk(target.lane, target.epoch, 0, io.BytesIO(line((1, "one"))))
+    sink.abandon()
+    with pytest.raises(Unreachable):
+        sink.finish_chunk()
+    assert [chunk.number for chunk in target.store.chunks_left()] == [0]
+
+
+def test_a_cursor_at_the_source_whose_session_is_ended_has_not_read_all(pg_server: Server, target: Target) -> None:
+    endpoint = replace(pg_server.endpoint(DATABASE), name="dws1")
+    session = DwsSession(endpoint, resolve(endpoint.password), "slotkeeper/reader")
+
+    class Out(io.BytesIO):
+        def write(self, text: object) -> int:
+            if not self.tell():
+                ended(target, "slotkeeper/reader")
+            return super().write(text)  # type: ignore[arg-type]
+
+    with pytest.raises(Unreachable):
+        session.cursor_out(pg.sql.SQL("SELECT n::text FROM generate_series(1, 3) n"), Out(), 10_000, 100)
+    assert session.fresh
