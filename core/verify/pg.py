@@ -115,9 +115,7 @@ class PgTable:
         while any(row[3] for row in described.values()):
             wanted = sorted({row[4] for row in described.values() if row[3]})
             bases = {row[0]: row[1:] for row in self._all(pg.sql.SQL(_BASES).format(pg.sql.Literal(wanted)))}
-            described = {
-                name: (row[0], *bases[row[4]], *row[5:]) if row[3] else row for name, row in described.items()
-            }
+            described = {name: (row[0], *bases[row[4]], *row[5:]) if row[3] else row for name, row in described.items()}
         return described
 
     def _all(self, statement: pg.sql.Composable) -> list[tuple[Any, ...]]:
