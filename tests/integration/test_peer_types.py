@@ -291,16 +291,18 @@ CURES = {
 }
 
 
-@pytest.mark.parametrize("name", CURES)
-def test_the_statement_that_makes_a_type_is_printed(warehouse: Warehouse, make_mirror: MakeMirror, name: str) -> None:
-    made, type_, value, cure = CURES[name]
-    mirror = _made(warehouse, make_mirror, f"v {type_}", *made)
-    mirror.source(f"INSERT INTO {TABLE} VALUES (1, '{value}')")
-    error = _refused(mirror)
-    assert error.hint == cure
-    mirror.at_sink("CREATE SCHEMA ods", *error.hint.split("; "))
+def test_the_statements_that_make_types_are_printed(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    columns = ", ".join(f"v{n} {type_}" for n, (_, type_, _, _) in enumerate(CURES.values()))
+    mirror = _made(warehouse, make_mirror, columns, *(each for made, *_ in CURES.values() for each in made))
+    values = ", ".join(f"'{value}'" for _, _, value, _ in CURES.values())
+    mirror.source(f"INSERT INTO {TABLE} VALUES (1, {values})")
+    mirror.at_sink("CREATE SCHEMA ods")
+    for name, (_, _, _, cure) in CURES.items():
+        error = _refused(mirror)
+        assert error.hint == cure, name
+        mirror.at_sink(*error.hint.split("; "))
     mirror.start().wait_running()
-    mirror.source(f"INSERT INTO {TABLE} SELECT 2, v FROM {TABLE}")
+    mirror.source(f"INSERT INTO {TABLE} VALUES (2, {values})")
     mirror.wait_equal()
     mirror.stop()
 
