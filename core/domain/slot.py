@@ -151,7 +151,9 @@ class TableIdentity:
         """The incarnation as stored in the progress row."""
         import hashlib  # loads OpenSSL, which a console that only starts does not need
 
-        spelled = "\x1f".join(f"{c.name}\x1e{c.type}" for c in self.columns) + "\x1d" + "\x1f".join(self.key)
+        # public is left out, because it is on nearly every search_path: stored rows have such types without it
+        columns = "\x1f".join(f"{c.name}\x1e{c.type.removeprefix('public.')}" for c in self.columns)
+        spelled = columns + "\x1d" + "\x1f".join(self.key)
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
 

@@ -206,13 +206,16 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
 
 
 def test_types_of_the_server_s_own_are_spelled_as_ever(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Progress rows of tables without made types keep their incarnation."""
+    """Progress rows keep their incarnation, also where a type lies in schema public, which the login has in view."""
     mirror = _made(warehouse, make_mirror, 'n numeric(12,2)[], c "char", t timestamp(3), f varchar(4)')
     with closing(open_source(mirror.job, "test")) as source:
         identity = source.identify()
     kept = ["bigint", "numeric(12,2)[]", '"char"', "timestamp(3) without time zone", "character varying(4)"]
     assert [column.type for column in identity.columns] == kept
     assert identity.text.endswith(":82890477a38c5bca")
+    of_public = (replace(identity.columns[0], type="public.mood[]"), *identity.columns[1:])
+    shown = (replace(identity.columns[0], type="mood[]"), *identity.columns[1:])
+    assert replace(identity, columns=of_public).text == replace(identity, columns=shown).text
 
 
 # -- line 11: names that the sink does not know

@@ -207,7 +207,7 @@ def _column_images(
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
         if column.name not in identity.key:
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
-        spelled.append(chunks.text_form(column, name) if as_text else name)
+        spelled.append(chunks.text_form(identity.plain(column.type), name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
 
 
