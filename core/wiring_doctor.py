@@ -290,6 +290,11 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, silent: set[
         if facts is None and job.channel.create_target:
             found = sinks.type_objections(name, image, viewer.session)
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if identity is not None and job.channel.create_target:
+        for column, collation in sinks.collations_lacked(image_of(job.channel, identity), viewer.session):
+            text = f"column {column!r} is sorted by {collation} at the source, which the sink has not, or has for equal"
+            text += " texts only: a made target sorts it by the default; its values are the same"
+            yield Finding(place, Level.WARN, text)
 
 
 def _identity(job: JobSpec, silent: set[str]) -> tuple[TableIdentity | None, str]:

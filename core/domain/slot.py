@@ -6,6 +6,7 @@ Next door: `core.domain.start` decides from a look and a progress row; `core.sou
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -70,23 +71,57 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its name and its type as the server spells it (`numeric(12,2)`)."""
+    """A column of a table: its name and its type as the server spells it (`numeric(12,2)`).
+
+    A type outside pg_catalog has its schema before it, whatever the search_path of whoever asks. `required` says that
+    it holds no NULL; `collation` is SQL text, empty where it is the type's own.
+    """
 
     name: str
     type: str
+    required: bool = field(default=False, compare=False)
+    collation: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class UserType:
-    """A type that is not the server's own: `kind` is pg_type's letter, `base` a domain's type.
+    """A type that is not the server's own: `kind` is pg_type's letter.
 
-    `parts` are an enum's labels, or a composite's attributes as `name type`.
+    `base` is a domain's type, a range's subtype, or a multirange's range. `parts` are an enum's labels, a composite's
+    attributes as `name type`, or a range's further options as SQL. `table` says that a composite is the row type of a
+    table, whose key is `key`.
     """
 
     name: str
     kind: str
     base: str = ""
     parts: tuple[str, ...] = ()
+    table: bool = False
+    key: tuple[str, ...] = ()
+
+
+def without_domains(spelled: str, known: Iterable[UserType]) -> str:
+    """A type with its domains as their base types, through all levels; so are the elements of an array.
+
+    An array of a domain over an array stays as it is: arrays of arrays have another text.
+
+    >>> price = [UserType("a.price", "d", "a.amount"), UserType("a.amount", "d", "numeric(8,3)")]
+    >>> without_domains("a.price", price), without_domains("a.price[]", price), without_domains("a.mood", price)
+    ('numeric(8,3)', 'numeric(8,3)[]', 'a.mood')
+    """
+    known = tuple(known)
+    own = _named(spelled, known)
+    if own is None or own.kind != "d":
+        return spelled
+    base = without_domains(own.base, known)
+    if own.name == spelled:
+        return base
+    return spelled if base.endswith("[]") else f"{base}[]"
+
+
+def _named(spelled: str, known: Iterable[UserType]) -> UserType | None:
+    plain = re.sub(r"(\([^()]*\))?(\[\])*$", "", spelled)
+    return next((one for one in known if one.name == plain), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +136,24 @@ class TableIdentity:
     key: tuple[str, ...]
     server: str
     user_types: tuple[UserType, ...] = field(default=(), compare=False)
-    """The types among those of `columns` that somebody made; no part of the identity."""
+    """The types among those of `columns` that somebody made, and those within them; no part of the identity."""
 
     def user_type(self, spelled: str) -> UserType | None:
         """The made type behind a column's type (or behind its elements); None where it is the server's own."""
-        plain = re.sub(r"(\([^()]*\))?(\[\])*$", "", spelled)
-        return next((one for one in self.user_types if one.name == plain), None)
+        return _named(spelled, self.user_types)
+
+    def plain(self, spelled: str) -> str:
+        """A column's type with its domains as their base types."""
+        return without_domains(spelled, self.user_types)
 
     @property
     def text(self) -> str:
         """The incarnation as stored in the progress row."""
         import hashlib  # loads OpenSSL, which a console that only starts does not need
 
-        spelled = "\x1f".join(f"{c.name}\x1e{c.type}" for c in self.columns) + "\x1d" + "\x1f".join(self.key)
+        # public is left out, because it is on nearly every search_path: stored rows have such types without it
+        columns = "\x1f".join(f"{c.name}\x1e{c.type.removeprefix('public.')}" for c in self.columns)
+        spelled = columns + "\x1d" + "\x1f".join(self.key)
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
 

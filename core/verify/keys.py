@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 FAMILIES = {
+    "int1": "integer",
     "int2": "integer",
     "int4": "integer",
     "int8": "integer",
@@ -20,13 +21,17 @@ FAMILIES = {
     "float8": "float",
     "uuid": "uuid",
     "timestamp": "timestamp",
+    "smalldatetime": "timestamp",
     "timestamptz": "timestamptz",
     "date": "date",
     "time": "time",
     "bool": "bool",
     "bytea": "bytea",
 }
-"""Types with one order everywhere; every other type is ordered by the bytes of its text."""
+"""Types with one order everywhere; every other type is ordered by the bytes of its text.
+
+int1 (tinyint) and smalldatetime are a DWS's own; a made target keeps them as int2 and timestamp.
+"""
 
 PLAIN_TEXT = frozenset({"text", "varchar"})
 

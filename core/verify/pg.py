@@ -14,15 +14,15 @@ from core.drivers import pg
 from core.errors import Refused
 from core.verify.keys import KeyColumn
 from core.verify.reader import Checksum, Digest, Key, KeyRange
-from core.verify.statements import Statements
+from core.verify.statements import COUNTED, Statements, form_of
 
 KEYS_PER_STATEMENT = 500
 
 _COLUMNS = """
-SELECT a.attname, t.typname, format_type(a.atttypid, -1), a.attnotnull,
+SELECT a.attname, t.typname, format_type(a.atttypid, -1), t.typtype::text = 'd', t.typbasetype::bigint,
        CASE WHEN co.collname = 'default' THEN d.datcollate ELSE co.collcollate END IN ('C', 'POSIX')
          OR (co.collname = 'default' AND {}),
-       current_setting('server_encoding')
+       current_setting('server_encoding'), a.attnotnull
   FROM pg_attribute a
   JOIN pg_type t ON t.oid = a.atttypid
   JOIN pg_database d ON d.datname = current_database()
@@ -30,6 +30,12 @@ SELECT a.attname, t.typname, format_type(a.atttypid, -1), a.attnotnull,
  WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum
 """
+
+_BASES = """
+SELECT t.oid::bigint, t.typname, format_type(t.oid, -1), t.typtype::text = 'd', t.typbasetype::bigint
+  FROM pg_type t WHERE t.oid = ANY ({}::oid[])
+"""
+"""The types that domains are over; asked level by level, only where there are domains."""
 
 _BY_CODE_POINT = "d.datlocprovider = 'b'"
 """From PostgreSQL 17 on: the built-in locales order by code point, which in UTF-8 is the order of bytes."""
@@ -62,15 +68,21 @@ class PgTable:
         name = pg.sql.Identifier(*table.split(".", 1))
         spelled = pg.sql.Literal(name.as_string(connection))
         built_in = pg.sql.SQL(_BY_CODE_POINT if connection.server_version >= 170000 else "false")
-        described = {str(row[0]): row for row in self._all(pg.sql.SQL(_COLUMNS).format(built_in, spelled))}
+        described = self._based({str(row[0]): row for row in self._all(pg.sql.SQL(_COLUMNS).format(built_in, spelled))})
         keys = list(key) or [str(row[0]) for row in self._all(pg.sql.SQL(_PRIMARY_KEY).format(spelled))]
         self.columns = list(columns) or list(described)
         _refuse(table, keys, self.columns, described)
         self.key = tuple(_key_column(described[name]) for name in keys)
-        typed = [(column, str(described[column][1])) for column in self.columns]
-        self._statements = Statements(name, self.key, typed, where)
-        encoding = str(next(iter(described.values()))[5])
+        self._name, self._where = name, where
+        self.hashes_by([form_of(str(described[column][1])) for column in self.columns])
+        encoding = str(next(iter(described.values()))[6])
         self.signature = [encoding, *(column.family for column in self.key)]
+
+    def hashes_by(self, forms: Sequence[str]) -> None:
+        """Hash the columns in these forms; both sides of a comparison must have the same."""
+        self.forms = list(forms)
+        columns = list(zip(self.columns, self.forms, strict=True))
+        self._statements = Statements(self._name, self.key, columns, self._where)
 
     def count(self, bounds: KeyRange) -> int:
         return int(self._all(self._statements.count(bounds))[0][0])
@@ -98,6 +110,14 @@ class PgTable:
     def _key_of(self, row: tuple[Any, ...]) -> Key:
         return tuple(column.canonical(str(text)) for column, text in zip(self.key, row, strict=False))
 
+    def _based(self, described: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+        """Columns of a domain as those of its base type, which is what a target made of it has."""
+        while any(row[3] for row in described.values()):
+            wanted = sorted({row[4] for row in described.values() if row[3]})
+            bases = {row[0]: row[1:] for row in self._all(pg.sql.SQL(_BASES).format(pg.sql.Literal(wanted)))}
+            described = {name: (row[0], *bases[row[4]], *row[5:]) if row[3] else row for name, row in described.items()}
+        return described
+
     def _all(self, statement: pg.sql.Composable) -> list[tuple[Any, ...]]:
         with pg.transaction(self._connection) as cursor:
             cursor.execute(statement)
@@ -121,16 +141,20 @@ def open_pair(
         key = [column.name for column in left.key]
         left = PgTable(source, source_table, key, list(dict.fromkeys([*key, *mapping])), where)
     names = mapping or {}
-    return left, PgTable(
+    right = PgTable(
         sink,
         target,
         [names.get(column.name, column.name) for column in left.key],
         [names.get(column, column) for column in left.columns],
     )
+    forms = [ours if ours == theirs else COUNTED for ours, theirs in zip(left.forms, right.forms, strict=True)]
+    left.hashes_by(forms)
+    right.hashes_by(forms)
+    return left, right
 
 
 def _key_column(row: tuple[Any, ...]) -> KeyColumn:
-    return KeyColumn(name=str(row[0]), typname=str(row[1]), type=str(row[2]), by_bytes=bool(row[4]))
+    return KeyColumn(name=str(row[0]), typname=str(row[1]), type=str(row[2]), by_bytes=bool(row[5]))
 
 
 def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: Mapping[str, Any]) -> None:
@@ -139,7 +163,7 @@ def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: 
     absent = [name for name in dict.fromkeys([*keys, *columns]) if name not in described]
     if absent:
         raise Refused(f"{table} has no column {', '.join(absent)}", hint="correct the column mapping")
-    loose = [name for name in keys if not described[name][3]]
+    loose = [name for name in keys if not described[name][7]]
     if loose:
         # A NULL key lies in no range, so such rows could not be seen.
         raise Refused(f"key column {', '.join(loose)} of {table} may be NULL", hint="make it NOT NULL")

@@ -17,25 +17,39 @@ from core.verify.reader import Key, KeyRange
 
 Composable = sql.Composable
 
+BITS, BARE, COUNTED = "bits", "bare", "counted"
+"""How a column stands in a row's hash: a float by its bits, text that is bare or has its length before it."""
+
 _BARE = frozenset(FAMILIES) - {"bytea"}
 _TERMINATED = "coalesce({0}, '-') || '|'"
 _COUNTED = "coalesce(length({0})::text || ':' || {0}, '-')"
 
 
+def form_of(typname: str) -> str:
+    """How a column of this type (no domain) stands in a hash; where two sides differ, both count its text.
+
+    >>> form_of("float4"), form_of("int4"), form_of("text")
+    ('bits', 'bare', 'counted')
+    """
+    if typname in ("float4", "float8"):
+        return BITS
+    return BARE if typname in _BARE else COUNTED
+
+
 class Statements:
-    """Statements over one table: `key` columns, `columns` compared as (name, type name), `where` a trusted filter."""
+    """Statements over one table: `key` columns, `columns` compared as (name, form), `where` a trusted filter."""
 
     def __init__(
         self, table: Composable, key: Sequence[KeyColumn], columns: Sequence[tuple[str, str]], where: str = ""
     ) -> None:
         self._table = table
         self._key = key
-        self._texts = [_text(name, typname) for name, typname in columns]
+        self._texts = [_text(name, form) for name, form in columns]
         self._where: Composable = sql.SQL("(" + where + ")") if where else sql.SQL("true")
         self._names = sql.SQL(", ").join(sql.SQL("t.{}::text").format(sql.Identifier(c.name)) for c in key)
         framed = [
-            sql.SQL(_TERMINATED if typname in _BARE else _COUNTED).format(text)
-            for text, (_, typname) in zip(self._texts, columns, strict=True)
+            sql.SQL(_COUNTED if form == COUNTED else _TERMINATED).format(text)
+            for text, (_, form) in zip(self._texts, columns, strict=True)
         ]
         self._hash = sql.SQL("md5({})").format(sql.SQL(" || ").join(framed))
 
@@ -122,8 +136,8 @@ def _ordered(column: KeyColumn, expression: Composable) -> Composable:
     return sql.SQL(column.ordered).format(expression)
 
 
-def _text(name: str, typname: str) -> Composable:
+def _text(name: str, form: str) -> Composable:
     """A column as text. Floats by their bits: servers print different digits for the same number."""
-    if typname in ("float4", "float8"):
+    if form == BITS:
         return sql.SQL("encode(float8send(t.{}::float8), 'hex')").format(sql.Identifier(name))
     return sql.SQL("t.{}::text").format(sql.Identifier(name))

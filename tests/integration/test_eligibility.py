@@ -150,7 +150,7 @@ MADE = {
         "CREATE TYPE ods.words AS RANGE (subtype = text)",
         "ods.words",
         f"target {TARGET} cannot be made: the sink has no type ods.words (column 'v')",
-        "CREATE TYPE or CREATE EXTENSION",
+        "CREATE TYPE ods.words AS RANGE (subtype = text)",
     ),
 }
 

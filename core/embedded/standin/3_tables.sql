@@ -8,8 +8,8 @@
 
 CREATE FUNCTION dws.columns_of(oid, OUT attnum smallint, OUT name text, OUT type text, OUT in_key boolean)
 RETURNS SETOF record LANGUAGE sql STABLE AS $$
-SELECT a.attnum, a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(a.attnum = ANY (i.indkey), false)
-FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+SELECT a.attnum, a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(a.attnum = ANY (k.conkey), false)
+FROM pg_attribute a LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'p'
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum $$;
 
 -- The DN of a row `r` as an expression: the hash functions chain through their seed, so any key works.
@@ -169,9 +169,9 @@ CREATE FUNCTION dws.enable_binlog(
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     rel oid := rel_name::regclass;
-    keys text[] := (SELECT array_agg(a.attname::text ORDER BY p.n) FROM pg_index i, unnest(i.indkey) WITH ORDINALITY p(k, n)
-                    JOIN pg_attribute a ON a.attnum = p.k
-                    WHERE i.indrelid = rel_name::regclass AND i.indisprimary AND a.attrelid = i.indrelid);
+    keys text[] := (SELECT array_agg(a.attname::text ORDER BY p.n)
+                    FROM pg_constraint c, unnest(c.conkey) WITH ORDINALITY p(k, n) JOIN pg_attribute a ON a.attnum = p.k
+                    WHERE c.conrelid = rel_name::regclass AND c.contype = 'p' AND a.attrelid = c.conrelid);
 BEGIN
     IF keys IS NULL OR NOT coalesce(distribute_by, keys[1:1]) <@ keys THEN
         RAISE EXCEPTION 'stand-in: a binlog table needs a primary key that contains its distribution columns'

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.domain.objection import Objection
-from core.domain.slot import Column, TableIdentity, UserType
+from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.sinks.postgres import types
+from core.sinks.postgres import made_types, types
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.statements import TargetTable
 from core.sqltext import dotted, quoted, statements
@@ -137,10 +137,9 @@ def objections(
 
 def form(spelled: str, identity: TableIdentity) -> str:
     """How equal values of a key column of this type become one text; empty where that is not known."""
-    own = identity.user_type(spelled)
-    if own is None or own.name != spelled:
-        return types.form_of(spelled)
-    return types.form_of(spelled, own.kind, own.base)
+    plain = identity.plain(spelled)
+    own = identity.user_type(plain)
+    return types.form_of(plain, own.kind if own and own.name == plain else "")
 
 
 def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[Objection]:
@@ -195,23 +194,42 @@ def type_objections(name: str, identity: TableIdentity, session: SinkSession) ->
     """
     found = []
     with session.transaction() as cursor:
+
+        def lacks(spelled: str) -> bool:
+            return not _rows(cursor, session, "knows", {"type": spelled})[0][0]
+
         for column in identity.columns:
-            own = identity.user_type(column.type)
-            if session.kind == "dws" and (own is None or own.kind == "d"):
+            made = made_type(column.type, identity, session.kind)
+            own = identity.user_type(made)
+            if session.kind == "dws" and own is None:
                 continue
-            spelled = own.name if own and own.kind != "d" else made_type(column.type, identity, session.kind)
-            if not _rows(cursor, session, "knows", {"type": spelled})[0][0]:
+            spelled = own.name if own else made
+            if lacks(spelled):
                 what = f"target {name} cannot be made: the sink has no type {spelled} (column {column.name!r})"
-                found.append(Objection(what, _made(own)))
+                what += ", the row type of a table" if own and own.table else ""
+                found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.BY_HAND))
     return found
 
 
 def made_type(spelled: str, identity: TableIdentity, kind: str) -> str:
     """The type of a new column: a domain's base, whose text is the same, else the source's own as `kind` spells it."""
-    own = identity.user_type(spelled)
-    if own and own.kind == "d" and own.name == spelled:
-        return own.base
-    return spelled if kind == "dws" else types.at_postgres(spelled)
+    plain = identity.plain(spelled)
+    return plain if kind == "dws" else types.at_postgres(plain)
+
+
+def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) -> set[str]:
+    """Those of these collations (SQL text with their schemas) by which the sink can sort a made column."""
+    if not names:
+        return set()
+    return {str(name) for (name,) in _rows(cursor, session, "collations", {"names": sorted(set(names))})}
+
+
+def collations_lacked(identity: TableIdentity, session: SinkSession) -> list[tuple[str, str]]:
+    """(column, collation) of the source which a made target has not, because the sink has none like it."""
+    wanted = [(column.name, column.collation) for column in identity.columns if column.collation]
+    with session.transaction() as cursor:
+        known = collations(cursor, session, [collation for _, collation in wanted])
+    return [(name, collation) for name, collation in wanted if collation not in known]
 
 
 def _column_objections(
@@ -219,8 +237,9 @@ def _column_objections(
 ) -> Iterator[Objection]:
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     there = facts.columns.get(column.name)
+    wanted = identity.plain(column.type)
     if there is None:
-        made = types.at_postgres(column.type)
+        made = types.at_postgres(wanted)
         cure = f"ALTER TABLE {dotted(target.name)} ADD COLUMN {quoted(column.name)} {made}"
         yield _objection(target, f"has no column {column.name!r}", cure)
         return
@@ -230,52 +249,42 @@ def _column_objections(
     if there.refuses_null:
         what = f"keeps column {column.name!r} in a domain that refuses NULL, which old images hold"
         yield _objection(target, what, f"{alter} TYPE {there.base}")
-    source = identity.user_type(column.type)
+    source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
-        if not types.holds(there.base or there.type, column.type):
-            what = f"column {column.name!r} is {there.type}, the source's is {column.type}"
-            yield _objection(target, what, f"{alter} TYPE {types.at_postgres(column.type)}")
+        if not types.holds(has, wanted):
+            over = f"a domain over {wanted}" if wanted != column.type else column.type
+            what = f"column {column.name!r} is {there.type}, the source's is {over}"
+            yield _objection(target, what, f"{alter} TYPE {types.at_postgres(wanted)}")
         return
-    yield from _user_type_objections(target, column, source, there, facts, alter)
+    yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
 
 
 def _user_type_objections(
-    target: TargetTable, column: Column, source: UserType, there: TargetColumn, facts: TargetFacts, alter: str
+    target: TargetTable,
+    column: Column,
+    source: UserType,
+    spelled: tuple[str, str],
+    identity: TableIdentity,
+    facts: TargetFacts,
 ) -> Iterator[Objection]:
-    """A column of a type that somebody made: the same type at the sink, a domain's base, or text."""
-    if source.kind == "d" and there.type != column.type:
-        if not types.holds(there.base or there.type, source.base):
-            what = f"column {column.name!r} is {there.type}, the source's is a domain over {source.base}"
-            yield _objection(target, what, f"{alter} TYPE {source.base}")
-        return
-    if there.type != column.type:
-        what = f"column {column.name!r} is {there.type}, the source's is {column.type}"
-        yield _objection(target, what, f"{alter} TYPE {column.type}, or TYPE text")
+    """A column of a type that somebody made: the same type at the sink; `spelled` are both, without domains."""
+    alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
+    wanted, has = spelled
+    if has != wanted:
+        what = f"column {column.name!r} is {has}, the source's is {wanted}"
+        yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {wanted}, or TYPE text"))
         return
     known = facts.types.get(source.name)
     if known is None:
         return
     lacking = [one for one in source.parts if one not in known.parts]
     if source.kind == "e" and lacking:
-        value = _literal(lacking[0])
+        value = made_types.pasteable(made_types.literal(lacking[0]))
         what = f"keeps column {column.name!r} in an enum without the label {value}"
-        yield _objection(target, what, f"ALTER TYPE {source.name} ADD VALUE {value}")
-    elif source.kind != "e" and (source.kind, source.base, source.parts) != (known.kind, known.base, known.parts):
+        yield _objection(target, what, made_types.pasteable(f"ALTER TYPE {source.name} ADD VALUE {value}"))
+    elif source.kind != "e" and not made_types.same(source, known, identity, facts.types.values()):
         what = f"keeps column {column.name!r} in another {source.name} than the source's"
         yield _objection(target, what, f"{alter} TYPE text")
-
-
-def _made(one: UserType | None) -> str:
-    """The statement that makes such a type at the sink, or the way round it."""
-    if one and one.kind == "e":
-        return f"CREATE TYPE {one.name} AS ENUM ({', '.join(map(_literal, one.parts))})"
-    if one and one.kind == "c":
-        return f"CREATE TYPE {one.name} AS ({', '.join(one.parts)})"
-    return "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objection]:

@@ -17,18 +17,40 @@ SELECT c.relkind::text, c.relpersistence::text, false FROM pg_class c WHERE c.oi
 
 -- name: columns
 -- Columns in order: name, type, must not be NULL, has a default or an identity, is always generated, computed by
--- the server; the base type of a domain, and whether the domain refuses NULL.
-SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
+-- the server; the base type of a domain through all levels, and whether one of those refuses NULL. A type outside
+-- pg_catalog has its schema, as the source spells its own.
+SELECT a.attname::text,
+       CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+            THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
+       a.attnotnull, a.atthasdef OR a.attidentity <> '',
        a.attgenerated <> '' OR a.attidentity = 'a', a.attgenerated <> '',
-       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE '' END, t.typnotnull
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+       coalesce(b.base, ''), coalesce(b.strict, false)
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
+LEFT JOIN LATERAL (
+    WITH RECURSIVE level AS (
+        SELECT t.typbasetype AS base, t.typtypmod AS length, t.typnotnull AS strict
+        UNION ALL
+        SELECT d.typbasetype, d.typtypmod, l.strict OR d.typnotnull
+        FROM level l JOIN pg_type d ON d.oid = l.base AND d.typtype = 'd')
+    SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, l.length)) = 1
+                THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, l.length) AS base, l.strict
+    FROM level l JOIN pg_type y ON y.oid = l.base AND y.typtype <> 'd' JOIN pg_namespace m ON m.oid = y.typnamespace
+) b ON t.typtype = 'd'
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: columns_dws
--- The same; a DWS has neither identities nor generated columns.
-SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef, false, false,
-       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE '' END, t.typnotnull
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+-- The same; a DWS has neither identities nor generated columns. Of a domain over a domain that one is told, so that it is
+-- refused with what cures it.
+SELECT a.attname::text,
+       CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+            THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
+       a.attnotnull, a.atthasdef, false, false,
+       CASE WHEN t.typtype = 'd' THEN
+           CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, t.typtypmod)) = 1
+                THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, t.typtypmod) ELSE '' END,
+       t.typnotnull
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
+LEFT JOIN pg_type y ON y.oid = t.typbasetype LEFT JOIN pg_namespace m ON m.oid = y.typnamespace
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: keys
@@ -43,12 +65,17 @@ LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrel
 WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
 
 -- name: keys_dws
--- The same, without WITH ORDINALITY; an index of a DWS has no columns that are only included.
+-- The same, without WITH ORDINALITY. DWS, PG_INDEX: no indnkeyatts, so that the name is that of `absent`; where a kernel
+-- has it, the columns behind it are only included.
 SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique,
        ARRAY(SELECT a.attname FROM generate_series(0, 31) n
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
-             WHERE n < i.indnatts ORDER BY n)::text[]
-FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+             WHERE n < i.indnatts AND n < (SELECT indnkeyatts FROM pg_index c WHERE c.indexrelid = i.indexrelid)
+             ORDER BY n)::text[]
+FROM (SELECT indexrelid, indrelid, indkey, indnatts, indimmediate, indpred, indexprs, indisunique, indisexclusion
+      FROM pg_index) i
+CROSS JOIN (SELECT 32 AS indnkeyatts) absent
+JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
 WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
 
@@ -69,27 +96,61 @@ SELECT r.rulename::text FROM pg_rewrite r
 WHERE r.ev_class = %(oid)s::oid AND r.ev_enabled NOT IN ('D', 'R') AND r.rulename <> '_RETURN' ORDER BY 1
 
 -- name: type
--- A type by its spelling: kind, a domain's base type, an enum's labels or a composite's attributes, as the source tells
--- its own; no row where this server has no such type.
-SELECT t.typtype::text, CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE '' END,
+-- A type by its spelling: kind, a domain's base type (through all levels) or a range's subtype, an enum's labels or a
+-- composite's attributes, as the source tells its own; no row where this server has no such type.
+SELECT t.typtype::text,
+       CASE t.typtype
+           WHEN 'd' THEN (
+               WITH RECURSIVE level AS (
+                   SELECT t.typbasetype AS base, t.typtypmod AS length
+                   UNION ALL
+                   SELECT d.typbasetype, d.typtypmod FROM level l JOIN pg_type d ON d.oid = l.base AND d.typtype = 'd')
+               SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, l.length)) = 1
+                    THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, l.length)
+               FROM level l JOIN pg_type y ON y.oid = l.base AND y.typtype <> 'd'
+               JOIN pg_namespace m ON m.oid = y.typnamespace)
+           WHEN 'r' THEN (
+               SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, NULL)) = 1
+                    THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, NULL)
+               FROM pg_range r JOIN pg_type y ON y.oid = r.rngsubtype JOIN pg_namespace m ON m.oid = y.typnamespace
+               WHERE r.rngtypid = t.oid)
+           ELSE '' END,
        CASE t.typtype
            WHEN 'e' THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
-           WHEN 'c' THEN ARRAY(SELECT quote_ident(p.attname) || ' ' || format_type(p.atttypid, p.atttypmod)
-                               FROM pg_attribute p WHERE p.attrelid = t.typrelid AND p.attnum > 0
-                               AND NOT p.attisdropped ORDER BY p.attnum)
+           WHEN 'c' THEN ARRAY(
+               SELECT quote_ident(p.attname) || ' ' ||
+                      CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, p.atttypmod)) = 1
+                           THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, p.atttypmod)
+               FROM pg_attribute p JOIN pg_type y ON y.oid = p.atttypid JOIN pg_namespace m ON m.oid = y.typnamespace
+               WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped ORDER BY p.attnum)
            ELSE ARRAY[]::text[] END
 FROM pg_type t WHERE t.oid = to_regtype(%(type)s)
 
 -- name: type_dws
--- The same, for a server without to_regtype.
-SELECT t.typtype::text, CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE '' END,
+-- The same, for a server without to_regtype; of a domain over a domain that one is told.
+SELECT t.typtype::text,
+       CASE t.typtype
+           WHEN 'd' THEN (
+               SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, t.typtypmod)) = 1
+                    THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, t.typtypmod)
+               FROM pg_type y JOIN pg_namespace m ON m.oid = y.typnamespace WHERE y.oid = t.typbasetype)
+           WHEN 'r' THEN (
+               SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, NULL)) = 1
+                    THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, NULL)
+               FROM pg_range r JOIN pg_type y ON y.oid = r.rngsubtype JOIN pg_namespace m ON m.oid = y.typnamespace
+               WHERE r.rngtypid = t.oid)
+           ELSE '' END,
        CASE t.typtype
            WHEN 'e' THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
-           WHEN 'c' THEN ARRAY(SELECT quote_ident(p.attname) || ' ' || format_type(p.atttypid, p.atttypmod)
-                               FROM pg_attribute p WHERE p.attrelid = t.typrelid AND p.attnum > 0
-                               AND NOT p.attisdropped ORDER BY p.attnum)
+           WHEN 'c' THEN ARRAY(
+               SELECT quote_ident(p.attname) || ' ' ||
+                      CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, p.atttypmod)) = 1
+                           THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, p.atttypmod)
+               FROM pg_attribute p JOIN pg_type y ON y.oid = p.atttypid JOIN pg_namespace m ON m.oid = y.typnamespace
+               WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped ORDER BY p.attnum)
            ELSE ARRAY[]::text[] END
-FROM pg_type t WHERE format_type(t.oid, NULL) = %(type)s
+FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s
 
 -- name: knows
 -- Whether this server has a type, built in or made.
@@ -97,4 +158,20 @@ SELECT to_regtype(%(type)s) IS NOT NULL
 
 -- name: knows_dws
 -- Whether this server has a type that somebody made, by the spelling of its name without a length.
-SELECT EXISTS (SELECT 1 FROM pg_type t WHERE format_type(t.oid, NULL) = %(type)s)
+SELECT EXISTS (SELECT 1 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+               WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s)
+
+-- name: collations
+-- Which of these collations, spelled with their schemas, this server has for its encoding; none by which different texts
+-- are equal, because a key would then fold rows of the source into one.
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname)
+FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace JOIN pg_database d ON d.datname = current_database()
+WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)
+  AND c.collencoding IN (-1, d.encoding) AND c.collisdeterministic
+
+-- name: collations_dws
+-- The same; all of a DWS tell different texts apart.
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname)
+FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace JOIN pg_database d ON d.datname = current_database()
+WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)
+  AND c.collencoding IN (-1, d.encoding)

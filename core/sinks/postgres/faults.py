@@ -32,6 +32,10 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
     "42501": AccessRefused,
 }
 BAD_ROW = ("22", "23")
+_LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
+"""What a server says where a name leads to nothing."""
+_AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
+"""Where COPY read a value as it failed: then the name stood in that value (regrole, aclitem, regclass, ...)."""
 _LOGIN = ("password authentication failed", "no password supplied")
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
@@ -39,7 +43,7 @@ _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 def classify(error: BaseException, place: str) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words."""
     code, text = pg.failure(error)
-    message = f"sink {place}: {safe(_without_values(text, code), 300)}"
+    message = f"sink {place}: {safe(_without_values(text, code, names_absent(error)), 300)}"
     if any(words in text for words in _LOGIN):
         return AccessRefused(message, "check the sink's password reference", code, "sink")
     if code in _BY_CODE:
@@ -48,26 +52,42 @@ def classify(error: BaseException, place: str) -> SlotkeeperError:
         return Unreachable(message, "", code, "sink")
     if code[:2] in BAD_ROW:
         return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
+    if names_absent(error):
+        hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
+        return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
     if code[:2] == "42":
         return Refused(message, "the target or a progress table is not as it was; run slotkeeper doctor", code, "sink")
     return Unclassified(message, "", code, "sink")
 
 
 def is_bad_row(error: BaseException) -> bool:
-    """Whether a driver error is about a row's values: SQLSTATE classes 22 (data) and 23 (constraints)."""
-    return pg.failure(error)[0][:2] in BAD_ROW
+    """Whether a driver error is about a row's values.
+
+    SQLSTATE classes 22 (data) and 23 (constraints), and a value that names what the sink lacks.
+    """
+    return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
+
+
+def names_absent(error: BaseException) -> bool:
+    """Whether a value of a row names something that this server has not; no table or column of ours does."""
+    return pg.failure(error)[0] in _LACKED and bool(_AT_A_VALUE.search(pg.named(error).context))
 
 
 def sentence(error: BaseException) -> tuple[str, str]:
     """(SQLSTATE, the server's sentence without a row's values)."""
     code, text = pg.failure(error)
-    return code, safe(_without_values(text, code), 300)
+    return code, safe(_without_values(text, code, names_absent(error)), 300)
 
 
-def _without_values(text: str, code: str) -> str:
-    """The server's sentence without its DETAIL and CONTEXT, and without quoted values in data errors."""
+def _without_values(text: str, code: str, absent: bool) -> str:
+    """The server's sentence without its DETAIL and CONTEXT, and without quoted values in data errors.
+
+    Where a value is a name that is `absent`, a sentence may tell it without quotes.
+    """
     text = _VALUES.sub("", text).strip()
-    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
+    if absent:
+        text = re.sub(r": .*", "", text, flags=re.DOTALL)
+    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if absent or code.startswith("22") else text
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.domain.objection import refuse
-from core.domain.slot import Column, TableIdentity
+from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.errors import Refused
@@ -27,8 +27,8 @@ def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
     """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
     if not channel.columns:
         return identity
-    spelled, names = {column.name: column.type for column in identity.columns}, dict(channel.columns)
-    columns = tuple(Column(into, spelled[name]) for name, into in channel.columns)
+    known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
+    columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
     return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
 
 
@@ -61,16 +61,13 @@ def exists(session: SinkSession, name: str) -> bool:
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
-    """Make the target where it is absent, with the source's column types and key; True where it was made."""
+    """Make the target where it is absent, with the source's columns and key; True where it was made."""
     with session.transaction() as cursor:
         if eligibility.asked(cursor, "oid", name):
             return False
     refuse(eligibility.type_objections(name, identity, session), "sink")
     with session.transaction() as cursor:
-        columns = [
-            SQL("{} {}").format(Identifier(c.name), SQL(eligibility.made_type(c.type, identity, session.kind)))
-            for c in identity.columns
-        ]
+        columns = _made_columns(cursor, session, identity)
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
         schema, dot, _ = name.partition(".")
         if dot:
@@ -83,6 +80,23 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
             SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, _layout(session, identity))
         )
     return True
+
+
+def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdentity) -> list[pg.sql.Composable]:
+    """Name, type, collation where the sink knows it, and NOT NULL.
+
+    NOT NULL holds under every filter, mapping and write mode: what is written is always a whole row of the source, and
+    old images, which hold the key alone, only end rows.
+    """
+    wanted = [column.collation for column in identity.columns if column.collation]
+    known = eligibility.collations(cursor, session, wanted)
+    made: list[pg.sql.Composable] = []
+    for column in identity.columns:
+        spelled = eligibility.made_type(column.type, identity, session.kind)
+        collated = f" COLLATE {column.collation}" if column.collation in known else ""
+        required = " NOT NULL" if column.required and column.name not in identity.key else ""
+        made.append(SQL("{} {}").format(Identifier(column.name), SQL(spelled + collated + required)))
+    return made
 
 
 def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:

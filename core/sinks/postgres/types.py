@@ -124,22 +124,21 @@ TEXT, NUMBER, FLOAT, SPAN = "text", "number", "float", "span"
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
 
 
-def form_of(type_: str, kind: str = "", base: str = "") -> str:
-    """The form of a key column's type, `kind` and `base` being pg_type's where somebody made it; empty: there is none.
+def form_of(type_: str, kind: str = "") -> str:
+    """The form of a key column's type (no domain), `kind` being pg_type's where somebody made it; empty: there is none.
 
     >>> form_of("bigint"), form_of("numeric"), form_of("numeric(12,2)"), form_of("interval day to second")
     ('text', 'number', 'number', 'span')
-    >>> form_of("kinds.mood", "e"), form_of("kinds.amount", "d", "numeric"), form_of("jsonb")
-    ('text', 'number', '')
+    >>> form_of("kinds.mood", "e"), form_of("jsonb")
+    ('text', '')
     """
     if kind == "e":
         return TEXT
-    spelled = base if kind == "d" else type_
-    if spelled.startswith("numeric") and not spelled.endswith("[]"):
+    if type_.startswith("numeric") and not type_.endswith("[]"):
         return NUMBER
-    if spelled.startswith("interval") and not spelled.endswith("[]"):
+    if type_.startswith("interval") and not type_.endswith("[]"):
         return SPAN
-    return _FORMS.get(spelled, TEXT if exact(spelled) else "")
+    return _FORMS.get(type_, TEXT if exact(type_) else "")
 
 
 _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from core.domain.slot import Column, TableIdentity
+from core.domain.slot import TableIdentity
 from core.drivers import pg
 from core.ports import Chunk
 from core.sources.dws.selection import Selection
@@ -26,7 +26,7 @@ def column_list(identity: TableIdentity, selection: Selection, as_text: bool = F
     columns = selection.columns(identity)
     if not as_text:
         return SQL(", ").join(Identifier(column.name) for column in columns)
-    return SQL(", ").join(text_form(column, Identifier(column.name)) for column in columns)
+    return SQL(", ").join(text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
 
 
 def filter_statement(table: str, selection: Selection) -> pg.sql.Composable:
@@ -38,9 +38,9 @@ _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "charac
 """Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
 
 
-def text_form(column: Column, expression: pg.sql.Composable) -> pg.sql.Composable:
-    """The text that COPY would write of a value of this column's type."""
-    out = _OUT.get(re.sub(r"\(\d+\)$", "", column.type))
+def text_form(plain: str, expression: pg.sql.Composable) -> pg.sql.Composable:
+    """The text that COPY would write of a value of this type, which is no domain."""
+    out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
     return SQL("textin({}({}))" if out else "({1})::text").format(SQL(out or ""), expression)
 
 

@@ -42,8 +42,8 @@ class DwsPeek:
             if error.code != "42P01":
                 raise
             raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
-        columns = tuple(Column(str(name), str(spelled)) for _, name, spelled, _, _ in rows)
-        key = tuple(name for _, name in sorted((place, str(name)) for _, name, _, _, place in rows if place >= 0))
+        columns = tuple(Column(str(name), str(spelled)) for _, name, spelled, *_ in rows)
+        key = tuple(name for _, name in sorted((row[4], str(row[1])) for row in rows if row[4] >= 0))
         return TableIdentity(int(rows[0][0]), columns, key, f"db{rows[0][3]}")
 
     def nodes(self) -> dict[str, int]:

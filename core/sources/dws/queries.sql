@@ -3,7 +3,8 @@
 
 -- name: look
 -- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is.
--- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer.
+-- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer. format_type leaves out the
+-- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session.
 SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns
 FROM (
     SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
@@ -14,42 +15,45 @@ FROM (
 ) s
 CROSS JOIN (
     SELECT a.attrelid::bigint AS oid,
-           string_agg(a.attname || chr(30) || format_type(a.atttypid, a.atttypmod), chr(31) ORDER BY a.attnum) AS columns
-    FROM pg_attribute a
+           string_agg(a.attname || chr(30) ||
+                      CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+                           THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
+                      chr(31) ORDER BY a.attnum) AS columns
+    FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
     WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
     GROUP BY a.attrelid
 ) t
 
 -- name: identity
--- Table, columns in order and key columns in key order; no binlog function, so nothing is created.
-SELECT a.attrelid::bigint AS oid, a.attname, format_type(a.atttypid, a.atttypmod) AS type,
+-- Table, columns in order and key columns in key order; no binlog function, so nothing is created. `type` is spelled as
+-- in `look`. A primary key's conkey is its columns in key order, without those that its index only includes (DWS,
+-- PG_CONSTRAINT: the columns that it constrains). `required` counts no NOT NULL that is not validated or not inherited;
+-- `collation` is named where it is not the type's own (a domain's is not its base type's).
+SELECT a.attrelid::bigint AS oid, a.attname,
+       CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+            THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod) AS type,
        (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::bigint AS database_oid,
        coalesce((SELECT k.place FROM (
-            SELECT i.indkey[n] AS attnum, n AS place
-            FROM pg_index i, generate_series(0, 31) n
-            WHERE i.indrelid = a.attrelid AND i.indisprimary AND n < i.indnatts) k
-        WHERE k.attnum = a.attnum), -1) AS key_place
-FROM pg_attribute a
+            SELECT c.conkey[p] AS attnum, p AS place
+            FROM pg_constraint c, generate_series(1, 32) p
+            WHERE c.conrelid = a.attrelid AND c.contype = 'p' AND p <= array_upper(c.conkey, 1)) k
+        WHERE k.attnum = a.attnum), -1) AS key_place,
+       a.attnotnull AND NOT EXISTS (
+            SELECT 1 FROM pg_constraint c WHERE c.conrelid = a.attrelid AND c.contype = 'n'
+            AND c.conkey[1] = a.attnum AND (NOT c.convalidated OR c.connoinherit)) AS required,
+       (SELECT quote_ident(s.nspname) || '.' || quote_ident(l.collname)
+        FROM pg_collation l JOIN pg_namespace s ON s.oid = l.collnamespace
+        WHERE l.oid = a.attcollation AND l.collname <> 'default'
+          AND (y.typtype = 'd' OR a.attcollation <> y.typcollation)) AS collation
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 
 -- name: user_types
--- Types of a table's columns (or of their elements) that are not the server's own: name, kind (d domain, e enum, c
--- composite, ...), a domain's base type, and the labels of an enum or the attributes of a composite.
-SELECT format_type(t.oid, NULL), t.typtype::text,
-       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) END,
-       CASE t.typtype
-           WHEN 'e' THEN array_to_string(ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid
-                                               ORDER BY e.enumsortorder), chr(31))
-           WHEN 'c' THEN array_to_string(ARRAY(SELECT quote_ident(p.attname) || ' ' || format_type(p.atttypid, p.atttypmod)
-                                               FROM pg_attribute p WHERE p.attrelid = t.typrelid AND p.attnum > 0
-                                               AND NOT p.attisdropped ORDER BY p.attnum), chr(31)) END
-FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
-WHERE n.nspname <> 'pg_catalog' AND t.oid IN (
-    SELECT CASE WHEN c.typtype = 'b' AND c.typcategory = 'A' THEN c.typelem ELSE c.oid END
-    FROM pg_attribute a JOIN pg_type c ON c.oid = a.atttypid
-    WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped)
-ORDER BY 1
+-- The types of a table's columns that are not the server's own (an array lies in its elements' schema).
+SELECT DISTINCT a.atttypid::bigint
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
+WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'pg_catalog'
 
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.

@@ -5,17 +5,17 @@ Next door: `slot_admin.py` writes slot points; `queries.sql` holds what is sent;
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity, UserType
+from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
-from core.sources.dws import chunks, eligibility, sight
+from core.sources.dws import chunks, eligibility, made_types, sight
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -61,14 +61,14 @@ class DwsSource:
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
         rows = self.session.rows("identity", {"table": self.table})
-        columns = tuple(Column(name, spelled) for _, name, spelled, _, _ in rows)
-        placed = sorted((place, name) for _, name, _, _, place in rows if place >= 0)
+        columns = tuple(Column(row[1], row[2], row[5], row[6] or "") for row in rows)
+        placed = sorted((row[4], row[1]) for row in rows if row[4] >= 0)
         if not placed:
             refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
         key = tuple(name for _, name in placed)
-        kinds = tuple(_user_type(row) for row in self.session.rows("user_types", {"table": self.table}))
+        kinds = made_types.read(self.session, self.table)
         identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
         self.selects(identity)
         self._identity = identity
@@ -215,13 +215,8 @@ def _column_images(
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
         if column.name not in identity.key:
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
-        spelled.append(chunks.text_form(column, name) if as_text else name)
+        spelled.append(chunks.text_form(identity.plain(column.type), name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
-
-
-def _user_type(row: tuple[Any, ...]) -> UserType:
-    name, kind, base, parts = row
-    return UserType(str(name), str(kind), str(base or ""), tuple(str(parts).split("\x1f")) if parts else ())
 
 
 def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:
@@ -233,7 +228,8 @@ def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) 
     for shard, flags in sorted(by_shard.items()):
         some = list(flags.values())
         points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
-        columns = tuple(Column(*pair.split("\x1e")) for pair in str(some[0][7]).split("\x1f"))
+        pairs = (pair.split("\x1e") for pair in str(some[0][7]).split("\x1f"))
+        columns = tuple(Column(name, spelled) for name, spelled in pairs)
         found.append(
             Look(
                 shard,

@@ -1,0 +1,53 @@
+"""Reads the types of a table that somebody made, and all types within them: domains' bases, attributes, subtypes.
+
+Next door: `made_types.sql` holds what is sent; `core.sinks.postgres.made_types` prints the statements that make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from core.domain.slot import UserType
+from core.drivers import pg
+from core.sources.dws.session import DwsSession
+from core.sqltext import statements
+
+RANGE, MULTIRANGE = "r", "m"
+
+
+def read(session: DwsSession, table: str) -> tuple[UserType, ...]:
+    """The made types of a table's columns and those within them; one question where there are none."""
+    wanted = {int(oid) for (oid,) in session.rows("user_types", {"table": table})}
+    found: dict[int, UserType] = {}
+    asked: set[int] = set()
+    while wanted - asked:
+        asking = wanted - asked
+        asked |= asking
+        for oid, one, within in _types(session, asking):
+            found[oid] = one
+            wanted.update(within)
+    return tuple(found.values())
+
+
+def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserType, list[int]]]:
+    rows = _rows(session, "types", oids)
+    spans = {oid for oid, _, kind, *_ in rows if kind in (RANGE, MULTIRANGE)}
+    ranges = _rows(session, "ranges", spans) if spans else []
+    described = []
+    for oid, name, kind, base, parts, table, key, within in rows:
+        one = UserType(name, kind, base, tuple(parts), bool(table), tuple(key))
+        inner = [int(each) for each in within]
+        for span, its_name, many, subtype, spelled, options in ranges:
+            if oid == span:
+                one, inner = replace(one, base=spelled, parts=(options,) if options else ()), [int(subtype)]
+            elif oid == many:
+                one, inner = replace(one, base=its_name), [int(span)]
+        described.append((int(oid), one, inner))
+    return described
+
+
+def _rows(session: DwsSession, name: str, oids: Collection[int]) -> list[tuple[Any, ...]]:
+    text = statements("core.sources.dws", "made_types.sql")[name]
+    return session.composed_rows(pg.sql.SQL(text), {"oids": sorted(oids)})
