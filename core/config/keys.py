@@ -175,9 +175,9 @@ CHANNEL = section(
     ),
     Key(
         "create_target",
-        "make the target table where a copy begins and finds none: the mirrored columns with their types (a domain's base),"
-        " the collations that the sink knows, NOT NULL, and the key; no identities, generated columns, defaults or other"
-        " constraints",
+        "make the target table where a copy begins and finds none: the mirrored columns with their types (a domain's"
+        " base), the collations that the sink knows, NOT NULL, and the key; no identities, generated columns, defaults"
+        " or other constraints",
         values.boolean,
         False,
         tested=_CHANNEL + "test_create_target_makes_the_mapped_columns",

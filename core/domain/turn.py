@@ -1,7 +1,8 @@
 """A turn of all lanes of a slot from one state to the next, by compare-and-swap, and what a missed one means. Pure.
 
-A lane comes to copying from creating, to catching up from copying, and to running from catching up; without a copy
-from creating, without a stream from copying. Next door: `core.sinks.postgres.progress` carries turns out.
+A lane comes to copying from creating, to catching up from copying, and to running from catching up once its own row has
+passed the point noted for it; without a copy from creating, without a stream from copying. Next door:
+`core.sinks.postgres.progress` carries turns out.
 """
 
 from __future__ import annotations
@@ -31,10 +32,20 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
         return Superseded(f"epoch {newest} has taken over from our {turn.epoch}", "this copy of the job ends quietly")
     if len(rows) < turn.lanes:
         return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows are left at the sink")
+    behind = [row for row in rows if row.state in turn.came_from and not _passed(row)]
+    if turn.to is LaneState.RUNNING and behind:
+        row = behind[0]
+        where = row.position.text if row.position else "none"
+        sentence = f"{row.key.shard}: the sink's row is back at {where}, we had seen it beyond {row.noted_end}"
+        return trouble(TroubleName.SINK_OLDER, sentence)
     found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
     wanted = " or ".join(state.value for state in turn.came_from)
     sentence = f"the sink's rows are {found}, we had left them {wanted} (epoch {turn.epoch})"
     return trouble(TroubleName.SINK_OLDER, sentence)
+
+
+def _passed(row: ProgressRow) -> bool:
+    return row.noted_end is None or (row.position is not None and row.position.point >= row.noted_end)
 
 
 def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:

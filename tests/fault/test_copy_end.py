@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from core import wiring
 from core.domain.job import Wish
+from core.domain.progress import LaneState
 from core.domain.spec import ChannelSpec
+from core.domain.turn import Turn
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine.job import JobEnd
@@ -98,6 +101,20 @@ def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
     mirror.start(lambda point: (writing(point), falling(point)))  # type: ignore[arg-type,return-value]
     sink_older(mirror)
     assert falling.done.is_set()
+
+
+def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror: Mirror) -> None:
+    """The driver saw it beyond that point, and the sink fell back since to a moment in catching up."""
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end + 1000000")
+    rows = mirror.rows()
+    with closing(wiring.open_progress(mirror.job, "test", wiring.who(mirror.job, "test"))) as progress:
+        turn = Turn(rows[0].epoch, len(rows), (LaneState.CATCHING_UP,), LaneState.RUNNING)
+        with pytest.raises(Trouble, match="we had seen it beyond") as raised:
+            progress.set_state(turn)
+    assert raised.value.name is TroubleName.SINK_OLDER
+    assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}
 
 
 def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -> None:

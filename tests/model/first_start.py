@@ -5,7 +5,7 @@ moves (a kill, a DN that does not answer, a pause), starts again, resets to a sn
 earlier life. What is left out: everything else; several DNs (each is compared by itself).
 
 Rows: `none`; `made` (state creating, nothing registered, by the first transaction of a first start); `meant` (state
-creating, the point that is about to be registered is written); `streaming`; `reset` (state creating, by a reset to a snapshot).
+creating, what is about to be registered is written); `streaming`; `reset` (creating, by a reset to a snapshot).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a first start is, is told by the rows: no other life's slot is taken over, and no slot of ours is called lost."""
+"""What a first start is, the rows tell: no other life's slot is taken over, and no slot of ours is called lost."""
 
 from __future__ import annotations
 

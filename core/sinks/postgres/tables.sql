@@ -220,10 +220,13 @@ SET registered_live = %(live)s, registered_durable = %(durable)s, registered_xmi
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: set_state
--- The state of all lanes at once, by compare-and-swap: must hit as many rows as there are lanes.
+-- The state of all lanes at once, by compare-and-swap: must hit as many rows as there are lanes. Running is only a row
+-- that has itself passed the point noted for it: the sink may have fallen back since the driver saw it there.
 UPDATE {schema}.slotkeeper_progress SET state = %(state)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
   AND state = ANY (%(came_from)s)
+  AND CASE WHEN %(state)s = 'running' AND noted_end IS NOT NULL
+           THEN split_part(position, '/', 1)::bigint >= noted_end ELSE true END
 
 -- name: record_copy
 -- How a copy's chunks go in, and how many there are: written with the plan, read for as long as the copy lasts.
