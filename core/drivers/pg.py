@@ -6,6 +6,7 @@ Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ TEXT_SETTINGS: Mapping[str, str] = {
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
 """Words of a server or pooler that takes no settings with a login."""
 
+_VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
+
 __all__ = [
     "TEXT_SETTINGS",
     "Connection",
@@ -51,6 +54,7 @@ __all__ = [
     "named",
     "sql",
     "transaction",
+    "without_values",
 ]
 
 
@@ -150,6 +154,16 @@ def failure(error: BaseException) -> tuple[str, str]:
     if isinstance(error, psycopg2.OperationalError):
         return "08006", text
     return "", text
+
+
+def without_values(text: str, code: str) -> str:
+    """A server's sentence without its DETAIL and CONTEXT, and without quoted values in errors about data (class 22).
+
+    >>> without_values('invalid input syntax for type integer: "Ada" DETAIL: Failing row is (Ada).', "22P02")
+    'invalid input syntax for type integer'
+    """
+    text = _VALUES.sub("", text).strip()
+    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
 
 
 @dataclass(frozen=True, slots=True)

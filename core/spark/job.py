@@ -172,6 +172,8 @@ def _ended(end: JobEnd, narrator: StoreNarrator, wishes: Wishes) -> int:
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:
     _say(f"{error}" + (f" ({error.hint})" if error.hint else ""))
+    if error.kind is ErrorKind.UNKNOWN and error.cause:
+        _say(f"cause: {error.cause}")
     if error.where == "spark" and isinstance(error, Unreachable):
         return CRASHED
     if narrator is not None:

@@ -5,7 +5,6 @@ Next door: `core.retry` decides from the kind.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,13 +32,12 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
 }
 BAD_ROW = ("22", "23")
 _LOGIN = ("password authentication failed", "no password supplied")
-_VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 
 def classify(error: BaseException, place: str) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words."""
     code, text = pg.failure(error)
-    message = f"sink {place}: {safe(_without_values(text, code), 300)}"
+    message = f"sink {place}: {safe(pg.without_values(text, code), 300)}"
     if any(words in text for words in _LOGIN):
         return AccessRefused(message, "check the sink's password reference", code, "sink")
     if code in _BY_CODE:
@@ -61,13 +59,7 @@ def is_bad_row(error: BaseException) -> bool:
 def sentence(error: BaseException) -> tuple[str, str]:
     """(SQLSTATE, the server's sentence without a row's values)."""
     code, text = pg.failure(error)
-    return code, safe(_without_values(text, code), 300)
-
-
-def _without_values(text: str, code: str) -> str:
-    """The server's sentence without its DETAIL and CONTEXT, and without quoted values in data errors."""
-    text = _VALUES.sub("", text).strip()
-    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
+    return code, safe(pg.without_values(text, code), 300)
 
 
 @contextmanager

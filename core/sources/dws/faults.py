@@ -52,7 +52,7 @@ _LOGIN = (
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
-    message = f"source {place}: {safe(text, 300)}"
+    message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if any(words in text for words in _LOGIN):
         hint = "check the password reference; a DWS user needs an MD5 password for psycopg2 (see README)"
         return AccessRefused(message, hint, code, "source")
