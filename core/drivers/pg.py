@@ -17,6 +17,7 @@ import psycopg2.extras
 from psycopg2 import sql
 
 from core.domain.endpoint import Endpoint
+from core.drivers.logins import Refusals
 
 Connection = psycopg2.extensions.connection
 Cursor = psycopg2.extensions.cursor
@@ -38,6 +39,8 @@ TEXT_SETTINGS: Mapping[str, str] = {
 
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
 """Words of a server or pooler that takes no settings with a login."""
+
+_refusals = Refusals()
 
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
@@ -101,22 +104,31 @@ def connect_quietly(
 
 
 def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
-    return psycopg2.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        dbname=endpoint.database,
-        user=endpoint.user,
-        password=password,
-        sslmode=endpoint.sslmode,
-        application_name=application_name[:63],
-        connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
-        keepalives=1,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-        options=options or None,
-    )
+    standing = _refusals.standing(endpoint, password)
+    if standing:
+        raise psycopg2.OperationalError(f"{standing} (refused twice, not asked again, so that no account gets locked)")
+    try:
+        connection = psycopg2.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            dbname=endpoint.database,
+            user=endpoint.user,
+            password=password,
+            sslmode=endpoint.sslmode,
+            application_name=application_name[:63],
+            connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
+            keepalives=1,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+            options=options or None,
+        )
+    except psycopg2.OperationalError as error:
+        _refusals.refused(endpoint, password, str(error).strip())
+        raise
+    _refusals.taken(endpoint, password)
+    return connection
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:

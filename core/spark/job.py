@@ -26,7 +26,7 @@ from core.domain.spec import JobSpec
 from core.engine.job import JobEnd
 from core.engine.job import run as run_job
 from core.engine.ports import Surroundings
-from core.errors import Busy, ConfigError, SlotkeeperError, Superseded, Unreachable
+from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED

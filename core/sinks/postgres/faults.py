@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.domain.text import safe
-from core.drivers import pg
+from core.drivers import logins, passing, pg
 from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 
 _BY_CODE: dict[str, type[SlotkeeperError]] = {
@@ -30,20 +30,21 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
+_BY_CODE.update(dict.fromkeys(passing.UNREACHABLE, Unreachable))  # the sink may be a DWS
+_BY_CODE.update(dict.fromkeys(passing.BUSY, Busy))
 BAD_ROW = ("22", "23")
-_LOGIN = ("password authentication failed", "no password supplied")
 
 
 def classify(error: BaseException, place: str) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words."""
     code, text = pg.failure(error)
     message = f"sink {place}: {safe(pg.without_values(text, code), 300)}"
-    if any(words in text for words in _LOGIN):
-        return AccessRefused(message, "check the sink's password reference", code, "sink")
+    if logins.refusal(code, text):
+        return AccessRefused(message, logins.cure(text), code, "sink")
     if code in _BY_CODE:
         return _BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):
-        return Unreachable(message, "", code, "sink")
+        return _BY_CODE.get(passing.wrapped(text), Unreachable)(message, "", code, "sink")
     if code[:2] in BAD_ROW:
         return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
     if code[:2] == "42":
