@@ -141,5 +141,3 @@ def test_a_servers_sentence_about_a_value_comes_without_the_value_from_both_ends
     tells_nothing(source_faults.classify(BadValueError(said), "dws1").message)
     tells_nothing(sink_faults.classify(BadValueError(said), "mart").message)
     assert "invalid input syntax" in source_faults.classify(BadValueError(said), "dws1").message
-
-

@@ -23,7 +23,7 @@ LOGIN = [
     'FATAL:  no pg_hba.conf entry for host "10.0.0.7", user "etl", database "db", no encryption',
 ]
 
-RETRIED = [f"YY{n:03}" for n in range(1, 17)] + "08000 57P01 XX003 XX009 CG003 CG004 F0011 45003".split()
+RETRIED = [f"YY{n:03}" for n in range(1, 17)] + ["08000", "57P01", "XX003", "XX009", "CG003", "CG004", "F0011", "45003"]
 """DWS, retry_ecode_list: its default but for 53200 and 08006, which have rules of their own."""
 
 
