@@ -89,6 +89,24 @@ def test_row_security_is_refused_to_those_whom_it_concerns(mirror: Mirror) -> No
     assert f"ALTER TABLE {TARGET} DISABLE ROW LEVEL SECURITY" in error.hint
 
 
+def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    warehouse.create_table(TABLE, "code text NOT NULL, note text", ("code",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink(
+        "CREATE SCHEMA mart",
+        "CREATE COLLATION mart.folded (provider = libc, locale = 'C')",
+        f"CREATE TABLE {TARGET} (code text COLLATE mart.folded PRIMARY KEY, note text COLLATE mart.folded)",
+        # this server has no ICU, which alone makes such collations: what counts here is what the catalog tells
+        "UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folded'",
+    )
+    error = _refused(mirror)
+    assert f"target {TARGET} compares key column 'code' by a nondeterministic collation" in error.message
+    assert error.hint.startswith(f'ALTER TABLE {TARGET} ALTER COLUMN code TYPE text COLLATE "C"')
+    assert any("nondeterministic" in one for one in _failures(mirror, tmp_path, "sink"))
+
+
 def test_a_temporary_table_and_odd_names_are_refused() -> None:
     facts_ = TableFacts(True, True, False, "", None, persistence="t")
     (found,) = table_objections("ods.t", facts_, binlog=False)

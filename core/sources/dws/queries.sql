@@ -2,9 +2,12 @@
 -- Calls of pgxc_* functions stand as the vendor documents them (GaussDB(DWS) "Hybrid data warehouse functions").
 
 -- name: look
--- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is.
+-- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is: with
+-- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
+-- numbers of its columns: those of its constraint, which are without the ones that its index only includes.
 -- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer.
-SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns
+SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns,
+       t.key
 FROM (
     SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
     FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, false, %(node)s)
@@ -14,7 +17,10 @@ FROM (
 ) s
 CROSS JOIN (
     SELECT a.attrelid::bigint AS oid,
-           string_agg(a.attname || chr(30) || format_type(a.atttypid, a.atttypmod), chr(31) ORDER BY a.attnum) AS columns
+           string_agg(a.attname || chr(30) || format_type(a.atttypid, a.atttypmod) || chr(30) || a.attnum, chr(31)
+                      ORDER BY a.attnum) AS columns,
+           (SELECT array_to_string(k.conkey, ' ') FROM pg_constraint k
+            WHERE k.conrelid = a.attrelid AND k.contype = 'p') AS key
     FROM pg_attribute a
     WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
     GROUP BY a.attrelid

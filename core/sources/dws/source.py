@@ -102,7 +102,7 @@ class DwsSource:
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
         rows = self.session.rows("look", parameters)
         self.session.oriented = self.table
-        found = looks_of(rows, self.identity.server, self.identity.key)
+        found = looks_of(rows, self.identity.server)
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
             raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
@@ -216,7 +216,7 @@ def _user_type(row: tuple[Any, ...]) -> UserType:
     return UserType(str(name), str(kind), str(base or ""), tuple(str(parts).split("\x1f")) if parts else ())
 
 
-def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:
+def looks_of(rows: list[tuple[object, ...]], server: str) -> list[Look]:
     """Looks by DN from the rows of the statement `look` (two rows a DN, one for each checkpoint flag)."""
     by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
     for row in rows:
@@ -225,7 +225,10 @@ def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) 
     for shard, flags in sorted(by_shard.items()):
         some = list(flags.values())
         points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
-        columns = tuple(Column(*pair.split("\x1e")) for pair in str(some[0][7]).split("\x1f"))
+        told = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
+        names = {number: name for name, _, number in told}
+        key = tuple(names[number] for number in str(some[0][8] or "").split())
+        columns = tuple(Column(name, spelled) for name, spelled, _ in told)
         found.append(
             Look(
                 shard,
