@@ -19,6 +19,7 @@ from core.sinks.postgres import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
 from core.wiring import open_sink_session
 from core.wiring_doctor import Level, check_sink, check_source
+from core.wiring_slots import verify
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend
@@ -105,6 +106,32 @@ def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
     assert f"target {TARGET} compares key column 'code' by a nondeterministic collation" in error.message
     assert error.hint.startswith(f'ALTER TABLE {TARGET} ALTER COLUMN code TYPE text COLLATE "C"')
     assert any("nondeterministic" in one for one in _failures(mirror, tmp_path, "sink"))
+
+
+def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verify(mirror: Mirror) -> None:
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 10) n")
+    mirror.start().wait_running()
+    mirror.stop()
+    mirror.source(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 6)")
+    with pytest.raises(Refused, match="row security"):
+        verify(mirror.job, runs=False, on_range=lambda done, planned: None)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused) and "row security" in error.message
+    mirror.source(f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+
+
+def test_a_policy_that_is_off_or_does_not_concern_the_login_is_no_objection(mirror: Mirror) -> None:
+    facts.redact(mirror.warehouse, TABLE, enable=False)
+    mirror.source(
+        f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY few ON {TABLE} USING (id < 6)",
+        f"ALTER TABLE {TABLE} OWNER TO etl",
+        f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 10) n",
+    )
+    mirror.start().wait_running()
+    mirror.wait_equal()
 
 
 def test_a_temporary_table_and_odd_names_are_refused() -> None:

@@ -115,6 +115,21 @@ SOURCE = {
         f"{TABLE} is unlogged: a crash empties it without a trace",
         "make it an ordinary table",
     ),
+    "row security": Case(
+        _sql(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 5)"),
+        f"{TABLE} has row security, which may hide rows from this login",
+        f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
+    ),
+    "row security of a DWS": Case(
+        _options(*HSTORE, "enable_binlog=on", "enable_rowsecurity=true"),
+        f"{TABLE} has row security, which may hide rows from this login",
+        f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
+    ),
+    "redaction policy": Case(
+        lambda warehouse: facts.redact(warehouse, TABLE),
+        f"{TABLE} has a redaction policy: masked values would be mirrored",
+        f"DROP REDACTION POLICY <name> ON {TABLE}",
+    ),
     "view": Case(
         _sql(_GONE, f"CREATE VIEW {TABLE} AS SELECT 1 AS id", f"GRANT SELECT ON {TABLE} TO etl"),
         f"{TABLE} is a view",
@@ -255,6 +270,7 @@ def mend(warehouse: Warehouse) -> None:
         warehouse,
         "DELETE FROM dws.setting",
         "DELETE FROM dws.locator",
+        "DELETE FROM dws.redaction",
         "DROP SCHEMA IF EXISTS ods CASCADE",
         "DROP FOREIGN DATA WRAPPER IF EXISTS w CASCADE",
     )

@@ -42,7 +42,11 @@ _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters."""
+    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters.
+
+    `row_security`: the server says that it hides rows from this login; `redacted`: a redaction policy is on.
+    `owned` and `administers` say of this login that it is the table's owner, a system administrator.
+    """
 
     readable: bool
     has_key: bool
@@ -51,6 +55,10 @@ class TableFacts:
     distribution: str | None
     kind: str = "r"
     persistence: str = "p"
+    row_security: bool | None = None
+    redacted: bool | None = None
+    owned: bool = False
+    administers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ def table_objections(
         return
     if not facts.readable:
         yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
+    yield from hidden_objections(table, facts)
     if facts.persistence in ("t", "g"):
         yield Objection(f"{table} is a temporary table", "make it an ordinary table: no other session sees its rows")
     elif facts.persistence == "u":
@@ -116,6 +125,26 @@ def table_objections(
         yield deferrable(table)
     if binlog:
         yield from _binlog_objections(table, facts, settings or {})
+
+
+def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
+    """What keeps this login from reading every row as it is: neither a copy nor `verify` would see the whole table.
+
+    PostgreSQL tells by row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY shows as the
+    option enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator is
+    always. DWS, CREATE REDACTION POLICY: policies do not take effect on users with the sysadmin permission, nobody else
+    is exempt; whom its expression concerns is not told.
+    """
+    name, given = dotted(table), given_options(facts.options)
+    exempt = facts.administers or (facts.owned and not _on(given, "force_rowsecurity"))
+    if facts.row_security or (_on(given, "enable_rowsecurity") and not exempt):
+        cure = (
+            f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY, or a login that it does not concern (BYPASSRLS, sysadmin)"
+        )
+        yield Objection(f"{table} has row security, which may hide rows from this login", cure)
+    if facts.redacted and not facts.administers:
+        cure = f"DROP REDACTION POLICY <name> ON {name}, or a login with sysadmin"
+        yield Objection(f"{table} has a redaction policy: masked values would be mirrored", cure)
 
 
 def name_objections(table: str) -> Iterator[Objection]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core.sources.dws.eligibility import (
@@ -10,6 +12,7 @@ from core.sources.dws.eligibility import (
     TableFacts,
     empties,
     given_options,
+    hidden_objections,
     kernel,
     server_objections,
     table_objections,
@@ -41,6 +44,29 @@ def test_a_kernel_counts_as_old_only_where_its_version_says_so(version: str, ref
 def test_what_is_not_known_is_no_objection() -> None:
     facts = TableFacts(True, True, False, "enable_hstore=on,enable_binlog_timestamp=true", None)
     assert list(table_objections("ods.t", facts, binlog=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "refused"),
+    [
+        ({}, False),
+        ({"row_security": True}, True),
+        ({"row_security": True, "administers": True}, True),  # what the server itself says outranks what we know
+        ({"options": "enable_rowsecurity=true"}, True),
+        ({"options": "enable_rowsecurity=false"}, False),
+        ({"options": "enable_rowsecurity=true", "owned": True}, False),
+        ({"options": "enable_rowsecurity=true,force_rowsecurity=true", "owned": True}, True),
+        ({"options": "enable_rowsecurity=true,force_rowsecurity=true", "administers": True}, False),
+        ({"redacted": True}, True),
+        ({"redacted": True, "owned": True}, True),
+        ({"redacted": True, "administers": True}, False),
+        ({"redacted": False}, False),
+    ],
+)
+def test_rows_may_be_hidden_from_a_login_that_is_not_proven_exempt(told: dict[str, object], refused: bool) -> None:
+    facts = replace(TableFacts(True, True, False, "", None), **told)  # type: ignore[arg-type]
+    assert bool(list(hidden_objections("ods.t", facts))) is refused
+    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is refused as well"
 
 
 def test_options_are_read_without_their_case() -> None:
