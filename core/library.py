@@ -80,11 +80,13 @@ class Batch:
 class Reader:
     """One slot of one table, read in this thread; the job gives source, table, slot and options.
 
-    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped.
+    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped. A source under
+    GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
     """
 
-    def __init__(self, job: JobSpec) -> None:
+    def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
         self._admin = wiring.open_admin(job, "library")
+        self._admin.points_proven = points_proven
         self._options = job.binlog
         self._position: dict[Shard, Position] = {}
         self._expected: dict[Shard, Expected] = {}

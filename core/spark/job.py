@@ -32,6 +32,7 @@ from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring_driver import WiredSessions
 
@@ -126,7 +127,8 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
     runner: SparkRunner | None = None
-    sessions = WiredSessions(job, options.run)
+    proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
+    sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)

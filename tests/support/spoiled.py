@@ -68,7 +68,17 @@ SOURCE = {
     "no one point per transaction": Case(
         _says("gtm_option", "gtm-free"),
         "gtm_option is gtm-free: without one sync point per transaction no job runs",
-        "an administrator sets gtm_option",
+        "an administrator sets gtm_option to gtm",
+    ),
+    "no one point per transaction, by the older setting": Case(
+        _says("enable_gtm_free", "on"),
+        "enable_gtm_free is on: without one sync point per transaction no job runs",
+        "an administrator sets enable_gtm_free to off",
+    ),
+    "points that nobody has asked about": Case(
+        _says("gtm_option", "gtm-lite"),
+        "gtm_option is gtm-lite: whether each transaction has one sync point there, in order, is not documented",
+        "slotkeeper doctor --probe dws1",
     ),
     "V3 HStore": Case(
         _options("orientation=column", "enable_hstore=on", "colversion=3.0", "enable_binlog=on"),

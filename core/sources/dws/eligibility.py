@@ -37,6 +37,8 @@ _KINDS = {
     "t": "a TOAST table",
 }
 _SPREADS = {"R": "replicated to every DN", "N": "distributed round robin"}
+FREE, LITE = ("gtm-free", "2"), ("gtm-lite", "1")
+"""DWS, gtm_option: its values by name and number; gtm (0) is the default."""
 _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 
 
@@ -80,8 +82,11 @@ def kernel(version: str) -> tuple[int, ...] | None:
     return tuple(map(int, found[1].split("."))) if found else None
 
 
-def server_objections(facts: ServerFacts) -> Iterator[Objection]:
-    """What keeps every job from following any table of this server."""
+def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
+    """What keeps every job from following any table of this server.
+
+    `source` is its name in the configuration; `points_proven`: a probe has recorded how it makes sync points.
+    """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
         text = ".".join(map(str, found))
@@ -94,10 +99,27 @@ def server_objections(facts: ServerFacts) -> Iterator[Objection]:
     for name in NEEDED:
         if facts.functions.get(name) is False:
             yield Objection(f"may not execute {name}", f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO <this user>")
-    mode = facts.settings.get("gtm_option", "")
-    if mode.lower() in ("gtm-free", "2"):
-        cure = "an administrator sets gtm_option to gtm or gtm-lite"
+    yield from _point_objections(facts.settings, source, points_proven)
+
+
+def _point_objections(settings: Mapping[str, str], source: str, points_proven: bool) -> Iterator[Objection]:
+    """Whether each transaction has one sync point, in the order of commits.
+
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered "in common GTM mode"; of GTM-Lite
+    nothing is said. DWS, enable_gtm_free: on makes GTM-Free whatever gtm_option says, and every DN then its own
+    transaction numbers; on older kernels it is the only one of the two that is there.
+    """
+    mode, free = settings.get("gtm_option", ""), settings.get("enable_gtm_free", "")
+    if free.lower() in _ON:
+        cure = "an administrator sets enable_gtm_free to off and gtm_option to gtm, and restarts the cluster"
+        yield Objection(f"enable_gtm_free is {free}: without one sync point per transaction no job runs", cure)
+    elif mode.lower() in FREE:
+        cure = "an administrator sets gtm_option to gtm, and restarts the cluster"
         yield Objection(f"gtm_option is {mode}: without one sync point per transaction no job runs", cure)
+    elif mode.lower() in LITE and not points_proven:
+        what = f"gtm_option is {mode}: whether each transaction has one sync point there, in order, is not documented"
+        cure = f"slotkeeper doctor --probe {source}, which records it; or an administrator sets gtm_option to gtm"
+        yield Objection(what, cure)
 
 
 def table_objections(

@@ -45,6 +45,8 @@ class DwsSource:
         self.options = options
         self.selection = selection or Selection()
         self.copy_allowed = True
+        self.points_proven = False
+        """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
 
     def admit(self) -> None:
@@ -52,7 +54,8 @@ class DwsSource:
         viewer = DwsViewer(self.session)
         binlog = self.options.binlog
         server = viewer.server_facts() if binlog else None
-        found = list(eligibility.server_objections(server)) if server else []
+        source, proven = self.session.source, self.points_proven
+        found = list(eligibility.server_objections(server, source, proven)) if server else []
         settings = server.settings if server else {}
         found += eligibility.table_objections(self.table, viewer.table_facts(self.table), binlog, settings)
         refuse(found, "source")

@@ -9,7 +9,7 @@ SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::flo
 -- name: settings
 -- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
 SELECT name, setting FROM pg_settings
-WHERE name IN ('gtm_option', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
+WHERE name IN ('gtm_option', 'enable_gtm_free', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
                'sql_compatibility')
 
 -- name: functions

@@ -69,6 +69,29 @@ def test_rows_may_be_hidden_from_a_login_that_is_not_proven_exempt(told: dict[st
     assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is refused as well"
 
 
+@pytest.mark.parametrize(
+    ("settings", "proven", "refused"),
+    [
+        ({}, False, False),
+        ({"gtm_option": "gtm"}, False, False),
+        ({"gtm_option": "0", "enable_gtm_free": "off"}, False, False),
+        ({"gtm_option": "gtm-lite"}, False, True),
+        ({"gtm_option": "1"}, False, True),
+        ({"gtm_option": "GTM-Lite"}, True, False),
+        ({"gtm_option": "gtm-free"}, True, True),
+        ({"gtm_option": "2"}, True, True),
+        ({"enable_gtm_free": "on"}, True, True),
+        ({"gtm_option": "gtm", "enable_gtm_free": "on"}, True, True),  # then gtm_option has no effect
+    ],
+)
+def test_a_server_follows_where_each_transaction_is_known_to_have_one_point(
+    settings: dict[str, str], proven: bool, refused: bool
+) -> None:
+    found = list(server_objections(ServerFacts("PostgreSQL 9.2.4", ALL, settings), "dws1", proven))
+    assert bool(found) is refused
+    assert all("gtm-lite" not in one.cure for one in found), "what is refused itself is no cure"
+
+
 def test_options_are_read_without_their_case() -> None:
     assert given_options("ORIENTATION=Column,enable_binlog=ON") == {"orientation": "column", "enable_binlog": "on"}
 
