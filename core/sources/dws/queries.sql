@@ -74,7 +74,7 @@ FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence})){only}
 
 -- name: has_changes
--- Whether there is one row at all in a range.
+-- Whether there is one row at all in a range of at most a step's width: LIMIT does not bound what the function reads.
 SELECT 1
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))

@@ -112,7 +112,27 @@ class DwsSource:
         return found
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
-        """Whether the DN holds one row beyond `after` and at most `up_to`."""
+        """Whether the DN holds one row beyond `after` and at most `up_to`; no read asks for more than a step's width.
+
+        The changes function may materialize all that it is asked for, whatever the LIMIT. An idle table's range grows
+        with every transaction of the cluster, so what lies between its first and its last width is told by the cursor:
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty values"
+        mean that there is none. It is asked from a point that was read, so that it does not matter whether it takes
+        that point in; and it cannot hide the ends of the range, which are read.
+        """
+        width = max(1, self.options.binlog_sync_point_size)
+        read = min(up_to, after.point + width)
+        if self._any(shard, after, read):
+            return True
+        if read == up_to:
+            return False
+        rows = self.session.rows("xmin_at", {"table": self.table, "point": read, "node": shard.node_id})
+        self.session.oriented = self.table
+        if any(found is not None and found <= up_to for found, _ in rows):
+            return True
+        return self._any(shard, Position(max(read, up_to - width)), up_to)
+
+    def _any(self, shard: Shard, after: Position, up_to: int) -> bool:
         self._orient(shard)
         statement = self._range_statement("has_changes", shard, after, up_to, as_text=False)
         return bool(self.session.composed_rows(statement, None))
