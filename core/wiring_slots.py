@@ -145,6 +145,8 @@ def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: 
     latest = viewer.latest(table)
     if latest is None:
         return False
+    homes = viewer.nodes(table)
+    latest = {shard: point for shard, point in latest.items() if shard in homes}
     end = time.monotonic() + seconds
     while True:
         positions = {row.key.shard: row.position for row in progress.rows()}

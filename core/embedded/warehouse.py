@@ -158,6 +158,11 @@ class Warehouse:
         """Let calls that touch this DN wait until released (None) or until their statement_timeout; writers go on."""
         self._set_control("hang", name)
 
+    def node_elsewhere(self, name: str, answers: bool = False) -> None:
+        """A DN more, of another logical cluster: no table lies on it; `answers`: a look at all DNs shows it, with 0."""
+        with self.control() as cursor:
+            cursor.execute("INSERT INTO dws.elsewhere VALUES (%s, %s, %s)", (name, node_id(name), answers))
+
     def partial_registration(self, name: str, times: int = 1) -> None:
         """Let the next `times` registrations of this DN do nothing: they return one DN less."""
         self._set_control("partial", name, times)

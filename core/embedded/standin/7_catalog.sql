@@ -16,7 +16,8 @@ END $$;
 SET allow_system_table_mods = on;
 
 CREATE VIEW pg_catalog.pgxc_class AS
-SELECT c.oid AS pcrelid, coalesce(l.kind, 'H'::"char") AS pclocatortype
+SELECT c.oid AS pcrelid, coalesce(l.kind, 'H'::"char") AS pclocatortype, 'group_version1'::name AS pgroup,
+    (SELECT string_agg((20000 + n.ord)::text, ' ' ORDER BY n.ord) FROM dws.node n)::oidvector AS nodeoids
 FROM pg_class c LEFT JOIN dws.locator l ON l.rel = c.oid
 WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384;
 GRANT SELECT ON pg_catalog.pgxc_class TO PUBLIC;

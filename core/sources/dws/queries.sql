@@ -63,8 +63,13 @@ SELECT count(*) FROM pg_constraint c
 WHERE c.conrelid = %(table)s::regclass AND c.contype = 'p' AND c.condeferrable
 
 -- name: nodes
--- The DNs of the cluster; used only to name lanes before the first sync-point call.
-SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
+-- The DNs of the cluster, and whether the table lies on each; no slot is touched. DWS, PGXC_CLASS: nodeoids is the list
+-- of the nodes over which a table is distributed, by their oids in PGXC_NODE. In a logical cluster these are fewer than
+-- all. The list's own type has no operators that are documented, so it is read as text.
+SELECT n.node_name, n.node_id, coalesce((
+    SELECT ' ' || c.nodeoids::text || ' ' LIKE '%% ' || n.oid::text || ' %%'
+    FROM pgxc_class c WHERE c.pcrelid = %(table)s::regclass), true)
+FROM pgxc_node n WHERE n.node_type = 'D' ORDER BY n.node_id
 
 -- name: changes
 -- A range of one DN's binlog in its own columns. Whether the bounds are inclusive is not documented: one point more

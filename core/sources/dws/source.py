@@ -48,6 +48,9 @@ class DwsSource:
         self.points_proven = False
         """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
+        self._homes: frozenset[int] = frozenset()
+        self._elsewhere: frozenset[int] = frozenset()
+        """Ids of the DNs that hold the table, and of those that do not, as last read."""
 
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
@@ -94,8 +97,11 @@ class DwsSource:
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
-        """The cluster's DNs by `pgxc_node`; no slot is touched."""
-        return [Shard(str(name), int(node)) for name, node in self.session.rows("nodes", {})]
+        """The DNs that hold the table, by `pgxc_class` and `pgxc_node`; no slot is touched."""
+        rows = self.session.rows("nodes", {"table": self.table})
+        self._homes = frozenset(int(node) for _, node, here in rows if here)
+        self._elsewhere = frozenset(int(node) for _, node, here in rows if not here)
+        return [Shard(str(name), int(node)) for name, node, here in rows if here]
 
     def look(self, shard: Shard | None) -> list[Look]:
         """One look at one DN, or at all with None; its limit is 2 s.
@@ -109,16 +115,26 @@ class DwsSource:
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
             raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
-        return found
+        return found if shard is not None else self._at_home(found)
+
+    def _at_home(self, found: list[Look]) -> list[Look]:
+        """The looks at DNs that hold the table: what the call answers for others is not documented.
+
+        A DN that is not in the catalog stays: it may be on its way in. Tables come to DNs and DNs come to clusters, so
+        the catalog is asked again wherever another DN answers than those that were known to hold the table.
+        """
+        if any(look.shard.node_id not in self._homes for look in found):
+            self.nodes()
+        return [look for look in found if look.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
         """Whether the DN holds one row beyond `after` and at most `up_to`; no read asks for more than a step's width.
 
         The changes function may materialize all that it is asked for, whatever the LIMIT. An idle table's range grows
         with every transaction of the cluster, so what lies between its first and its last width is told by the cursor:
-        DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty values"
-        mean that there is none. It is asked from a point that was read, so that it does not matter whether it takes
-        that point in; and it cannot hide the ends of the range, which are read.
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty
+        values" mean that there is none. It is asked from a point that was read, so that it does not matter whether it
+        takes that point in; and it cannot hide the ends of the range, which are read.
         """
         width = max(1, self.options.binlog_sync_point_size)
         read = min(up_to, after.point + width)

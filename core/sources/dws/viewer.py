@@ -102,9 +102,9 @@ class DwsViewer:
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
         return None if rows is None else {str(node): _number(point) for node, point in rows}
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
-        return {str(name): int(node) for name, node in self.session.rows("nodes", {})}
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
+        return {str(name): int(node) for name, node, here in self.session.rows("nodes", {"table": table}) if here}
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
         """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
