@@ -30,6 +30,7 @@ from core.sources.dws.selection import Selection
 from core.sources.dws.source import DwsSource
 from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
+from core.state import probes
 from core.state.probes import points_proven
 from core.wiring_slots import look_name, open_viewer
 
@@ -120,6 +121,19 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     for _, table in tables(loaded, entry.name):
         binlog = any(job.binlog.binlog for job in _readers(loaded, entry.name, table))
         yield from _table_findings(f"{place} {table}", table, viewer.table(table), binlog, facts.settings)
+    yield from _partition_findings(loaded, entry, viewer)
+
+
+def _partition_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer) -> Iterator[Finding]:
+    """Tables of which a partition may go without a word."""
+    found = probes.record(loaded.state_dir, entry.name)
+    answers = [probes.answered(found, entry.endpoint.place, f"partition_{verb}") for verb in ("truncate", "drop")]
+    for _, table in tables(loaded, entry.name):
+        facts = viewer.table_facts(table)
+        if facts and facts.partitioned and any(job.binlog.binlog for job in _readers(loaded, entry.name, table)):
+            warned = sources.partition_warning(table, entry.name, answers)
+            if warned:
+                yield Finding(f"source {entry.name} {table}", Level.WARN, warned.text)
 
 
 def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:

@@ -138,7 +138,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
             table=scratch.name,
             prod=entry.environment.upper() == PROD,
             statements=tuple(
-                scratch.statement(name, timed) for name, timed in ((scratch.plain, False), (scratch.timed, True))
+                scratch.statement(name, name == scratch.timed) for name in (scratch.plain, scratch.timed, scratch.parts)
             ),
             others=tuple(leftovers(session)),
             points=facts.settings.get("gtm_option", ""),

@@ -153,7 +153,9 @@ def test_a_full_copy_needs_no_binlog(mirror: Mirror) -> None:
     assert mirror.error is None and mirror.target_rows() == [("(1,a)",)]
 
 
-def test_a_partitioned_table_is_followed(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_a_partitioned_table_is_followed_and_named_by_doctor(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
     run(
         warehouse,
         "CREATE SCHEMA ods",
@@ -167,6 +169,10 @@ def test_a_partitioned_table_is_followed(warehouse: Warehouse, make_mirror: Make
     mirror = make_mirror(warehouse, TABLE)
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 20) n")
     mirror.start().wait_running()
+    path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", mirror.job.slot, TABLE, TARGET))
+    loaded = load(path, {})
+    warned = [one.text for one in check_source(loaded, loaded.sources["dws1"]) if one.level is Level.WARN]
+    assert any("TRUNCATE PARTITION" in one and "doctor --probe dws1" in one for one in warned)
     mirror.source(f"UPDATE {TABLE} SET note = 'b' WHERE id < 9", f"DELETE FROM {TABLE} WHERE id > 15")
     mirror.wait_equal()
     mirror.stop()

@@ -131,7 +131,7 @@ def test_the_command_tells_exactly_the_settings_and_keeps_them(
     assert all(set(one) == KEYS for one in report["answers"])
     assert all(one["because"] for one in report["answers"] if one["answer"] is None)
     assert report["stand_in"] and report["reader_right"] and report["left"] == []
-    assert "probe: reading (2 of 16)" in said.err
+    assert "probe: reading (2 of 17)" in said.err
     kept = Path(report["file"])
     assert kept == place.config.parent / "state" / "probes" / "dws1.json" and kept.stat().st_mode & 0o777 == 0o600
     assert json.loads(kept.read_text("utf-8")) == {k: v for k, v in report.items() if k not in ("executed", "file")}

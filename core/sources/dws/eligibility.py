@@ -8,7 +8,7 @@ objection: `doctor` says that it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.domain.objection import Objection
@@ -47,7 +47,8 @@ class TableFacts:
     """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters.
 
     `row_security`: the server says that it hides rows from this login; `redacted`: a redaction policy is on.
-    `owned` and `administers` say of this login that it is the table's owner, a system administrator.
+    `owned` and `administers` say of this login that it is the table's owner, a system administrator. `partitioned`:
+    DWS, PG_CLASS: its parttype is any but n.
     """
 
     readable: bool
@@ -61,6 +62,7 @@ class TableFacts:
     redacted: bool | None = None
     owned: bool = False
     administers: bool = False
+    partitioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,26 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
         if settings.get("enable_hstore_binlog_table") == "off":
             cure += "; before that an administrator turns enable_hstore_binlog_table on"
         yield Objection(f"{table} has neither enable_binlog nor enable_binlog_timestamp on", cure)
+
+
+TRACES = ("events", "clears", "clears some", "refused")
+"""Answers to the probe's questions about partitions under which none goes without a word."""
+
+
+def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
+    """What a partitioned table may lose; `answers` are the probe's about TRUNCATE and DROP PARTITION, "" for none.
+
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": DDL that clears increments and points is listed, and neither of
+    the two is in that list.
+    """
+    if all(one in TRACES for one in answers):
+        return None
+    what = f"{table} is partitioned: whether TRUNCATE PARTITION and DROP PARTITION show in its binlog is not documented"
+    cure = f"slotkeeper doctor --probe {source} finds out; until then DELETE the rows of a partition before it goes"
+    if "neither" in answers:
+        what = f"{table} is partitioned: a probe found that TRUNCATE or DROP PARTITION leaves its rows in the target"
+        cure = "DELETE the rows of a partition before it goes, or take a new snapshot behind it"
+    return Objection(what, cure)
 
 
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:

@@ -149,7 +149,8 @@ class DwsViewer:
         rows = self._named("table", table)
         if not rows:
             return None
-        oid, usage, select, keys, deferrable, options, kind, persistence, owned, administers, secures, masks = rows[0]
+        oid, usage, select, keys, deferrable, options, kind, persistence, *more = rows[0]
+        owned, administers, secures, parts, masks = more
         spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
         distribution = str(spread[0][0]) if spread else None
         readable = bool(usage and select)
@@ -165,6 +166,7 @@ class DwsViewer:
             redacted=self._told("redaction", oid) if masks else None,
             owned=bool(owned),
             administers=bool(administers),
+            partitioned=kind == "p" or str(parts or "n") != "n",
         )
 
     def close(self) -> None:

@@ -21,8 +21,8 @@ GROUP BY p.proname
 
 -- name: table
 -- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options, kind; whether
--- it is ours, whether we are an administrator (a server without rolsystemadmin has `none`'s), and which questions about
--- rows that are hidden or masked this server knows.
+-- it is ours, whether we are an administrator (a server without rolsystemadmin or parttype has `none`'s), whether it is
+-- partitioned, and which questions about rows that are hidden or masked this server knows.
 SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
        (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
        (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
@@ -30,9 +30,10 @@ SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(
        pg_get_userbyid(c.relowner) = current_user,
        (SELECT r.rolsuper OR rolsystemadmin FROM pg_roles r WHERE r.rolname = current_user),
        (SELECT count(*) FROM pg_proc p WHERE p.proname = 'row_security_active'),
+       (SELECT parttype::text FROM pg_class p WHERE p.oid = c.oid),
        (SELECT count(*) FROM pg_class p JOIN pg_namespace s ON s.oid = p.relnamespace
         WHERE p.relname = 'pg_redaction_policy' AND s.nspname = 'pg_catalog')
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, (SELECT false AS rolsystemadmin) none
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, (SELECT false AS rolsystemadmin, 'n'::text AS parttype) none
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: row_security

@@ -14,6 +14,7 @@ from core.sources.dws.eligibility import (
     given_options,
     hidden_objections,
     kernel,
+    partition_warning,
     server_objections,
     table_objections,
 )
@@ -90,6 +91,21 @@ def test_a_server_follows_where_each_transaction_is_known_to_have_one_point(
     found = list(server_objections(ServerFacts("PostgreSQL 9.2.4", ALL, settings), "dws1", proven))
     assert bool(found) is refused
     assert all("gtm-lite" not in one.cure for one in found), "what is refused itself is no cure"
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["", ""], "doctor --probe dws1"),
+        (["events", ""], "doctor --probe dws1"),
+        (["events", "neither"], "take a new snapshot"),
+        (["events", "clears"], ""),
+        (["clears some", "refused"], ""),
+    ],
+)
+def test_a_partitioned_table_is_named_until_a_probe_has_seen_a_trace_of_each(answers: list[str], said: str) -> None:
+    warned = partition_warning("ods.t", "dws1", answers)
+    assert (said in warned.text) if warned and said else (warned is None and not said)
 
 
 def test_options_are_read_without_their_case() -> None:
