@@ -23,7 +23,7 @@ from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.progress import choose_xmin, position_after, range_end
 from core.engine.register import widened
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
@@ -74,6 +74,8 @@ class Batch:
         for line in self.text.decode().split("\n")[:-1]:
             point, sequence, kind, *values = line.split("\t")
             named = dict(zip(self.columns, map(_value, values), strict=True))
+            if kind == "?":
+                raise Defect(f"{self.shard.name}: an event whose type is none of I, d, B, U", where="source")
             yield Record(EventType.DELETE if kind == "x" else EventType(kind), int(point), int(sequence), named)
 
 

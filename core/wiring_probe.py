@@ -119,13 +119,8 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
             hint = "name a source that is a GaussDB(DWS)"
             raise Refused(f"source {entry.endpoint.place} is no DWS: it has no binlog function", hint, where="source")
         # under GTM-Lite this probe is what a start waits for
-        refuse(
-            [
-                *eligibility.server_objections(facts, points_proven=True),
-                *eligibility.creation_objections(facts.settings),
-            ],
-            "source",
-        )
+        found = list(eligibility.server_objections(facts, points_proven=True))
+        refuse([*found, *eligibility.creation_objections(facts.settings)], "source")
         place = usable_schema(session, schema)
         stand_in = bool(session.composed_rows(pg.sql.SQL(probe_statement("stand_in")), None)[0][0])
         scratch = Scratch(place, f"{PREFIX}{uuid.uuid4().hex[:12]}", stand_in)
