@@ -155,7 +155,7 @@ def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
 def told(error: Exception) -> str:
     """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
-    return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}: {error}; this is a defect")
+    return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 
 
 def _error(row: ErrorRow) -> ErrorSeen:

@@ -1,16 +1,19 @@
 """What can go wrong, as classes: the kind decides (in `core.retry`) what is done about it.
 
 Raise an error with what failed, on what, why, and what to do next; do not log it and go on.
-Next door: `core.retry` turns a kind into a decision; each dialect's and sink's `faults.py` turns a
-driver's exception into one of these; `console.diagnostics` prints them.
+Next door: `core.error_values` takes them across processes; `core.retry` turns a kind into a decision; each dialect's
+and sink's `faults.py` turns a driver's exception into one of these; `console.diagnostics` prints them.
 
 Every argument but the message is optional and `kind` is a class attribute, so that the errors survive
-pickling between processes; `__cause__` does not survive it, which is why its text is copied.
+pickling between processes; `__cause__` does not survive it, which is why its type and place are copied.
 """
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
 from enum import Enum
+from pathlib import PurePath
 from typing import ClassVar
 
 
@@ -152,9 +155,36 @@ class TopologyTrouble(Trouble):
     kind = ErrorKind.TOPOLOGY
 
 
-def classed(error: Exception) -> SlotkeeperError:
-    """The error itself where it is one of ours, else an Unclassified that names it."""
-    return error if isinstance(error, SlotkeeperError) else Unclassified(f"{type(error).__name__}: {error}")
+def classed(error: BaseException) -> SlotkeeperError:
+    """The error itself where it is one of ours, else an Unclassified that names its type, and its place as the cause.
+
+    What a foreign exception says may be a row's values or a secret, so no word of it is repeated.
+    """
+    if isinstance(error, SlotkeeperError):
+        return error
+    return Unclassified(f"unexpected {type(error).__name__}", "this is a defect: report it", cause=origin(error))
+
+
+def origin(error: BaseException | None) -> str:
+    """Types and places of an exception and of what caused it, without a word of what they say; "" for None.
+
+    >>> origin(ValueError("secret"))
+    'ValueError'
+    """
+    return ", because of ".join(_origins(error))
+
+
+_DEEPEST = 5
+
+
+def _origins(error: BaseException | None) -> Iterator[str]:
+    for _ in range(_DEEPEST):
+        if error is None:
+            return
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
+        yield type(error).__name__ + place
+        error = error.__cause__ or error.__context__
 
 
 KINDS: dict[ErrorKind, type[SlotkeeperError]] = {

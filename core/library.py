@@ -23,7 +23,7 @@ from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.progress import choose_xmin, position_after, range_end
 from core.engine.register import widened
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
@@ -74,17 +74,21 @@ class Batch:
         for line in self.text.decode().split("\n")[:-1]:
             point, sequence, kind, *values = line.split("\t")
             named = dict(zip(self.columns, map(_value, values), strict=True))
+            if kind == "?":
+                raise Defect(f"{self.shard.name}: an event whose type is none of I, d, B, U", where="source")
             yield Record(EventType.DELETE if kind == "x" else EventType(kind), int(point), int(sequence), named)
 
 
 class Reader:
     """One slot of one table, read in this thread; the job gives source, table, slot and options.
 
-    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped.
+    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped. A source under
+    GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
     """
 
-    def __init__(self, job: JobSpec) -> None:
+    def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
         self._admin = wiring.open_admin(job, "library")
+        self._admin.points_proven = points_proven
         self._options = job.binlog
         self._position: dict[Shard, Position] = {}
         self._expected: dict[Shard, Expected] = {}

@@ -60,7 +60,7 @@ class Source(Protocol):
         """Which table this is now; raises Refused where it does not exist or has no usable key."""
 
     def nodes(self) -> list[Shard]:
-        """The cluster's DNs, without touching any slot."""
+        """The DNs that hold the table, without touching any slot."""
 
     def look(self, shard: Shard | None) -> list[Look]:
         """Both points, latest and xmin of one DN or of all; creates a slot that does not exist (DWS)."""

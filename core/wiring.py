@@ -61,9 +61,11 @@ def open_admin(job: JobSpec, part: str) -> DwsSlotAdmin:
     )
 
 
-def source_over(session: DwsSession, job: JobSpec) -> DwsSource:
-    """A job's channel over a source session."""
-    return DwsSource(session, job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel))
+def source_over(session: DwsSession, job: JobSpec, points_proven: bool = False) -> DwsSource:
+    """A job's channel over a source session; `points_proven` as a probe has recorded it."""
+    source = DwsSource(session, job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel))
+    source.points_proven = points_proven
+    return source
 
 
 def dws_session(job: JobSpec, part: str) -> DwsSession:

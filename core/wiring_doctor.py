@@ -15,6 +15,7 @@ from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry
 from core.config.places import tables
 from core.config.secrets import resolve
+from core.domain.objection import Objection
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.ttl import ttl_of
@@ -30,6 +31,8 @@ from core.sources.dws.selection import Selection
 from core.sources.dws.source import DwsSource
 from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
+from core.state import probes
+from core.state.probes import points_proven
 from core.wiring_slots import look_name, open_viewer
 
 CLOCK_SECONDS = 2.0
@@ -113,12 +116,26 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
     facts = viewer.server_facts()
-    yield from _function_findings(place, facts)
-    yield from _setting_findings(place, facts.settings)
+    proven = points_proven(loaded.state_dir, entry.name, entry.endpoint.place)
+    yield from _function_findings(place, facts, list(sources.server_objections(facts, entry.name, proven)))
+    yield from _setting_findings(place, facts.settings, proven)
     yield _sight_finding(place, viewer, server.user)
     for _, table in tables(loaded, entry.name):
         binlog = any(job.binlog.binlog for job in _readers(loaded, entry.name, table))
         yield from _table_findings(f"{place} {table}", table, viewer.table(table), binlog, facts.settings)
+    yield from _partition_findings(loaded, entry, viewer)
+
+
+def _partition_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer) -> Iterator[Finding]:
+    """Tables of which a partition may go without a word."""
+    found = probes.record(loaded.state_dir, entry.name)
+    answers = [probes.answered(found, entry.endpoint.place, f"partition_{verb}") for verb in ("truncate", "drop")]
+    for _, table in tables(loaded, entry.name):
+        facts = viewer.table_facts(table)
+        if facts and facts.partitioned and any(job.binlog.binlog for job in _readers(loaded, entry.name, table)):
+            warned = sources.partition_warning(table, entry.name, answers)
+            if warned:
+                yield Finding(f"source {entry.name} {table}", Level.WARN, warned.text)
 
 
 def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:
@@ -126,9 +143,9 @@ def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:
     return [part for part in parts if part.channel.source_table == table]
 
 
-def _function_findings(place: str, facts: ServerFacts) -> Iterator[Finding]:
+def _function_findings(place: str, facts: ServerFacts, objections: list[Objection]) -> Iterator[Finding]:
     there = facts.functions
-    found = [Finding(place, Level.FAIL, one.text) for one in sources.server_objections(facts)]
+    found = [Finding(place, Level.FAIL, one.text) for one in objections]
     yield from found
     refused = [name for name in USEFUL if there.get(name) is False]
     less = [name for name in USEFUL if name not in there]
@@ -141,11 +158,14 @@ def _function_findings(place: str, facts: ServerFacts) -> Iterator[Finding]:
         yield Finding(place, Level.OK, "all binlog functions are there and may be called")
 
 
-def _setting_findings(place: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    mode = settings.get("gtm_option")
-    if mode is None:
+def _setting_findings(place: str, settings: Mapping[str, str], proven: bool) -> Iterator[Finding]:
+    mode, free = settings.get("gtm_option"), settings.get("enable_gtm_free", "off")
+    if mode is None and free != "on":
         yield Finding(place, Level.UNKNOWN, "gtm_option cannot be read: one sync point per transaction is assumed")
-    elif mode.lower() not in ("gtm-free", "2"):
+    elif mode and mode.lower() in sources.LITE and proven:
+        text = f"gtm_option is {mode}, and a probe has recorded one sync point per transaction, in order"
+        yield Finding(place, Level.OK, text)
+    elif mode and mode.lower() not in (*sources.FREE, *sources.LITE) and free != "on":
         yield Finding(place, Level.OK, f"gtm_option is {mode}")
     for one in sources.creation_objections(settings):
         yield Finding(place, Level.WARN, one.text)

@@ -168,10 +168,12 @@ class _Opened:
 class WiredSessions:
     """The driver's sessions by name; implements `core.engine.ports.DriverSessions`.
 
-    Sessions of one name are one session for all channels, so whoever uses them takes turns.
+    Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
+    has recorded that the source makes one sync point per transaction.
     """
 
-    def __init__(self, job: JobSpec, run: str, opened: _Opened | None = None) -> None:
+    def __init__(self, job: JobSpec, run: str, opened: _Opened | None = None, points_proven: bool = False) -> None:
+        self._points_proven = points_proven
         self._job = job
         self._run = run
         self._opened = opened or _Opened(job, run)
@@ -185,12 +187,18 @@ class WiredSessions:
         with self._opened.lock:
             if table not in self._parts:
                 narrowed = self._job.of(table)
-                self._parts[table] = self if narrowed is self._job else WiredSessions(narrowed, self._run, self._opened)
+                part = self
+                if narrowed is not self._job:
+                    part = WiredSessions(narrowed, self._run, self._opened, self._points_proven)
+                self._parts[table] = part
             return self._parts[table]
 
     def source(self, name: str) -> DwsSource:
         """The source session `name`."""
-        return self._keep("source", name, lambda: source_over(self._opened.source(f"source {name}", ""), self._job))
+        proven = self._points_proven
+        return self._keep(
+            "source", name, lambda: source_over(self._opened.source(f"source {name}", ""), self._job, proven)
+        )
 
     def admin(self, name: str) -> DwsSlotAdmin:
         """The registering session `name`; its own name at the server carries it."""

@@ -24,7 +24,7 @@ from core.domain.endpoint import Endpoint
 from core.domain.objection import refuse
 from core.domain.text import safe
 from core.drivers import pg
-from core.errors import ConfigError, Refused, SlotkeeperError
+from core.errors import ConfigError, Refused
 from core.slots.change import PROD
 from core.sources.dws import eligibility
 from core.sources.dws.probe_table import GROUPS, ask_all
@@ -32,6 +32,7 @@ from core.sources.dws.questions import Answer, Reader, conventions
 from core.sources.dws.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
+from core.state import probes
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
@@ -40,8 +41,6 @@ from core.wiring_slots import look_name
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 
-KIND = "probes"
-"""The folder of the records in the state folder, one file a source."""
 ACTION = "doctor --probe"
 ASKED = sum(len(names) for _, names, _ in GROUPS)
 """How many questions a probe asks."""
@@ -60,6 +59,8 @@ class ProbePlan:
     prod: bool
     statements: tuple[str, ...]
     others: tuple[Left, ...] = ()
+    points: str = ""
+    """How the server makes sync points, as its gtm_option says; empty where it does not tell."""
 
     @property
     def scratch(self) -> Scratch:
@@ -93,6 +94,7 @@ class Report:
             "server": plan.server,
             "stand_in": plan.stand_in,
             "schema": plan.schema,
+            "gtm_option": plan.points,
             "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "seconds": round(self.seconds, 2),
             "reader_right": not self.wrong,
@@ -116,7 +118,9 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
         if not facts.functions:
             hint = "name a source that is a GaussDB(DWS)"
             raise Refused(f"source {entry.endpoint.place} is no DWS: it has no binlog function", hint, where="source")
-        refuse([*eligibility.server_objections(facts), *eligibility.creation_objections(facts.settings)], "source")
+        # under GTM-Lite this probe is what a start waits for
+        found = list(eligibility.server_objections(facts, points_proven=True))
+        refuse([*found, *eligibility.creation_objections(facts.settings)], "source")
         place = usable_schema(session, schema)
         stand_in = bool(session.composed_rows(pg.sql.SQL(probe_statement("stand_in")), None)[0][0])
         scratch = Scratch(place, f"{PREFIX}{uuid.uuid4().hex[:12]}", stand_in)
@@ -129,9 +133,10 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
             table=scratch.name,
             prod=entry.environment.upper() == PROD,
             statements=tuple(
-                scratch.statement(name, timed) for name, timed in ((scratch.plain, False), (scratch.timed, True))
+                scratch.statement(name, name == scratch.timed) for name in (scratch.plain, scratch.timed, scratch.parts)
             ),
             others=tuple(leftovers(session)),
+            points=facts.settings.get("gtm_option", ""),
         )
     finally:
         session.close()
@@ -180,18 +185,13 @@ def probe(
 
 
 def _kept(report: Report, folder: StateFolder) -> Report:
-    ResetFiles(folder).save(KIND, report.plan.source, json.dumps(report.as_json(), indent=1))
-    return replace(report, file=str(folder.path / KIND / f"{report.plan.source}.json"))
+    ResetFiles(folder).save(probes.KIND, report.plan.source, json.dumps(report.as_json(), indent=1))
+    return replace(report, file=str(folder.path / probes.KIND / f"{report.plan.source}.json"))
 
 
 def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
     """The record of a source's last probe; None where there is none, or it cannot be read."""
-    try:
-        text = ResetFiles(StateFolder.open(loaded.state_dir)).load(KIND, source)
-        kept = json.loads(text) if text else None
-    except (SlotkeeperError, ValueError):
-        return None
-    return kept if isinstance(kept, dict) and kept.get("format") == 1 else None
+    return probes.record(loaded.state_dir, source)
 
 
 def _session(endpoint: Endpoint) -> DwsSession:

@@ -14,6 +14,7 @@ from functools import partial
 from core import wiring
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
+from core.domain.objection import refuse
 from core.domain.spec import JobSpec
 from core.domain.starting import start_at
 from core.drivers import pg
@@ -23,6 +24,7 @@ from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.held import HeldRows
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
+from core.sources.dws import eligibility as source_rules
 from core.sources.dws import faults as source_faults
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -58,6 +60,7 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
         place, other = job.source.place, job.sink.place
+        _refuse_hidden(job)
         at_source = partial(source_faults.translated, place)
         at_sink = partial(sink_faults.translated, other)
         limit = job.binlog.full_sync_binlog_read_timeout
@@ -68,6 +71,16 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         held = stack.enter_context(_held(job, right.key))
         options = Options(settled=settled, quarantined=held, on_range=on_range)
         return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
+
+
+def _refuse_hidden(job: JobSpec) -> None:
+    """Rows that are hidden or masked from the source's login would be called extra, or be missing on both sides."""
+    viewer = open_viewer(job.source)
+    try:
+        facts = viewer.table_facts(job.channel.source_table)
+        refuse(list(source_rules.hidden_objections(job.channel.source_table, facts)) if facts else [], "source")
+    finally:
+        viewer.close()
 
 
 @contextmanager
@@ -132,6 +145,8 @@ def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: 
     latest = viewer.latest(table)
     if latest is None:
         return False
+    homes = viewer.nodes(table)
+    latest = {shard: point for shard, point in latest.items() if shard in homes}
     end = time.monotonic() + seconds
     while True:
         positions = {row.key.shard: row.position for row in progress.rows()}

@@ -6,6 +6,7 @@ Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import psycopg2.extras
 from psycopg2 import sql
 
 from core.domain.endpoint import Endpoint
+from core.drivers.logins import Refusals
 
 Connection = psycopg2.extensions.connection
 Cursor = psycopg2.extensions.cursor
@@ -38,6 +40,10 @@ TEXT_SETTINGS: Mapping[str, str] = {
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
 """Words of a server or pooler that takes no settings with a login."""
 
+_refusals = Refusals()
+
+_VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
+
 __all__ = [
     "TEXT_SETTINGS",
     "Connection",
@@ -51,6 +57,7 @@ __all__ = [
     "named",
     "sql",
     "transaction",
+    "without_values",
 ]
 
 
@@ -97,22 +104,31 @@ def connect_quietly(
 
 
 def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
-    return psycopg2.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        dbname=endpoint.database,
-        user=endpoint.user,
-        password=password,
-        sslmode=endpoint.sslmode,
-        application_name=application_name[:63],
-        connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
-        keepalives=1,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-        options=options or None,
-    )
+    standing = _refusals.standing(endpoint, password)
+    if standing:
+        raise psycopg2.OperationalError(f"{standing} (refused twice, not asked again, so that no account gets locked)")
+    try:
+        connection = psycopg2.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            dbname=endpoint.database,
+            user=endpoint.user,
+            password=password,
+            sslmode=endpoint.sslmode,
+            application_name=application_name[:63],
+            connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
+            keepalives=1,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+            options=options or None,
+        )
+    except psycopg2.OperationalError as error:
+        _refusals.refused(endpoint, password, str(error).strip())
+        raise
+    _refusals.taken(endpoint, password)
+    return connection
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
@@ -150,6 +166,16 @@ def failure(error: BaseException) -> tuple[str, str]:
     if isinstance(error, psycopg2.OperationalError):
         return "08006", text
     return "", text
+
+
+def without_values(text: str, code: str) -> str:
+    """A server's sentence without its DETAIL and CONTEXT, and without quoted values in errors about data (class 22).
+
+    >>> without_values('invalid input syntax for type integer: "Ada" DETAIL: Failing row is (Ada).', "22P02")
+    'invalid input syntax for type integer'
+    """
+    text = _VALUES.sub("", text).strip()
+    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
 
 
 @dataclass(frozen=True, slots=True)

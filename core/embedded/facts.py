@@ -32,6 +32,11 @@ def options(warehouse: Warehouse, table: str, given: Sequence[str]) -> None:
     _run(warehouse, "UPDATE pg_class SET reloptions = %s WHERE oid = %s::regclass", (list(given), table))
 
 
+def redact(warehouse: Warehouse, table: str, enable: bool = True) -> None:
+    """Let the catalog say that a table has a redaction policy, on or off; nothing is masked by it."""
+    _run(warehouse, "INSERT INTO dws.redaction VALUES (%s::regclass, 'mask_it', %s)", (table, enable))
+
+
 def without(warehouse: Warehouse, function: str) -> None:
     """Take a binlog function away, as on a kernel that has none of this name."""
     _run(

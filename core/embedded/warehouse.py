@@ -160,9 +160,27 @@ class Warehouse:
         """Let calls that touch this DN wait until released (None) or until their statement_timeout; writers go on."""
         self._set_control("hang", name)
 
+    def node_elsewhere(self, name: str, answers: bool = False) -> None:
+        """A DN more, of another logical cluster: no table lies on it; `answers`: a look at all DNs shows it, with 0."""
+        with self.control() as cursor:
+            cursor.execute("INSERT INTO dws.elsewhere VALUES (%s, %s, %s)", (name, node_id(name), answers))
+
     def partial_registration(self, name: str, times: int = 1) -> None:
         """Let the next `times` registrations of this DN do nothing: they return one DN less."""
         self._set_control("partial", name, times)
+
+    def note_readings(self, on: bool = True) -> None:
+        """Let the changes function materialize all that it is asked for, whatever its caller's LIMIT, and note it."""
+        with self.control() as cursor:
+            cursor.execute("DELETE FROM dws.reading")
+            if on:
+                cursor.execute("INSERT INTO dws.reading VALUES (0, 0, 0)")
+            cursor.execute("SELECT dws.build_reader(rel) FROM dws.tab")
+
+    def readings(self) -> tuple[int, int, int]:
+        """Since `note_readings`: calls of the changes function, most points between its bounds, most rows at once."""
+        ((calls, widest, rows),) = self._rows("SELECT calls, widest, most_rows FROM dws.reading")
+        return int(calls), int(widest), int(rows)
 
     def purge(self) -> None:
         """What a DWS does late: clear lapsed points, delete the records that no slot needs, in batches."""

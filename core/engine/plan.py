@@ -10,35 +10,8 @@ from dataclasses import dataclass
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected
-from core.errors import KINDS, ErrorKind, SlotkeeperError, Trouble, TroubleName, Unclassified
+from core.error_values import ErrorValues
 from core.ports import Chunk
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorValues:
-    """An error as plain values, so that a task never raises across a process."""
-
-    kind: str
-    message: str
-    hint: str = ""
-    code: str = ""
-    where: str = ""
-    trouble: str = ""
-
-    @classmethod
-    def of(cls, error: BaseException) -> ErrorValues:
-        """The values of an error; a foreign one counts as unknown."""
-        if isinstance(error, Trouble):
-            return cls(error.kind.value, error.message, error.hint, error.code, error.where, error.name.value)
-        if isinstance(error, SlotkeeperError):
-            return cls(error.kind.value, error.message, error.hint, error.code, error.where)
-        return cls(Unclassified.kind.value, f"{type(error).__name__}: {error}")
-
-    def error(self) -> SlotkeeperError:
-        """The error again."""
-        if self.trouble:
-            return Trouble(self.message, self.hint, self.code, self.where, name=TroubleName(self.trouble))
-        return KINDS[ErrorKind(self.kind)](self.message, self.hint, self.code, self.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.engine.beside import beside
 from core.engine.nodes import changed, refuse
-from core.engine.plan import CopyOutcome, CopySpec, ErrorValues
+from core.engine.plan import CopyOutcome, CopySpec
 from core.engine.ports import Store, Surroundings, about
 from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
 from core.engine.register import Registration, exactly, register
 from core.engine.start import Begun
+from core.error_values import ErrorValues
 from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, TooLarge, Trouble, Unclassified
 from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules

@@ -103,8 +103,8 @@ class Asked:
 class VerbViewer(SlotViewer, Protocol):
     """What a verb needs to look at."""
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
 
 
 def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:

@@ -67,7 +67,7 @@ def plan(viewer: DropViewer, asked: Asked, left: Left | None) -> Plan:
 
 def drop(admin: Dropper, viewer: VerbViewer, asked: Asked) -> Done:
     """Clear the slot and look again; a DN where a point is still seen was missed."""
-    names = sorted(viewer.nodes())
+    names = sorted(viewer.nodes(asked.table))
     count = admin.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:

@@ -54,7 +54,7 @@ def plan(viewer: FullSyncViewer, asked: Asked) -> Plan:
 def register(admin: FullSync, viewer: FullSyncViewer, asked: Asked) -> Done:
     """Move the slot and look again: a DN counts as moved only where both points are seen at or past what was newest."""
     newest = viewer.latest(asked.table)
-    names = sorted(viewer.nodes())
+    names = sorted(viewer.nodes(asked.table))
     answered = admin.register_full_sync()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:

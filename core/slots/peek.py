@@ -30,8 +30,8 @@ class PeekReader(Protocol):
     def identity(self, table: str) -> TableIdentity:
         """The table's columns and key."""
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
 
     def points(self, table: str) -> Sequence[Point] | None:
         """Every registered point of a table; None where this kernel has no function for it."""
@@ -53,7 +53,7 @@ def peek(reader: PeekReader, source: str, table: str, ask: Ask, now: Callable[[]
     """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there."""
     identity = reader.identity(table)
     _refuse_unknown(identity, table, ask.filter)
-    nodes = reader.nodes()
+    nodes = reader.nodes(table)
     points = (reader.points(table) or ()) if ask.slot else ()
     shard = _shard(reader, table, nodes, ask, points)
     after, notes = _begin(reader, table, shard, ask, points)

@@ -37,8 +37,8 @@ class Answer(Enum):
 class PreflightViewer(SlotViewer, Protocol):
     """What a source session must answer for this; no call of it creates a slot."""
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
         """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
@@ -130,7 +130,7 @@ def gather(
 ) -> Facts:
     """Ask a source; raises what it raises."""
     consumed = viewer.consumed(table)
-    nodes = viewer.nodes() if consumed is not None else {}
+    nodes = viewer.nodes(table) if consumed is not None else {}
     by_shard = {name: viewer.consumed(table, node) for name, node in sorted(nodes.items())}
     return Facts(source, table, consumed, by_shard, viewer.points(table), viewer.unread(table), owners, timeout)
 

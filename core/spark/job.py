@@ -26,12 +26,13 @@ from core.domain.spec import JobSpec
 from core.engine.job import JobEnd
 from core.engine.job import run as run_job
 from core.engine.ports import Surroundings
-from core.errors import Busy, ConfigError, SlotkeeperError, Superseded, Unreachable
+from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring_driver import WiredSessions
 
@@ -126,7 +127,8 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
     runner: SparkRunner | None = None
-    sessions = WiredSessions(job, options.run)
+    proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
+    sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
@@ -172,6 +174,8 @@ def _ended(end: JobEnd, narrator: StoreNarrator, wishes: Wishes) -> int:
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:
     _say(f"{error}" + (f" ({error.hint})" if error.hint else ""))
+    if error.kind is ErrorKind.UNKNOWN and error.cause:
+        _say(f"cause: {error.cause}")
     if error.where == "spark" and isinstance(error, Unreachable):
         return CRASHED
     if narrator is not None:

@@ -10,41 +10,17 @@ import importlib
 import platform
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import core
-from core.errors import (
-    KINDS,
-    ConfigError,
-    Defect,
-    ErrorKind,
-    SlotkeeperError,
-    TopologyTrouble,
-    Trouble,
-    TroubleName,
-    Unclassified,
-)
+from core.error_values import ErrorValues
+from core.errors import ConfigError, Defect, SlotkeeperError
 
-_CAUSE_LIMIT = 4_000
 _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
 """Packages of others that workers may lack; any other missing module is a defect of ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A SlotkeeperError as plain values; `trouble` is the name of the trouble, if it is one."""
-
-    kind: str
-    message: str
-    hint: str = ""
-    code: str = ""
-    where: str = ""
-    cause: str = ""
-    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +28,7 @@ class Answer:
     """What the function returned, or how it failed."""
 
     result: object = None
-    failure: Failure | None = None
+    failure: ErrorValues | None = None
 
 
 def call(function_path: str, spec: object) -> Answer:
@@ -60,20 +36,19 @@ def call(function_path: str, spec: object) -> Answer:
     try:
         return Answer(result=_function(function_path)(spec))
     except SlotkeeperError as error:
-        return Answer(failure=told(error))
+        return Answer(failure=ErrorValues.of(error))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _FOREIGN:
             return Answer(failure=_unknown(function_path, error))
-        return Answer(failure=told(_lacking(error.name or "")))
+        return Answer(failure=ErrorValues.of(_lacking(error.name or "")))
     except Exception as error:
         return Answer(failure=_unknown(function_path, error))
 
 
-def _unknown(function_path: str, error: Exception) -> Failure:
-    # A value of a row may stand in the exception's text, so only its type is shown; the text stays in `cause`.
-    text = "".join(traceback.format_exception(error))[-_CAUSE_LIMIT:]
+def _unknown(function_path: str, error: Exception) -> ErrorValues:
+    # a value of a row may stand in the exception's text, so only its type is shown
     message = f"{function_path} failed with {type(error).__name__}"
-    return Failure(ErrorKind.UNKNOWN.value, message, where="spark", cause=text)
+    return replace(ErrorValues.of(error), message=message, where="spark")
 
 
 def _lacking(name: str) -> ConfigError:
@@ -106,32 +81,11 @@ def whereabouts(_spec: object) -> str:
     return f"the worker {socket.gethostname()} has {python} and runs {Path(core.__file__).parent}"
 
 
-def told(error: SlotkeeperError) -> Failure:
-    """An error as plain values."""
-    trouble = error.name.value if isinstance(error, Trouble) else ""
-    cause = error.cause or (repr(error.__cause__)[:_CAUSE_LIMIT] if error.__cause__ else "")
-    return Failure(error.kind.value, error.message, error.hint, error.code, error.where, cause, trouble)
-
-
 def opened(answer: Answer) -> object:
     """The function's result; raises its error again on this side."""
     if answer.failure is None:
         return answer.result
-    raise rebuilt(answer.failure)
-
-
-def rebuilt(failure: Failure) -> SlotkeeperError:
-    """The error of the plain values; a kind that this version does not know is Unclassified.
-
-    >>> rebuilt(Failure("transient", "no answer", where="sink"))
-    Unreachable('no answer', '', '', 'sink', '')
-    """
-    said = (failure.message, failure.hint, failure.code, failure.where, failure.cause)
-    if failure.trouble:
-        trouble = TopologyTrouble if failure.kind == ErrorKind.TOPOLOGY.value else Trouble
-        return trouble(*said, name=TroubleName(failure.trouble))
-    known = {kind.value: kind for kind in ErrorKind}
-    return KINDS.get(known.get(failure.kind, ErrorKind.UNKNOWN), Unclassified)(*said)
+    raise answer.failure.error()
 
 
 def _function(function_path: str) -> Callable[[object], object]:

@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 from core import errors
+from core.error_values import ErrorValues
 from core.errors import KINDS, ErrorKind, SlotkeeperError, Trouble, TroubleName
-from core.spark import task
 
 CLASSES = sorted(
     (c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, SlotkeeperError)),
@@ -35,12 +35,12 @@ def test_a_trouble_keeps_its_name() -> None:
 @pytest.mark.parametrize("kind", [k for k in ErrorKind if k in KINDS])
 def test_an_error_survives_the_way_as_plain_values(kind: ErrorKind) -> None:
     error = KINDS[kind]("what failed", "what to do", "08006", "sink", "because")
-    assert said(task.rebuilt(task.told(error))) == said(error)
+    assert said(ErrorValues.of(error).error()) == said(error)
 
 
 @pytest.mark.parametrize("error_class", [c for c in CLASSES if issubclass(c, Trouble)])
 @pytest.mark.parametrize("name", TroubleName)
 def test_a_trouble_survives_it_with_name_and_kind(error_class: type[Trouble], name: TroubleName) -> None:
-    rebuilt = task.rebuilt(task.told(error_class("gone", name=name)))
+    rebuilt = ErrorValues.of(error_class("gone", name=name)).error()
     assert isinstance(rebuilt, Trouble)
     assert (rebuilt.name, rebuilt.kind) == (name, error_class.kind)

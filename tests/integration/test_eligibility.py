@@ -19,6 +19,7 @@ from core.sinks.postgres import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
 from core.wiring import open_sink_session
 from core.wiring_doctor import Level, check_sink, check_source
+from core.wiring_slots import verify
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend
@@ -89,6 +90,50 @@ def test_row_security_is_refused_to_those_whom_it_concerns(mirror: Mirror) -> No
     assert f"ALTER TABLE {TARGET} DISABLE ROW LEVEL SECURITY" in error.hint
 
 
+def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    warehouse.create_table(TABLE, "code text NOT NULL, note text", ("code",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink(
+        "CREATE SCHEMA mart",
+        "CREATE COLLATION mart.folded (provider = libc, locale = 'C')",
+        f"CREATE TABLE {TARGET} (code text COLLATE mart.folded PRIMARY KEY, note text COLLATE mart.folded)",
+        # this server has no ICU, which alone makes such collations: what counts here is what the catalog tells
+        "UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folded'",
+    )
+    error = _refused(mirror)
+    assert f"target {TARGET} compares key column 'code' by a nondeterministic collation" in error.message
+    assert error.hint.startswith(f'ALTER TABLE {TARGET} ALTER COLUMN code TYPE text COLLATE "C"')
+    assert any("nondeterministic" in one for one in _failures(mirror, tmp_path, "sink"))
+
+
+def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verify(mirror: Mirror) -> None:
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 10) n")
+    mirror.start().wait_running()
+    mirror.stop()
+    mirror.source(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 6)")
+    with pytest.raises(Refused, match="row security"):
+        verify(mirror.job, runs=False, on_range=lambda done, planned: None)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused) and "row security" in error.message
+    mirror.source(f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+
+
+def test_a_policy_that_is_off_or_does_not_concern_the_login_is_no_objection(mirror: Mirror) -> None:
+    facts.redact(mirror.warehouse, TABLE, enable=False)
+    mirror.source(
+        f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY few ON {TABLE} USING (id < 6)",
+        f"ALTER TABLE {TABLE} OWNER TO etl",
+        f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 10) n",
+    )
+    mirror.start().wait_running()
+    mirror.wait_equal()
+
+
 def test_a_temporary_table_and_odd_names_are_refused() -> None:
     facts_ = TableFacts(True, True, False, "", None, persistence="t")
     (found,) = table_objections("ods.t", facts_, binlog=False)
@@ -108,7 +153,9 @@ def test_a_full_copy_needs_no_binlog(mirror: Mirror) -> None:
     assert mirror.error is None and mirror.target_rows() == [("(1,a)",)]
 
 
-def test_a_partitioned_table_is_followed(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_a_partitioned_table_is_followed_and_named_by_doctor(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
     run(
         warehouse,
         "CREATE SCHEMA ods",
@@ -122,6 +169,10 @@ def test_a_partitioned_table_is_followed(warehouse: Warehouse, make_mirror: Make
     mirror = make_mirror(warehouse, TABLE)
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 20) n")
     mirror.start().wait_running()
+    path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", mirror.job.slot, TABLE, TARGET))
+    loaded = load(path, {})
+    warned = [one.text for one in check_source(loaded, loaded.sources["dws1"]) if one.level is Level.WARN]
+    assert any("TRUNCATE PARTITION" in one and "doctor --probe dws1" in one for one in warned)
     mirror.source(f"UPDATE {TABLE} SET note = 'b' WHERE id < 9", f"DELETE FROM {TABLE} WHERE id > 15")
     mirror.wait_equal()
     mirror.stop()

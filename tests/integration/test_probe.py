@@ -16,18 +16,24 @@ from typing import Any
 import pytest
 
 from console.__main__ import main
+from core.config.load import load
+from core.config.secrets import resolve
 from core.domain.audit import Phase
 from core.domain.endpoint import Endpoint
+from core.domain.spec import BinlogOptions
 from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError, Unclassified
+from core.errors import Refused, SlotkeeperError, Unclassified
 from core.sources.dws import probe_table, scratch
 from core.sources.dws.probe import Bench, Told_
 from core.sources.dws.questions import QUESTIONS
 from core.sources.dws.session import DwsSession
+from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
 from core.state.folder import StateFolder
+from core.state.probes import points_proven
+from core.wiring_doctor import Level, check_source
 from tests.support.looking import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run
@@ -44,6 +50,7 @@ REPORT = {
     "server": str,
     "stand_in": bool,
     "schema": str,
+    "gtm_option": str,
     "at": str,
     "seconds": float,
     "reader_right": bool,
@@ -124,7 +131,7 @@ def test_the_command_tells_exactly_the_settings_and_keeps_them(
     assert all(set(one) == KEYS for one in report["answers"])
     assert all(one["because"] for one in report["answers"] if one["answer"] is None)
     assert report["stand_in"] and report["reader_right"] and report["left"] == []
-    assert "probe: reading (2 of 18)" in said.err
+    assert "probe: reading (2 of 19)" in said.err
     kept = Path(report["file"])
     assert kept == place.config.parent / "state" / "probes" / "dws1.json" and kept.stat().st_mode & 0o777 == 0o600
     assert json.loads(kept.read_text("utf-8")) == {k: v for k, v in report.items() if k not in ("executed", "file")}
@@ -388,3 +395,33 @@ def test_a_signal_while_it_cleans_up_waits_until_all_is_gone(
     monkeypatch.setattr(scratch, "_clear", interrupted)
     assert place.call() == 130
     assert leftovers(place.warehouse) == []
+
+
+def test_a_gtm_lite_is_followed_once_a_probe_has_recorded_one_point_per_transaction(
+    place: Place,
+) -> None:
+    facts.say(place.warehouse, "gtm_option", "gtm-lite")
+    loaded = load(place.config, {})
+    endpoint = loaded.sources["dws1"].endpoint
+
+    def refused() -> bool:
+        proven = points_proven(loaded.state_dir, "dws1", endpoint.place)
+        source = DwsSource(DwsSession(endpoint, resolve(endpoint.password), "test"), TABLE, "ours", BinlogOptions(True))
+        source.points_proven = proven
+        told = [one.text for one in check_source(loaded, loaded.sources["dws1"]) if one.level is Level.FAIL]
+        try:
+            source.admit()
+        except Refused as error:
+            assert "doctor --probe dws1" in error.hint and any("doctor --probe dws1" in one for one in told)
+            return True
+        finally:
+            source.close()
+        assert not any("gtm_option" in one for one in told)
+        return False
+
+    assert refused()
+    assert place.call("--json") == 0
+    assert not refused()
+    assert not points_proven(loaded.state_dir, "dws1", "another:8000/db"), "a record of another server proves nothing"
+    facts.say(place.warehouse, "gtm_option", "gtm-free")
+    assert place.call("--json") == 3, "no record lets a GTM-Free through"

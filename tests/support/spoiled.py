@@ -68,7 +68,17 @@ SOURCE = {
     "no one point per transaction": Case(
         _says("gtm_option", "gtm-free"),
         "gtm_option is gtm-free: without one sync point per transaction no job runs",
-        "an administrator sets gtm_option",
+        "an administrator sets gtm_option to gtm",
+    ),
+    "no one point per transaction, by the older setting": Case(
+        _says("enable_gtm_free", "on"),
+        "enable_gtm_free is on: without one sync point per transaction no job runs",
+        "an administrator sets enable_gtm_free to off",
+    ),
+    "points that nobody has asked about": Case(
+        _says("gtm_option", "gtm-lite"),
+        "gtm_option is gtm-lite: whether each transaction has one sync point there, in order, is not documented",
+        "slotkeeper doctor --probe dws1",
     ),
     "V3 HStore": Case(
         _options("orientation=column", "enable_hstore=on", "colversion=3.0", "enable_binlog=on"),
@@ -114,6 +124,21 @@ SOURCE = {
         ),
         f"{TABLE} is unlogged: a crash empties it without a trace",
         "make it an ordinary table",
+    ),
+    "row security": Case(
+        _sql(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 5)"),
+        f"{TABLE} has row security, which may hide rows from this login",
+        f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
+    ),
+    "row security of a DWS": Case(
+        _options(*HSTORE, "enable_binlog=on", "enable_rowsecurity=true"),
+        f"{TABLE} has row security, which may hide rows from this login",
+        f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
+    ),
+    "redaction policy": Case(
+        lambda warehouse: facts.redact(warehouse, TABLE),
+        f"{TABLE} has a redaction policy: masked values would be mirrored",
+        f"DROP REDACTION POLICY <name> ON {TABLE}",
     ),
     "view": Case(
         _sql(_GONE, f"CREATE VIEW {TABLE} AS SELECT 1 AS id", f"GRANT SELECT ON {TABLE} TO etl"),
@@ -255,6 +280,7 @@ def mend(warehouse: Warehouse) -> None:
         warehouse,
         "DELETE FROM dws.setting",
         "DELETE FROM dws.locator",
+        "DELETE FROM dws.redaction",
         "DROP SCHEMA IF EXISTS ods CASCADE",
         "DROP FOREIGN DATA WRAPPER IF EXISTS w CASCADE",
     )

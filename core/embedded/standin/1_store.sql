@@ -42,6 +42,12 @@ CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 -- run-time controls: kind is down, hang or partial (times = calls still to be ignored)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
+-- While a row is here, the changes function materializes what it is asked for, as a DWS may under any LIMIT, and tells.
+CREATE TABLE dws.reading (calls bigint NOT NULL, widest bigint NOT NULL, most_rows bigint NOT NULL);
+
+CREATE FUNCTION dws.note_reading(points bigint, read bigint) RETURNS void LANGUAGE sql SECURITY DEFINER AS $$
+UPDATE dws.reading SET calls = calls + 1, widest = greatest(widest, $1), most_rows = greatest(most_rows, $2) $$;
+
 CREATE FUNCTION dws.is_on(switch text) RETURNS boolean LANGUAGE sql STABLE AS
 $$ SELECT is_on FROM dws.switch WHERE name = $1 $$;
 

@@ -114,11 +114,13 @@ BEGIN
 END $$;
 
 -- The reader. Bounds and names are written into it; the CASEs fold to constants or to one check per call.
--- While a DN is down or hangs it is generated as PL/pgSQL that meets the gate first: the only time it is not inlined.
+-- While a DN is down or hangs it is generated as PL/pgSQL that meets the gate first, and while readings are noted: the
+-- only times it is not inlined.
 CREATE FUNCTION dws.build_reader(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     new_names boolean := dws.is_on('new_system_names');
-    gated boolean := EXISTS (SELECT FROM dws.control WHERE kind IN ('down', 'hang'));
+    noted boolean := EXISTS (SELECT FROM dws.reading);
+    gated boolean := noted OR EXISTS (SELECT FROM dws.control WHERE kind IN ('down', 'hang'));
     nodes text := (SELECT string_agg(format('WHEN %s THEN %s::smallint', node_id, ord), ' ') FROM dws.node);
     shape text := (SELECT string_agg(format('%I %s', c.name, c.type), ', ' ORDER BY c.attnum) FROM dws.columns_of($1) c);
     picked text := (SELECT string_agg('b.c' || c.attnum, ', ' ORDER BY c.attnum) FROM dws.columns_of($1) c);
@@ -137,7 +139,9 @@ BEGIN
     header := format('dws_rel_%s.pgxc_get_binlog_changes(text, integer, bigint, bigint)', $1);
     query := format('CREATE OR REPLACE FUNCTION %s RETURNS TABLE (%s) ', header, shape) || CASE WHEN gated
         THEN format('LANGUAGE plpgsql VOLATILE AS $q$ #variable_conflict use_column
-                     BEGIN PERFORM dws.gate($2); RETURN QUERY %s; END $q$', query)
+                     DECLARE n bigint;
+                     BEGIN PERFORM dws.gate($2); RETURN QUERY %s; %s END $q$', query, CASE WHEN noted
+                     THEN 'GET DIAGNOSTICS n = ROW_COUNT; PERFORM dws.note_reading($4 - $3, n);' ELSE '' END)
         ELSE format('LANGUAGE sql STABLE ROWS 10000 AS $q$ %s $q$', query) END;
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS dws_rel_%s', $1);
     EXECUTE format('GRANT USAGE ON SCHEMA dws_rel_%s TO PUBLIC', $1);

@@ -23,17 +23,25 @@ INSERT INTO dws.coordinator VALUES ('cn_5001', 1938253334);
 
 SET allow_system_table_mods = on;
 
+-- DNs of another logical cluster: no table of ours lies on them. One that answers shows points of 0 for any slot.
+CREATE TABLE dws.elsewhere (node_name name NOT NULL UNIQUE, node_id integer NOT NULL UNIQUE, answers boolean NOT NULL);
+
 CREATE VIEW pg_catalog.pgxc_node AS
 SELECT node_name, 'D'::"char" AS node_type, current_setting('port')::integer + ord + 1 AS node_port,
     '127.0.0.1'::name AS node_host, current_setting('port')::integer + ord + 1 AS node_port1,
     '127.0.0.1'::name AS node_host1, true AS hostis_primary, false AS nodeis_primary, false AS nodeis_preferred,
     node_id, 0 AS sctp_port, 0 AS control_port, 0 AS sctp_port1, 0 AS control_port1, false AS nodeis_central,
-    false AS read_only
+    false AS read_only, (20000 + ord)::oid AS oid
 FROM dws.node
+UNION ALL
+SELECT node_name, 'D', 0, '127.0.0.1', 0, '127.0.0.1', true, false, false, node_id, 0, 0, 0, 0, false, false,
+    (30000 + row_number() OVER (ORDER BY node_id))::oid
+FROM dws.elsewhere
 UNION ALL
 SELECT node_name, 'C', coalesce(port, current_setting('port')::integer), '127.0.0.1',
     coalesce(port, current_setting('port')::integer), '127.0.0.1',
-    true, false, false, node_id, 0, 0, 0, 0, node_name = 'cn_5001', false
+    true, false, false, node_id, 0, 0, 0, 0, node_name = 'cn_5001', false,
+    (10000 + row_number() OVER (ORDER BY node_id))::oid
 FROM dws.coordinator;
 GRANT SELECT ON pg_catalog.pgxc_node TO PUBLIC;
 

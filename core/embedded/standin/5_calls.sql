@@ -34,11 +34,13 @@ BEGIN
     PERFORM dws.orient(t);
     PERFORM pg_current_xact_id();
     @auto_create@
-    RETURN QUERY SELECT n.node_name, n.node_id, s.sync_point,
+    RETURN QUERY SELECT q.* FROM (SELECT n.node_name, n.node_id, s.sync_point,
         CASE WHEN s.sync_point <= (SELECT c.last_value FROM dws.csn c) THEN greatest(latest, s.sync_point) ELSE latest END,
         dws.xmin_of(t, n.ord, floor_xid)
     FROM dws.node n JOIN dws.slot s ON s.dn = n.ord
-    WHERE s.rel = t AND s.slot_name = $2 AND s.checkpoint = $3 AND $4 IN (0, n.node_id) ORDER BY random();
+    WHERE s.rel = t AND s.slot_name = $2 AND s.checkpoint = $3 AND $4 IN (0, n.node_id)
+    UNION ALL SELECT e.node_name, e.node_id, 0, latest, 3 FROM dws.elsewhere e WHERE e.answers AND $4 = 0
+    ) q ORDER BY random();
 END $$;
 
 CREATE OR REPLACE FUNCTION dws.create_points(oid, text, boolean, integer) RETURNS void

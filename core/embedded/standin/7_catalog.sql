@@ -5,6 +5,7 @@
 CREATE TABLE dws.setting (name text PRIMARY KEY, setting text NOT NULL);
 CREATE TABLE dws.locator (rel oid PRIMARY KEY, kind "char" NOT NULL);
 GRANT SELECT ON dws.setting TO PUBLIC;
+CREATE TABLE dws.redaction (object_oid oid, policy_name name, enable boolean NOT NULL DEFAULT true);
 
 -- The reader is generated per table; a server has the function also where no table has a binlog.
 CREATE FUNCTION dws.pgxc_get_binlog_changes(text, integer, bigint, bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
@@ -15,10 +16,17 @@ END $$;
 SET allow_system_table_mods = on;
 
 CREATE VIEW pg_catalog.pgxc_class AS
-SELECT c.oid AS pcrelid, coalesce(l.kind, 'H'::"char") AS pclocatortype
+SELECT c.oid AS pcrelid, coalesce(l.kind, 'H'::"char") AS pclocatortype, 'group_version1'::name AS pgroup,
+    (SELECT string_agg((20000 + n.ord)::text, ' ' ORDER BY n.ord) FROM dws.node n)::oidvector AS nodeoids
 FROM pg_class c LEFT JOIN dws.locator l ON l.rel = c.oid
 WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384;
 GRANT SELECT ON pg_catalog.pgxc_class TO PUBLIC;
+
+-- A policy is told here and masks nothing.
+CREATE VIEW pg_catalog.pg_redaction_policy AS
+SELECT object_oid, policy_name, enable, NULL::text AS expression, NULL::text AS policy_description, false AS inherited
+FROM dws.redaction;
+GRANT SELECT ON pg_catalog.pg_redaction_policy TO PUBLIC;
 
 CREATE OR REPLACE VIEW pg_catalog.pg_settings AS
 SELECT * FROM pg_catalog.pg_show_all_settings()

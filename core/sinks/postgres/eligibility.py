@@ -51,7 +51,10 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target)."""
+    """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target).
+
+    `folding` are columns under whose collation different texts are equal.
+    """
 
     kind: str
     persistence: str
@@ -62,6 +65,7 @@ class TargetFacts:
     triggers: tuple[str, ...]
     rules: tuple[str, ...]
     types: dict[str, UserType]
+    folding: tuple[str, ...] = ()
 
 
 def asked(cursor: pg.Cursor, statement: str, name: str) -> list[tuple[Any, ...]]:
@@ -100,6 +104,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
             triggers=tuple(row[0] for row in _rows(cursor, session, "triggers", place)),
             rules=tuple(row[0] for row in _rows(cursor, session, "rules", place)),
             types={one: it for one, it in known.items() if it},
+            folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
         )
 
 
@@ -288,6 +293,10 @@ def _user_type_objections(
 
 
 def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objection]:
+    for name in (one for one in target.key if one in facts.folding):
+        what = f"compares key column {name!r} by a nondeterministic collation: keys that differ would be one row"
+        alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
+        yield _objection(target, what, f'{alter} TYPE {facts.columns[name].type} COLLATE "C"')
     wanted, good = set(target.key), False
     for key in facts.keys:
         if key.plain and set(key.columns) == wanted:

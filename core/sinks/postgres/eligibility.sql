@@ -79,6 +79,16 @@ JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
 WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
 
+-- name: folding
+-- Columns under whose collation different texts are equal.
+SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
+WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND NOT l.collisdeterministic
+
+-- name: folding_dws
+-- The same; a DWS has one such collation (CREATE TABLE, COLLATE).
+SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
+WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND l.collname = 'case_insensitive'
+
 -- name: foreign_keys
 -- Foreign keys of the table, and of other tables onto it: name, table that has it, whether it is the target itself.
 SELECT c.conname::text, c.conrelid::regclass::text, c.conrelid = %(oid)s::oid

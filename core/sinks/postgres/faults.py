@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.domain.text import safe
-from core.drivers import pg
+from core.drivers import logins, passing, pg
 from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 
 _BY_CODE: dict[str, type[SlotkeeperError]] = {
@@ -31,25 +31,25 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
+_BY_CODE.update(dict.fromkeys(passing.UNREACHABLE, Unreachable))  # the sink may be a DWS
+_BY_CODE.update(dict.fromkeys(passing.BUSY, Busy))
 BAD_ROW = ("22", "23")
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
 """What a server says where a name leads to nothing."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
 """Where COPY read a value as it failed: then the name stood in that value (regrole, aclitem, regclass, ...)."""
-_LOGIN = ("password authentication failed", "no password supplied")
-_VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 
 def classify(error: BaseException, place: str) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words."""
     code, text = pg.failure(error)
-    message = f"sink {place}: {safe(_without_values(text, code, names_absent(error)), 300)}"
-    if any(words in text for words in _LOGIN):
-        return AccessRefused(message, "check the sink's password reference", code, "sink")
+    message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
+    if logins.refusal(code, text):
+        return AccessRefused(message, logins.cure(text), code, "sink")
     if code in _BY_CODE:
         return _BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):
-        return Unreachable(message, "", code, "sink")
+        return _BY_CODE.get(passing.wrapped(text), Unreachable)(message, "", code, "sink")
     if code[:2] in BAD_ROW:
         return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
     if names_absent(error):
@@ -76,18 +76,15 @@ def names_absent(error: BaseException) -> bool:
 def sentence(error: BaseException) -> tuple[str, str]:
     """(SQLSTATE, the server's sentence without a row's values)."""
     code, text = pg.failure(error)
-    return code, safe(_without_values(text, code, names_absent(error)), 300)
+    return code, safe(_shown(error, text, code), 300)
 
 
-def _without_values(text: str, code: str, absent: bool) -> str:
-    """The server's sentence without its DETAIL and CONTEXT, and without quoted values in data errors.
-
-    Where a value is a name that is `absent`, a sentence may tell it without quotes.
-    """
-    text = _VALUES.sub("", text).strip()
-    if absent:
-        text = re.sub(r": .*", "", text, flags=re.DOTALL)
-    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if absent or code.startswith("22") else text
+def _shown(error: BaseException, text: str, code: str) -> str:
+    """The server's sentence without a row's values; one about an absent name may tell the value without quotes."""
+    shown = pg.without_values(text, code)
+    if not names_absent(error):
+        return shown
+    return re.sub(r'".*"', '"..."', re.sub(r": .*", "", shown, flags=re.DOTALL))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.errors import Unreachable
+from core.errors import Defect, Unreachable
 from core.ports import Top
 from core.sinks.postgres import effects, held, modes, texts
 from core.sinks.postgres import statements as compose
@@ -31,6 +31,9 @@ from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from core.sinks.postgres.statements import TargetTable
 
 COPY_BUFFER = 262_144
+ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
+"""What a step cannot take, as `statements.staged_top` counts it."""
+_REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
 
 
 class PostgresSink:
@@ -89,11 +92,15 @@ class PostgresSink:
             return int(cursor.rowcount)
 
     def top(self, up_to: int) -> Top:
-        """What the staging table holds at its end."""
+        """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
             staging = self.target.texts if self._careful else self.target.staging
-            cursor.execute(compose.staged_top(staging, up_to))
-            return Top(*(cursor.fetchone() or (None, None)))
+            cursor.execute(compose.staged_top(self.target, staging, up_to))
+            point, sequence, odd = cursor.fetchone() or (None, None, None)
+        if odd is not None:
+            what = f"{self.target.name}: the source sent {ODD[odd]}; nothing was applied"
+            raise Defect(what, _REPORT, where="source")
+        return Top(point, sequence)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""

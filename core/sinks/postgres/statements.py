@@ -118,10 +118,19 @@ def fill_chunk_staging(table: TargetTable) -> Composable:
     return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), staged(range(1, len(table.columns) + 1)))
 
 
-def staged_top(staging: str, up_to: int) -> Composable:
-    """(highest point staged, highest sequence at `up_to`)."""
-    return SQL("SELECT max(point), max(CASE WHEN point = {} THEN sequence END) FROM {}").format(
-        Literal(up_to), Identifier(staging)
+def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
+    """(highest point staged, highest sequence at `up_to`, 1 for an event of an unknown type or 2 for one without key).
+
+    In the one pass that is needed anyway. i and u are an I and a U whose text the sink cannot keep, in a careful step.
+    """
+    return SQL(
+        "SELECT max(point), max(CASE WHEN point = {up_to} THEN sequence END),"
+        " max(CASE WHEN kind IN ('I', 'd', 'B', 'U', 'x', 'i', 'u') THEN CASE WHEN {no_key} THEN 2 END ELSE 1 END)"
+        " FROM {staging}"
+    ).format(
+        up_to=Literal(up_to),
+        no_key=SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places),
+        staging=Identifier(staging),
     )
 
 

@@ -201,6 +201,19 @@ def one_point(events: Sequence[Event], written: Sequence[Written]) -> Told:
     return needs(found == wanted, True, "a step would apply half a transaction, or in another order")
 
 
+def partition(refused: str, missing: Sequence[bool], deletes: int) -> Told:
+    """What a partition that goes leaves: delete events of its rows, no point on any DN, or neither."""
+    if refused:
+        return Told("refused")
+    if missing and all(missing):
+        return Told("clears")
+    if any(missing):
+        return Told("clears some", because="SLOT LOST is what a job says")
+    if deletes:
+        return Told("events")
+    return Told("neither", because="its rows stay in targets: DELETE them first, or take a new snapshot")
+
+
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
     """Whether each answer came in order of point and sequence."""
     return all((a.point, a.sequence) < (b.point, b.sequence) for rows in answers for a, b in pairwise(rows))

@@ -8,7 +8,7 @@ objection: `doctor` says that it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.domain.objection import Objection
@@ -37,12 +37,19 @@ _KINDS = {
     "t": "a TOAST table",
 }
 _SPREADS = {"R": "replicated to every DN", "N": "distributed round robin"}
+FREE, LITE = ("gtm-free", "2"), ("gtm-lite", "1")
+"""DWS, gtm_option: its values by name and number; gtm (0) is the default."""
 _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters."""
+    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters.
+
+    `row_security`: the server says that it hides rows from this login; `redacted`: a redaction policy is on.
+    `owned` and `administers` say of this login that it is the table's owner, a system administrator. `partitioned`:
+    DWS, PG_CLASS: its parttype is any but n.
+    """
 
     readable: bool
     has_key: bool
@@ -51,6 +58,11 @@ class TableFacts:
     distribution: str | None
     kind: str = "r"
     persistence: str = "p"
+    row_security: bool | None = None
+    redacted: bool | None = None
+    owned: bool = False
+    administers: bool = False
+    partitioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +84,11 @@ def kernel(version: str) -> tuple[int, ...] | None:
     return tuple(map(int, found[1].split("."))) if found else None
 
 
-def server_objections(facts: ServerFacts) -> Iterator[Objection]:
-    """What keeps every job from following any table of this server."""
+def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
+    """What keeps every job from following any table of this server.
+
+    `source` is its name in the configuration; `points_proven`: a probe has recorded how it makes sync points.
+    """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
         text = ".".join(map(str, found))
@@ -86,10 +101,27 @@ def server_objections(facts: ServerFacts) -> Iterator[Objection]:
     for name in NEEDED:
         if facts.functions.get(name) is False:
             yield Objection(f"may not execute {name}", f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO <this user>")
-    mode = facts.settings.get("gtm_option", "")
-    if mode.lower() in ("gtm-free", "2"):
-        cure = "an administrator sets gtm_option to gtm or gtm-lite"
+    yield from _point_objections(facts.settings, source, points_proven)
+
+
+def _point_objections(settings: Mapping[str, str], source: str, points_proven: bool) -> Iterator[Objection]:
+    """Whether each transaction has one sync point, in the order of commits.
+
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered "in common GTM mode"; of GTM-Lite
+    nothing is said. DWS, enable_gtm_free: on makes GTM-Free whatever gtm_option says, and every DN then its own
+    transaction numbers; on older kernels it is the only one of the two that is there.
+    """
+    mode, free = settings.get("gtm_option", ""), settings.get("enable_gtm_free", "")
+    if free.lower() in _ON:
+        cure = "an administrator sets enable_gtm_free to off and gtm_option to gtm, and restarts the cluster"
+        yield Objection(f"enable_gtm_free is {free}: without one sync point per transaction no job runs", cure)
+    elif mode.lower() in FREE:
+        cure = "an administrator sets gtm_option to gtm, and restarts the cluster"
         yield Objection(f"gtm_option is {mode}: without one sync point per transaction no job runs", cure)
+    elif mode.lower() in LITE and not points_proven:
+        what = f"gtm_option is {mode}: whether each transaction has one sync point there, in order, is not documented"
+        cure = f"slotkeeper doctor --probe {source}, which records it; or an administrator sets gtm_option to gtm"
+        yield Objection(what, cure)
 
 
 def table_objections(
@@ -106,6 +138,7 @@ def table_objections(
         return
     if not facts.readable:
         yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
+    yield from hidden_objections(table, facts)
     if facts.persistence in ("t", "g"):
         yield Objection(f"{table} is a temporary table", "make it an ordinary table: no other session sees its rows")
     elif facts.persistence == "u":
@@ -116,6 +149,26 @@ def table_objections(
         yield deferrable(table)
     if binlog:
         yield from _binlog_objections(table, facts, settings or {})
+
+
+def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
+    """What keeps this login from reading every row as it is: neither a copy nor `verify` would see the whole table.
+
+    PostgreSQL tells by row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY shows as the
+    option enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator is
+    always. DWS, CREATE REDACTION POLICY: policies do not take effect on users with the sysadmin permission, nobody else
+    is exempt; whom its expression concerns is not told.
+    """
+    name, given = dotted(table), given_options(facts.options)
+    exempt = facts.administers or (facts.owned and not _on(given, "force_rowsecurity"))
+    if facts.row_security or (_on(given, "enable_rowsecurity") and not exempt):
+        cure = (
+            f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY, or a login that it does not concern (BYPASSRLS, sysadmin)"
+        )
+        yield Objection(f"{table} has row security, which may hide rows from this login", cure)
+    if facts.redacted and not facts.administers:
+        cure = f"DROP REDACTION POLICY <name> ON {name}, or a login with sysadmin"
+        yield Objection(f"{table} has a redaction policy: masked values would be mirrored", cure)
 
 
 def name_objections(table: str) -> Iterator[Objection]:
@@ -159,6 +212,26 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
         if settings.get("enable_hstore_binlog_table") == "off":
             cure += "; before that an administrator turns enable_hstore_binlog_table on"
         yield Objection(f"{table} has neither enable_binlog nor enable_binlog_timestamp on", cure)
+
+
+TRACES = ("events", "clears", "clears some", "refused")
+"""Answers to the probe's questions about partitions under which none goes without a word."""
+
+
+def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
+    """What a partitioned table may lose; `answers` are the probe's about TRUNCATE and DROP PARTITION, "" for none.
+
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": DDL that clears increments and points is listed, and neither of
+    the two is in that list.
+    """
+    if all(one in TRACES for one in answers):
+        return None
+    what = f"{table} is partitioned: whether TRUNCATE PARTITION and DROP PARTITION show in its binlog is not documented"
+    cure = f"slotkeeper doctor --probe {source} finds out; until then DELETE the rows of a partition before it goes"
+    if "neither" in answers:
+        what = f"{table} is partitioned: a probe found that TRUNCATE or DROP PARTITION leaves its rows in the target"
+        cure = "DELETE the rows of a partition before it goes, or take a new snapshot behind it"
+    return Objection(what, cure)
 
 
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:

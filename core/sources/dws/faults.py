@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.domain.text import safe
-from core.drivers import pg
+from core.drivers import logins, passing, pg
 from core.errors import (
     AccessRefused,
     Busy,
@@ -40,32 +40,35 @@ _BY_CODE: dict[str, type[SlotkeeperError]] = {
     "42501": AccessRefused,
     "42883": Refused,  # undefined_function: a kernel without this binlog function
 }
+_BY_CODE.update(dict.fromkeys(passing.UNREACHABLE, Unreachable))
+_BY_CODE.update(dict.fromkeys(passing.BUSY, Busy))
 _POOLER = ("pooler: failed to create", "could not connect", "Connection refused", "connection to server")
-_LOGIN = (
-    "password authentication failed",
-    "no password supplied",
-    "none of the server's SASL",
-    "authentication method",
-)
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
-    message = f"source {place}: {safe(text, 300)}"
-    if any(words in text for words in _LOGIN):
-        hint = "check the password reference; a DWS user needs an MD5 password for psycopg2 (see README)"
-        return AccessRefused(message, hint, code, "source")
+    message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
+    if logins.refusal(code, text):
+        return AccessRefused(message, logins.cure(text), code, "source")
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
-    kind = timed_out if code == "57014" else _BY_CODE.get(code)  # query_canceled: our statement_timeout
+    kind = _kind(code, text, timed_out)
     if kind is Refused:
         return Refused(message, "this kernel lacks a binlog function: 9.1.0.200 or newer is needed", code, "source")
-    if kind is not None:
-        return kind(message, "", code, "source")
-    if code.startswith("08") or any(words in text for words in _POOLER):
-        return Unreachable(message, "", code, "source")
-    return Unclassified(message, "", code, "source")
+    return kind(message, "", code, "source")
+
+
+def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
+    """What a code means here; a code that says no more than that a line is lost gives way to one in the sentence."""
+    if code == "57014":
+        return timed_out  # query_canceled: our statement_timeout
+    if code == "53200" and timed_out is not TooLarge:
+        return Busy  # nothing here could be made smaller, and others' memory comes free
+    lost = code.startswith("08") or (code[:2] != "22" and any(words in text for words in _POOLER))
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    return _BY_CODE.get(passing.wrapped(text), Unreachable) if lost else Unclassified
 
 
 @contextmanager

@@ -46,9 +46,9 @@ class DwsPeek:
         key = tuple(name for _, name in sorted((row[4], str(row[1])) for row in rows if row[4] >= 0))
         return TableIdentity(int(rows[0][0]), columns, key, f"db{rows[0][3]}")
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
-        return DwsViewer(self.session).nodes()
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
+        return DwsViewer(self.session).nodes(table)
 
     def points(self, table: str) -> Sequence[PointSeen] | None:
         """Every registered point of a table; None where this kernel cannot list them."""

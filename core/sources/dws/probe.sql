@@ -25,6 +25,10 @@ SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHE
 -- A short binlog_ttl, so that the slots of a table that stayed behind end by themselves.
 CREATE TABLE {table} (place bigint NOT NULL, id bigint NOT NULL, v text, PRIMARY KEY (place, id)) WITH (orientation = column, enable_hstore_opt = on, {binlog} = on, binlog_ttl = 3600) DISTRIBUTE BY HASH (place)
 
+-- name: make_parts
+-- DWS, CREATE TABLE PARTITION: the same in three partitions by range of the key's second column.
+CREATE TABLE {table} (place bigint NOT NULL, id bigint NOT NULL, v text, PRIMARY KEY (place, id)) WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on, binlog_ttl = 3600) DISTRIBUTE BY HASH (place) PARTITION BY RANGE (id) (PARTITION low VALUES LESS THAN (100), PARTITION mid VALUES LESS THAN (200), PARTITION high VALUES LESS THAN (MAXVALUE))
+
 -- name: ask_slot
 -- One flag of a slot on all DNs, as documented.
 SELECT node_name, node_id, last_sync_point, latest_sync_point, xmin

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from core.drivers import pg
 from core.errors import SlotkeeperError
+from core.sources.dws import conventions as decide
 from core.sources.dws import probe_reading, probe_sessions, probe_slots
 from core.sources.dws.probe import HOME, Bench, Group, Told_, run, short
 from core.sources.dws.questions import Answer, Told, needs, yes_or_no
@@ -112,6 +113,29 @@ def ddl(bench: Bench) -> Iterator[Told_]:
     yield "truncate_clears", needs(cleared, True, "a TRUNCATE would go unnoticed, and its rows stay in targets"), seen
 
 
+PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_drop", "DROP PARTITION mid", 101))
+"""Question, what is done to a partition, and the key of a row in it."""
+
+
+def partitions(bench: Bench) -> Iterator[Told_]:
+    """A third table, in partitions, and what one that goes leaves in its binlog."""
+    scratch = bench.scratch
+    try:
+        scratch.make(bench.session, scratch.parts)
+    except SlotkeeperError as error:
+        for name, _, _ in PARTITIONS:
+            yield name, Told(None, because="no such table could be made"), error.code or error.message
+        return
+    other = Bench(bench.session, scratch, scratch.parts)
+    for name, verb, key in PARTITIONS:
+        other.begin()
+        other.act(f"INSERT INTO {{t}} VALUES ({HOME}, {key}, 'p')")
+        code = other.refusal(f"ALTER TABLE {{t}} {verb}")
+        missing = _points(other)
+        deletes = 0 if code or any(missing) else sum(one.kind == "d" for one in other.raw()[1])
+        yield name, decide.partition(code, missing, deletes), f"{code or 'taken'}; {deletes} d, points gone {missing}"
+
+
 def _wiped(bench: Bench, statement: str, key: int) -> tuple[bool, str]:
     """Whether a statement leaves neither a registered point nor a record; and what it left."""
     bench.begin()
@@ -156,6 +180,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("timestamps", ("timestamp_table", "cursor_timestamp_inclusive"), timed),
     ("recording", ("generate_binlog_off",), without_binlog),
     ("ddl", ("vacuum_full_keeps", "add_column_clears", "truncate_clears"), ddl),
+    ("partitions", tuple(name for name, _, _ in PARTITIONS), partitions),
     ("clearing", ("clear_clears",), probe_slots.clearing),
     ("old snapshots", ("old_snapshot_recorded",), probe_sessions.old_snapshot),
     ("errors", ("missing_table_code",), errors),

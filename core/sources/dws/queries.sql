@@ -2,10 +2,13 @@
 -- Calls of pgxc_* functions stand as the vendor documents them (GaussDB(DWS) "Hybrid data warehouse functions").
 
 -- name: look
--- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is.
+-- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is: with
+-- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
+-- numbers of its columns: those of its constraint, which are without the ones that its index only includes.
 -- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer. format_type leaves out the
 -- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session.
-SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns
+SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns,
+       t.key
 FROM (
     SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
     FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, false, %(node)s)
@@ -17,8 +20,11 @@ CROSS JOIN (
     SELECT a.attrelid::bigint AS oid,
            string_agg(a.attname || chr(30) ||
                       CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
-                           THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
-                      chr(31) ORDER BY a.attnum) AS columns
+                           THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
+                      || chr(30) || a.attnum,
+                      chr(31) ORDER BY a.attnum) AS columns,
+           (SELECT array_to_string(k.conkey, ' ') FROM pg_constraint k
+            WHERE k.conrelid = a.attrelid AND k.contype = 'p') AS key
     FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
     WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
     GROUP BY a.attrelid
@@ -61,8 +67,13 @@ SELECT count(*) FROM pg_constraint c
 WHERE c.conrelid = %(table)s::regclass AND c.contype = 'p' AND c.condeferrable
 
 -- name: nodes
--- The DNs of the cluster; used only to name lanes before the first sync-point call.
-SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
+-- The DNs of the cluster, and whether the table lies on each; no slot is touched. DWS, PGXC_CLASS: nodeoids is the list
+-- of the nodes over which a table is distributed, by their oids in PGXC_NODE. In a logical cluster these are fewer than
+-- all. The list's own type has no operators that are documented, so it is read as text.
+SELECT n.node_name, n.node_id, coalesce((
+    SELECT ' ' || c.nodeoids::text || ' ' LIKE '%% ' || n.oid::text || ' %%'
+    FROM pgxc_class c WHERE c.pcrelid = %(table)s::regclass), true)
+FROM pgxc_node n WHERE n.node_type = 'D' ORDER BY n.node_id
 
 -- name: changes
 -- A range of one DN's binlog in its own columns. Whether the bounds are inclusive is not documented: one point more
@@ -72,7 +83,7 @@ FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence})){only}
 
 -- name: has_changes
--- Whether there is one row at all in a range.
+-- Whether there is one row at all in a range of at most a step's width: LIMIT does not bound what the function reads.
 SELECT 1
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))

@@ -206,6 +206,10 @@ add_column_clears = yes: ADD COLUMN clears records and points
     every step looks before and after its read: a wipe in between is seen as a missing point
 truncate_clears = yes: TRUNCATE clears records and points
     every step looks before and after its read: a wipe in between is seen as a missing point
+partition_truncate: TRUNCATE PARTITION writes delete events, clears the points, or neither
+    a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
+partition_drop: DROP PARTITION writes delete events, clears the points, or neither
+    a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
 [errors]
 missing_table_code: the SQLSTATE for a table that is gone
     42P01 is SCHEMA CHANGED; any other is tried ten times, then FAILED

@@ -51,8 +51,15 @@ class Scratch:
         """The table with enable_binlog_timestamp."""
         return f"{self.schema}.{self.name}_ts"
 
+    @property
+    def parts(self) -> str:
+        """The table in partitions, with enable_binlog."""
+        return f"{self.schema}.{self.name}_parts"
+
     def statement(self, table: str, timed: bool) -> str:
         """What makes one of them, in the words of a DWS."""
+        if table == self.parts:
+            return probe_statement("make_parts").replace("{table}", dotted(table))
         binlog = "enable_binlog_timestamp" if timed else "enable_binlog"
         return probe_statement("make").replace("{table}", dotted(table)).replace("{binlog}", binlog)
 

@@ -49,8 +49,13 @@ class Selection:
         return SQL("({})").format(SQL(self.where)) if self.where else SQL("true")
 
     def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
-        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row."""
+        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row.
+
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other is a ?, which ends
+        the step: it is not known what it does to a row, and it may be spelled as our own x.
+        """
+        known = SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
         if not self.where:
-            return kind
+            return SQL("CASE {}").format(known)
         refused = SQL("{} IN ('I', 'U') AND {} IS NOT TRUE").format(kind, self.condition())
-        return SQL("CASE WHEN {} THEN 'x' ELSE {} END").format(refused, kind)
+        return SQL("CASE WHEN {} THEN 'x' {}").format(refused, known)

@@ -30,6 +30,7 @@ class DwsSession:
 
     def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
         self.place = endpoint.place
+        self.source = endpoint.name
         self.application_name = application_name
         self._endpoint = endpoint
         self._password = password

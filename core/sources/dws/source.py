@@ -46,14 +46,20 @@ class DwsSource:
         self.options = options
         self.selection = selection or Selection()
         self.copy_allowed = True
+        self.points_proven = False
+        """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
+        self._homes: frozenset[int] = frozenset()
+        self._elsewhere: frozenset[int] = frozenset()
+        """Ids of the DNs that hold the table, and of those that do not, as last read."""
 
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
         viewer = DwsViewer(self.session)
         binlog = self.options.binlog
         server = viewer.server_facts() if binlog else None
-        found = list(eligibility.server_objections(server)) if server else []
+        source, proven = self.session.source, self.points_proven
+        found = list(eligibility.server_objections(server, source, proven)) if server else []
         settings = server.settings if server else {}
         found += eligibility.table_objections(self.table, viewer.table_facts(self.table), binlog, settings)
         refuse(found, "source")
@@ -92,8 +98,11 @@ class DwsSource:
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
-        """The cluster's DNs by `pgxc_node`; no slot is touched."""
-        return [Shard(str(name), int(node)) for name, node in self.session.rows("nodes", {})]
+        """The DNs that hold the table, by `pgxc_class` and `pgxc_node`; no slot is touched."""
+        rows = self.session.rows("nodes", {"table": self.table})
+        self._homes = frozenset(int(node) for _, node, here in rows if here)
+        self._elsewhere = frozenset(int(node) for _, node, here in rows if not here)
+        return [Shard(str(name), int(node)) for name, node, here in rows if here]
 
     def look(self, shard: Shard | None) -> list[Look]:
         """One look at one DN, or at all with None; its limit is 2 s.
@@ -103,14 +112,44 @@ class DwsSource:
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
         rows = self.session.rows("look", parameters)
         self.session.oriented = self.table
-        found = looks_of(rows, self.identity.server, self.identity.key)
+        found = looks_of(rows, self.identity.server)
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
             raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
-        return found
+        return found if shard is not None else self._at_home(found)
+
+    def _at_home(self, found: list[Look]) -> list[Look]:
+        """The looks at DNs that hold the table: what the call answers for others is not documented.
+
+        A DN that is not in the catalog stays: it may be on its way in. Tables come to DNs and DNs come to clusters, so
+        the catalog is asked again wherever another DN answers than those that were known to hold the table.
+        """
+        if any(look.shard.node_id not in self._homes for look in found):
+            self.nodes()
+        return [look for look in found if look.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
-        """Whether the DN holds one row beyond `after` and at most `up_to`."""
+        """Whether the DN holds one row beyond `after` and at most `up_to`; no read asks for more than a step's width.
+
+        The changes function may materialize all that it is asked for, whatever the LIMIT. An idle table's range grows
+        with every transaction of the cluster, so what lies between its first and its last width is told by the cursor:
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty
+        values" mean that there is none. It is asked from a point that was read, so that it does not matter whether it
+        takes that point in; and it cannot hide the ends of the range, which are read.
+        """
+        width = max(1, self.options.binlog_sync_point_size)
+        read = min(up_to, after.point + width)
+        if self._any(shard, after, read):
+            return True
+        if read == up_to:
+            return False
+        rows = self.session.rows("xmin_at", {"table": self.table, "point": read, "node": shard.node_id})
+        self.session.oriented = self.table
+        if any(found is not None and found <= up_to for found, _ in rows):
+            return True
+        return self._any(shard, Position(max(read, up_to - width)), up_to)
+
+    def _any(self, shard: Shard, after: Position, up_to: int) -> bool:
         self._orient(shard)
         statement = self._range_statement("has_changes", shard, after, up_to, as_text=False)
         return bool(self.session.composed_rows(statement, None))
@@ -219,7 +258,7 @@ def _column_images(
     return pg.sql.SQL(", ").join(spelled)
 
 
-def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) -> list[Look]:
+def looks_of(rows: list[tuple[object, ...]], server: str) -> list[Look]:
     """Looks by DN from the rows of the statement `look` (two rows a DN, one for each checkpoint flag)."""
     by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
     for row in rows:
@@ -228,8 +267,10 @@ def looks_of(rows: list[tuple[object, ...]], server: str, key: tuple[str, ...]) 
     for shard, flags in sorted(by_shard.items()):
         some = list(flags.values())
         points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
-        pairs = (pair.split("\x1e") for pair in str(some[0][7]).split("\x1f"))
-        columns = tuple(Column(name, spelled) for name, spelled in pairs)
+        told = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
+        names = {number: name for name, _, number in told}
+        key = tuple(names[number] for number in str(some[0][8] or "").split())
+        columns = tuple(Column(name, spelled) for name, spelled, _ in told)
         found.append(
             Look(
                 shard,

@@ -25,6 +25,9 @@ _NO_FUNCTION = frozenset({"42883", "0A000"})
 
 _NO_RELATION = "42P01"
 
+_NOT_TOLD = frozenset({"42501", "42703", "42883", "42P01"})
+"""No right to a catalog, or a catalog of another shape."""
+
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
 """Without these slots cannot be listed, measured or dropped; kernel 9.1.0.223 or newer has them."""
 
@@ -99,9 +102,9 @@ class DwsViewer:
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
         return None if rows is None else {str(node): _number(point) for node, point in rows}
 
-    def nodes(self) -> dict[str, int]:
-        """The cluster's DNs: id by name."""
-        return {str(name): int(node) for name, node in self.session.rows("nodes", {})}
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
+        return {str(name): int(node) for name, node, here in self.session.rows("nodes", {"table": table}) if here}
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
         """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
@@ -146,17 +149,38 @@ class DwsViewer:
         rows = self._named("table", table)
         if not rows:
             return None
-        oid, usage, select, keys, deferrable, options, kind, persistence = rows[0]
+        oid, usage, select, keys, deferrable, options, kind, persistence, *more = rows[0]
+        owned, administers, secures, parts, masks = more
         spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
         distribution = str(spread[0][0]) if spread else None
         readable = bool(usage and select)
         return TableFacts(
-            readable, bool(keys), bool(deferrable), str(options), distribution, str(kind), str(persistence)
+            readable,
+            bool(keys),
+            bool(deferrable),
+            str(options),
+            distribution,
+            str(kind),
+            str(persistence),
+            row_security=self._told("row_security", oid) if secures else None,
+            redacted=self._told("redaction", oid) if masks else None,
+            owned=bool(owned),
+            administers=bool(administers),
+            partitioned=kind == "p" or str(parts or "n") != "n",
         )
 
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()
+
+    def _told(self, statement: str, oid: int) -> bool | None:
+        """A yes or no about a table; None where the server does not tell it to us."""
+        try:
+            return bool(self._rows(statement, {"oid": oid})[0][0])
+        except SlotkeeperError as error:
+            if error.code in _NOT_TOLD:
+                return None
+            raise
 
     def _binlog_complaint(self, table: str) -> str:
         try:

@@ -9,7 +9,7 @@ SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::flo
 -- name: settings
 -- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
 SELECT name, setting FROM pg_settings
-WHERE name IN ('gtm_option', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
+WHERE name IN ('gtm_option', 'enable_gtm_free', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
                'sql_compatibility')
 
 -- name: functions
@@ -20,13 +20,29 @@ WHERE p.proname LIKE 'pgxc\_%%binlog%%' OR p.proname = 'pgxc_register_full_sync_
 GROUP BY p.proname
 
 -- name: table
--- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options, kind.
+-- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options, kind; whether
+-- it is ours, whether we are an administrator (a server without rolsystemadmin or parttype has `none`'s), whether it is
+-- partitioned, and which questions about rows that are hidden or masked this server knows.
 SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
        (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
        (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
-       coalesce(array_to_string(c.reloptions, ','), ''), c.relkind::text, c.relpersistence::text
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       coalesce(array_to_string(c.reloptions, ','), ''), c.relkind::text, c.relpersistence::text,
+       pg_get_userbyid(c.relowner) = current_user,
+       (SELECT r.rolsuper OR rolsystemadmin FROM pg_roles r WHERE r.rolname = current_user),
+       (SELECT count(*) FROM pg_proc p WHERE p.proname = 'row_security_active'),
+       (SELECT parttype::text FROM pg_class p WHERE p.oid = c.oid),
+       (SELECT count(*) FROM pg_class p JOIN pg_namespace s ON s.oid = p.relnamespace
+        WHERE p.relname = 'pg_redaction_policy' AND s.nspname = 'pg_catalog')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, (SELECT false AS rolsystemadmin, 'n'::text AS parttype) none
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
+-- name: row_security
+-- Whether row security hides rows of this table from us. PostgreSQL 9.5 and newer.
+SELECT row_security_active(%(oid)s::oid)
+
+-- name: redaction
+-- How many redaction policies are on for this table. DWS, PG_REDACTION_POLICY.
+SELECT count(*) FROM pg_redaction_policy WHERE object_oid = %(oid)s::oid AND enable
 
 -- name: distribution
 -- How a table is distributed: H is hash, the only one that has a binlog.

@@ -31,7 +31,7 @@ class Reader:
     def identity(self, table: str) -> TableIdentity:
         return IDENTITY
 
-    def nodes(self) -> dict[str, int]:
+    def nodes(self, table: str) -> dict[str, int]:
         return {"dn_1": -1, "dn_2": -2}
 
     def points(self, table: str) -> Sequence[Point] | None:
@@ -44,7 +44,7 @@ class Reader:
     def firsts(self, table: str, point: int) -> dict[str, First]:
         if self.down:
             raise Unreachable("dn_2 does not answer")
-        return {name: self.first(table, Shard(name, node), point) for name, node in self.nodes().items()}
+        return {name: self.first(table, Shard(name, node), point) for name, node in self.nodes(table).items()}
 
     def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
         return None
@@ -116,6 +116,6 @@ def test_a_range_without_a_row_is_searched_to_its_end() -> None:
 
 def test_a_cluster_that_names_no_dn_is_refused() -> None:
     reader = Reader([])
-    reader.nodes = dict  # type: ignore[method-assign]
+    reader.nodes = lambda table: {}  # type: ignore[method-assign]
     with pytest.raises(Refused, match="names no DN"):
         peek(reader, "s", "t", Ask(), Ticking())

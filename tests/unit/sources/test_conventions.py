@@ -102,6 +102,22 @@ def test_a_reader_stands_where_a_step_leaves_it() -> None:
     assert decide.reached(Position(12, 3), 12, []) == Position(12, 3)
 
 
+@pytest.mark.parametrize(
+    ("refused", "missing", "deletes", "answer"),
+    [
+        ("0A000", [False], 0, "refused"),
+        ("", [True, True], 0, "clears"),
+        ("", [True, False], 0, "clears some"),
+        ("", [False, False], 3, "events"),
+        ("", [False, False], 0, "neither"),
+    ],
+)
+def test_a_partition_that_goes_leaves_a_trace_or_is_said_to_leave_none(
+    refused: str, missing: list[bool], deletes: int, answer: str
+) -> None:
+    assert decide.partition(refused, missing, deletes).answer == answer
+
+
 def test_the_page_lists_every_question() -> None:
     page = (ROOT / "docs" / "probe.md").read_text("utf-8")
     rows = {name: (asks, documented, rule) for name, asks, documented, rule in ROW.findall(page)}

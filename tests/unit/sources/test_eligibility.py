@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core.sources.dws.eligibility import (
@@ -10,7 +12,9 @@ from core.sources.dws.eligibility import (
     TableFacts,
     empties,
     given_options,
+    hidden_objections,
     kernel,
+    partition_warning,
     server_objections,
     table_objections,
 )
@@ -41,6 +45,67 @@ def test_a_kernel_counts_as_old_only_where_its_version_says_so(version: str, ref
 def test_what_is_not_known_is_no_objection() -> None:
     facts = TableFacts(True, True, False, "enable_hstore=on,enable_binlog_timestamp=true", None)
     assert list(table_objections("ods.t", facts, binlog=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "refused"),
+    [
+        ({}, False),
+        ({"row_security": True}, True),
+        ({"row_security": True, "administers": True}, True),  # what the server itself says outranks what we know
+        ({"options": "enable_rowsecurity=true"}, True),
+        ({"options": "enable_rowsecurity=false"}, False),
+        ({"options": "enable_rowsecurity=true", "owned": True}, False),
+        ({"options": "enable_rowsecurity=true,force_rowsecurity=true", "owned": True}, True),
+        ({"options": "enable_rowsecurity=true,force_rowsecurity=true", "administers": True}, False),
+        ({"redacted": True}, True),
+        ({"redacted": True, "owned": True}, True),
+        ({"redacted": True, "administers": True}, False),
+        ({"redacted": False}, False),
+    ],
+)
+def test_rows_may_be_hidden_from_a_login_that_is_not_proven_exempt(told: dict[str, object], refused: bool) -> None:
+    facts = replace(TableFacts(True, True, False, "", None), **told)  # type: ignore[arg-type]
+    assert bool(list(hidden_objections("ods.t", facts))) is refused
+    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is refused as well"
+
+
+@pytest.mark.parametrize(
+    ("settings", "proven", "refused"),
+    [
+        ({}, False, False),
+        ({"gtm_option": "gtm"}, False, False),
+        ({"gtm_option": "0", "enable_gtm_free": "off"}, False, False),
+        ({"gtm_option": "gtm-lite"}, False, True),
+        ({"gtm_option": "1"}, False, True),
+        ({"gtm_option": "GTM-Lite"}, True, False),
+        ({"gtm_option": "gtm-free"}, True, True),
+        ({"gtm_option": "2"}, True, True),
+        ({"enable_gtm_free": "on"}, True, True),
+        ({"gtm_option": "gtm", "enable_gtm_free": "on"}, True, True),  # then gtm_option has no effect
+    ],
+)
+def test_a_server_follows_where_each_transaction_is_known_to_have_one_point(
+    settings: dict[str, str], proven: bool, refused: bool
+) -> None:
+    found = list(server_objections(ServerFacts("PostgreSQL 9.2.4", ALL, settings), "dws1", proven))
+    assert bool(found) is refused
+    assert all("gtm-lite" not in one.cure for one in found), "what is refused itself is no cure"
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["", ""], "doctor --probe dws1"),
+        (["events", ""], "doctor --probe dws1"),
+        (["events", "neither"], "take a new snapshot"),
+        (["events", "clears"], ""),
+        (["clears some", "refused"], ""),
+    ],
+)
+def test_a_partitioned_table_is_named_until_a_probe_has_seen_a_trace_of_each(answers: list[str], said: str) -> None:
+    warned = partition_warning("ods.t", "dws1", answers)
+    assert (said in warned.text) if warned and said else (warned is None and not said)
 
 
 def test_options_are_read_without_their_case() -> None:

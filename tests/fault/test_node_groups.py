@@ -1,0 +1,37 @@
+"""A logical cluster: some DNs hold nothing of a table, so they are none of its lanes, whatever they answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.embedded.warehouse import Warehouse
+from core.wiring_slots import verify
+from tests.support.mirror import MakeMirror
+from tests.support.standin import run
+
+TABLE = "ods.t"
+
+
+@pytest.mark.parametrize("answers", [False, pytest.param(True, marks=pytest.mark.chaos)], ids=["silent", "answering"])
+def test_a_dn_that_does_not_hold_the_table_is_no_lane(
+    warehouse: Warehouse, make_mirror: MakeMirror, answers: bool
+) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    warehouse.node_elsewhere("dn_of_others", answers)
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'x' FROM generate_series(1, 50) n")
+    mirror.start().wait_running()
+    mirror.source(f"UPDATE {TABLE} SET v = 'y' WHERE id < 20")
+    mirror.wait_equal()
+    assert {row.key.shard for row in mirror.rows()} == {name for name, _ in warehouse.nodes()}
+    epoch = mirror.heard.epoch
+    # another comes while the job runs: nothing stops for it
+    warehouse.node_elsewhere("dn_of_others_2", answers)
+    mirror.source(f"DELETE FROM {TABLE} WHERE id > 40")
+    mirror.wait_equal()
+    assert mirror.heard.epoch == epoch, "no start for a DN of others"
+    mirror.stop()
+    assert verify(mirror.job, runs=False, on_range=lambda done, planned: None).equal
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (100, 'z')")
+    mirror.start().wait_running()
+    mirror.wait_equal()

@@ -1,0 +1,143 @@
+"""What an exception says stays where it was raised: no task's answer and no message of the driver repeats it."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+from typing import Any, NoReturn, cast
+
+import pytest
+
+from console import reader
+from core.clock import SystemClock
+from core.domain.endpoint import Endpoint
+from core.domain.slot import Shard
+from core.domain.spec import ChannelSpec, JobSpec
+from core.domain.watch import Expected
+from core.drivers import pg
+from core.engine import copy, snapshot, stint
+from core.engine.plan import CopySpec, LaneTask, StintSpec
+from core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
+from core.ports import Chunk, Source, StepSink
+from core.sinks.postgres import faults as sink_faults
+from core.sources.dws import faults as source_faults
+from core.spark import task
+
+SECRET, VALUE = "hunter2-of-etl", "Ada Lovelace, +44 20 7946"
+TEXT = f"password={SECRET} row=({VALUE})"
+DN = Shard("dn_1", 1)
+JOB = JobSpec(
+    name="orders_rt",
+    source=Endpoint("dws1", "127.0.0.1", 8000, "db", "etl"),
+    sink=Endpoint("mart", "127.0.0.1", 5432, "db", "etl"),
+    slot="s",
+    channels=(ChannelSpec("ods.t", "mart.t"),),
+)
+
+
+class LoudError(Exception):
+    """A foreign exception whose text says too much."""
+
+
+def loud(*_: object, **__: object) -> NoReturn:
+    """Fail, because of another exception that says the same."""
+    raise LoudError(TEXT) from ValueError(TEXT)
+
+
+def ours(*_: object) -> NoReturn:
+    """Fail with an error of ours whose cause says too much, as a driver's does."""
+    raise Unreachable("the line is cut", code="08006", where="source") from ValueError(TEXT)
+
+
+def tells_nothing(said: object) -> None:
+    """Neither what is printed nor what crosses the process holds the text."""
+    for form in (repr(said), str(said), pickle.dumps(said).decode("latin-1")):
+        assert SECRET not in form and "Lovelace" not in form, form
+
+
+class Anything:
+    """A source or a sink of which every call fails with the loud exception; `abandon` is a sink's cleaning up."""
+
+    def __getattr__(self, name: str) -> Any:
+        return loud
+
+    def abandon(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_stint_answers_the_type_of_a_foreign_exception_alone() -> None:
+    lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
+    spec = StintSpec(JOB, 1, (lane,), 0.0)
+    (lane_outcome,) = stint.run(spec, [loud], SystemClock()).lanes
+    assert lane_outcome.error is not None and lane_outcome.error.kind == ErrorKind.UNKNOWN.value
+    tells_nothing(lane_outcome)
+    tells_nothing(lane_outcome.error.error())
+    assert "LoudError" in lane_outcome.error.message
+
+
+def test_a_copy_answers_the_type_of_a_foreign_exception_alone() -> None:
+    source, sink = cast(Source, Anything()), cast(StepSink, Anything())
+    outcome = copy.run(CopySpec(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
+    assert outcome.error is not None and "LoudError" in outcome.error.message
+    tells_nothing(outcome)
+
+
+@pytest.mark.parametrize("function", ["loud", "ours"])
+def test_whatever_a_task_runs_its_answer_repeats_no_exceptions_text(function: str) -> None:
+    answer = task.call(f"{__name__}.{function}", None)
+    assert answer.failure is not None
+    tells_nothing(answer)
+    with pytest.raises(SlotkeeperError) as again:
+        task.opened(answer)
+    tells_nothing(again.value)
+    assert ("LoudError" if function == "loud" else "ValueError") in f"{again.value} {again.value.cause}"
+
+
+def test_what_a_copying_driver_makes_of_a_failed_task_repeats_no_exceptions_text() -> None:
+    future: Future[Any] = Future()
+    try:
+        loud()
+    except LoudError as error:
+        future.set_exception(classed(error))
+    outcome = snapshot.Snapshot._outcome(cast(Any, None), future)
+    assert outcome.error is not None and "LoudError" in outcome.error.message
+    tells_nothing(outcome)
+
+
+def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> None:
+    try:
+        loud()
+    except LoudError as error:
+        found = classed(error)
+    assert isinstance(found, Unclassified) and "LoudError" in str(found)
+    assert "test_error_values.py" in found.cause, "where it came from is told, without a word of what it said"
+    tells_nothing(found)
+    tells_nothing(found.cause)
+
+
+def test_the_console_says_the_type_of_a_foreign_exception_alone() -> None:
+    tells_nothing(reader.told(LoudError(TEXT)))
+    assert "LoudError" in reader.told(LoudError(TEXT))
+
+
+def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
+    lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
+
+    def gone(_table: str) -> tuple[Source, StepSink]:
+        raise TopologyTrouble("dn_9 is new")
+
+    (outcome,) = stint.run(StintSpec(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
+    assert outcome.error is not None and isinstance(outcome.error.error(), TopologyTrouble)
+
+
+class BadValueError(pg.DriverError):
+    """What a server says of a value, in the driver's shape."""
+
+    pgcode = "22P02"
+
+
+def test_a_servers_sentence_about_a_value_comes_without_the_value_from_both_ends() -> None:
+    said = f'invalid input syntax for type integer: "{VALUE}"\nDETAIL: Failing row is ({VALUE}).\nCONTEXT: {TEXT}'
+    tells_nothing(source_faults.classify(BadValueError(said), "dws1").message)
+    tells_nothing(sink_faults.classify(BadValueError(said), "mart").message)
+    assert "invalid input syntax" in source_faults.classify(BadValueError(said), "dws1").message
