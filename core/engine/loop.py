@@ -118,6 +118,7 @@ class Loop(Attendant):
             self._overruns(now)
             self._deal(now)
         self._look_around(now)
+        self._settle(now)
         self._check_nodes(now)
         self._read_rows(now)
         self._count_held(now)
@@ -302,7 +303,7 @@ class Loop(Attendant):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._looks[lane.key.source_table].busy()
+            self._looks.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
@@ -324,4 +325,4 @@ class Loop(Attendant):
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._looks[lane.key.source_table].soon(now)
+            self._looks.soon(lane.key.source_table, now)
