@@ -29,6 +29,7 @@ COPY = "core.wiring.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
+TELL_EVERY = 1.0
 KEPT_AT_ONCE = 0.25
 """Seconds of registering between two looks at the copy's tasks."""
 
@@ -69,6 +70,7 @@ class Snapshot:
         self._running: dict[Future[Any], _Task] = {}
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
+        self._tell_at = 0.0
         now = self._checked_at = all_.clock.monotonic()
         self._kept_at = {row.key: now for one in begun for row in one.rows}
 
@@ -85,12 +87,18 @@ class Snapshot:
                 self._collect()
                 self._check_nodes()
                 self._keep_alive()
-                self._all.narrator.copy(self._counts(), self._begun[0].epoch)
-                if self._all.job.sink_options.quarantines:
-                    self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
+                if not self._running or self._all.clock.monotonic() >= self._tell_at:
+                    self._tell()
         finally:
             self._all.runner.cancel(GROUP)
         return self._end()
+
+    def _tell(self) -> None:
+        """How far the copy is; every second, because it asks for each channel."""
+        self._tell_at = self._all.clock.monotonic() + TELL_EVERY
+        self._all.narrator.copy(self._counts(), self._begun[0].epoch)
+        if self._all.job.sink_options.quarantines:
+            self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
 
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]

@@ -1,6 +1,6 @@
 """TPC-B through one job of four channels while its processes and sessions are killed: equal tables, equal sums.
 
-pgbench writes 300 transactions a second on five branches (500,000 accounts) by six clients for a minute, or until each
+pgbench writes 300 transactions a second on five branches (100,000 accounts) by six clients for a minute, or until each
 thing was killed once; each is an update of three tables and a row of history. Compared are the tables by a checksum of
 their own (`tests.support.tpcb`, nothing of `verify`) and the four sums, which TPC-B keeps equal among themselves.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -45,7 +45,7 @@ def page() -> Page:
     return Page(
         "tpcb",
         "TPC-B beside kills, on Spark",
-        "pgbench, five branches, 500,000 accounts, six clients, 300 transactions a second for a minute, or until each"
+        "pgbench, five branches, 100,000 accounts, six clients, 300 transactions a second for a minute, or until each"
         " thing was killed once; one job of four channels, history with a key. Begun during the copy or after it;"
         " then kills, one after another, and no command. Seconds behind: from the last commit until all is applied.",
         ("begun", "seed", "transactions", "a second", "kills", "seconds behind", "tables equal", "sums equal"),
@@ -70,8 +70,20 @@ class Killer:
         kind = self.left.pop()
         self._kill(kind)
         self.killed.append(kind)
-        arrived = self.arrived()
-        until(lambda: self.arrived() >= arrived + BETWEEN, RECOVERY, f"rows to arrive after the end of: {kind}")
+        arrived, began = self.arrived(), time.monotonic()
+        self.wait(lambda: self.arrived() >= arrived + BETWEEN, f"rows to arrive after the end of: {kind}")
+        print(f"{kind}: rows arrive again after {time.monotonic() - began:.1f} s", flush=True)
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait, and tell the job's story where that takes too long."""
+        job = self.bench.job
+        try:
+            until(condition, 2 * RECOVERY, what)
+        except AssertionError as late:
+            view = job.view()
+            lanes = [(one.name, one.activity, one.position, one.latest, one.retry) for one in view.report.lanes]
+            story = f"{view.state.value} ({view.reason}); {job.events()[-12:]}; {lanes}; {job.log()[-2000:]}"
+            raise AssertionError(f"{late}; {story}") from None
 
     def arrived(self) -> int:
         """Rows of history at the sink."""
@@ -115,12 +127,12 @@ def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page:
         if begun == "during the copy":
             job.wait_copying(0.1)
         else:
-            job.wait_state(JobState.RUNNING)
+            job.wait_state(JobState.RUNNING, 2 * RECOVERY)
         with bench.written():
             began = time.monotonic()
             if begun == "during the copy":
                 job.kill("jvm")
-                job.wait_state(JobState.RUNNING)
+                job.wait_state(JobState.RUNNING, 2 * RECOVERY)
             while time.monotonic() - began < SECONDS or set(killer.killed) != set(KINDS):
                 killer.turn()
             written = time.monotonic() - began
@@ -128,11 +140,11 @@ def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page:
         there = bench.sums("source")
         count = there["history"][0]
         row[2:5] = count, count / written, killer.summary()
-        until(lambda: killer.arrived() >= count, 2 * RECOVERY, "all of the history to arrive")
+        killer.wait(lambda: killer.arrived() >= count, "all of the history to arrive")
         wanted = bench.checksums("source")
-        until(lambda: bench.checksums("mart") == wanted, 2 * RECOVERY, "four equal tables")
+        killer.wait(lambda: bench.checksums("mart") == wanted, "four equal tables")
         row[5:7] = time.monotonic() - stopped, True
-        job.wait_state(JobState.RUNNING)
+        job.wait_state(JobState.RUNNING, 2 * RECOVERY)
         arrived = bench.sums("mart")
         row[7] = arrived == there and len({total for _, total in there.values()}) == 1
         assert arrived == there

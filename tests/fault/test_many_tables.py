@@ -51,6 +51,11 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
     return mirror
 
 
+def changes(mirror: Mirror) -> dict[str, int]:
+    """Events applied, by lane."""
+    return {name: lane.changes for name, lane in mirror.heard.now.items()}
+
+
 def target_of(table: str) -> str:
     return table.replace("ods.", "mart.")
 
@@ -90,7 +95,7 @@ def written_beside(mirror: Mirror, tables: tuple[str, ...]) -> Iterator[None]:
         writer.join()
 
 
-def test_many_tables_are_looked_at_in_turns_through_few_sessions(
+def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn_hangs(
     warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = named(24)
@@ -110,9 +115,18 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions(
     until(lambda: min(looked[table] for table in tables) >= 3, 60, "three looks at each table")
     print(refuse_more_than_told(mirror, 4), dict(looked))
     assert max(looked.values()) <= 3 * min(looked.values()), looked
-    mirror.source(*(f"INSERT INTO {table} VALUES (1000, 1)" for table in tables))
-    there = " UNION ALL ".join(f"SELECT id FROM {target_of(table)} WHERE id = 1000" for table in tables)
-    until(lambda: len(mirror.query(mirror.sink, there)) == len(tables), 60, "a new row of every table to arrive")
+    mirror.source(*(f"INSERT INTO {table} SELECT n, 0 FROM generate_series(1001, 1016) n" for table in tables))
+    until(lambda: sum(changes(mirror).values()) == 16 * len(tables), 60, "new rows of every table to arrive")
+    inserted = changes(mirror)
+    warehouse.dn_hanging("dn_2")
+    try:
+        mirror.source(*(f"UPDATE {table} SET v = 1 WHERE id > 1000" for table in tables))
+        sound = {name: 3 * count for name, count in inserted.items() if not name.endswith("dn_2")}
+        until(lambda: sound.items() <= changes(mirror).items(), 60, "changes on all DNs but the one that hangs")
+        print(refuse_more_than_told(mirror, 4))
+    finally:
+        warehouse.dn_hanging(None)
+    until(lambda: sum(changes(mirror).values()) == 3 * 16 * len(tables), 60, "the rest to arrive")
     mirror.stop()
 
 

@@ -26,15 +26,34 @@ from tests.support.standin import run
 KEYS = {"branches": "bid", "tellers": "tid", "accounts": "aid", "history": "id"}
 SUMS = {"branches": "bbalance", "tellers": "tbalance", "accounts": "abalance", "history": "delta"}
 
+_SCRIPT = r"""
+\set aid random(1, :accounts)
+\set bid random(1, 1 * :scale)
+\set tid random(1, 10 * :scale)
+\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+"""
+"""pgbench's own `tpcb-like`, but for the number of accounts."""
+
 Checksum = tuple[int, int]
 """How many rows, and the sum of a hash of each row's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much is written: `rate` is transactions a second of all clients together, `longest` in seconds."""
+    """How much is written: `rate` is transactions a second of all clients together, `longest` in seconds.
+
+    `accounts` of each branch: pgbench makes 100,000, which two cores would only be copying.
+    """
 
     branches: int = 5
+    accounts: int = 20_000
     clients: int = 6
     rate: int = 300
     longest: int = 400
@@ -47,6 +66,7 @@ class Tpcb:
         self.product = product
         self.load = load
         self._pgbench("-i", "-I", "dtg", "-s", str(load.branches), "-q")
+        run(product.warehouse, f"DELETE FROM pgbench_accounts WHERE aid > {load.accounts * load.branches}")
         keyed = [f"ALTER TABLE pgbench_{table} ADD PRIMARY KEY ({key})" for table, key in KEYS.items()]
         run(product.warehouse, "ALTER TABLE pgbench_history ADD COLUMN id bigserial", *keyed)
         for table, key in KEYS.items():
@@ -61,8 +81,11 @@ class Tpcb:
     def written(self) -> Iterator[subprocess.Popen[str]]:
         """pgbench's own TPC-B transaction by all clients beside the block."""
         load = self.load
-        options = ["-n", "-b", "tpcb-like", "-s", str(load.branches), "-c", str(load.clients), "-j", "2"]
-        running = self._started(*options, "-R", str(load.rate), "-T", str(load.longest))
+        script = self.product.demo.folder / "tpcb.sql"
+        script.write_text(_SCRIPT, encoding="utf-8")
+        options = ["-n", "-f", str(script), "-s", str(load.branches), "-D", f"accounts={load.accounts * load.branches}"]
+        options += ["-c", str(load.clients), "-j", "2", "-R", str(load.rate), "-T", str(load.longest)]
+        running = self._started(*options)
         try:
             yield running
             assert running.poll() is None, running.communicate()[0][-2000:]
