@@ -25,7 +25,7 @@ from tests.support.report import Page
 from tests.support.tpcb import Load, Tpcb
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(1_800)]
 Kind = Literal["driver", "jvm", "supervisor", "source sessions", "sink sessions"]
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "supervisor", "source sessions", "sink sessions")
 SECONDS = 60.0

@@ -174,7 +174,7 @@ def arrived(big: Arrivals, small: Arrivals, draw: random.Random, seconds: float)
 
 @pytest.mark.chaos
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("count", [200])
 def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_job_does(
     count: int, make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path

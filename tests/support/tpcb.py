@@ -56,7 +56,7 @@ class Load:
     accounts: int = 20_000
     clients: int = 6
     rate: int = 300
-    longest: int = 400
+    longest: int = 1_200
 
 
 class Tpcb:
