@@ -187,8 +187,13 @@ class Loop(Attendant):
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, stint=0)
 
     def _learn(self, stint: Stint) -> None:
-        """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
-        if not stint.cancelled:
+        """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
+
+        A cancelled task has cost its worker, and a new one may take as long to start as the task was given.
+        """
+        if stint.cancelled:
+            self._slack = min(MOST_SLACK, 2 * self._slack)
+        else:
             late = self._clock.monotonic() - stint.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
