@@ -18,6 +18,8 @@ import pytest
 
 from core.domain.job import JobState
 from core.drivers import pg
+from core.launch import control
+from core.launch.control import Patience
 from core.wiring import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
 from tests.support.product import Product
@@ -123,9 +125,9 @@ def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page:
     job, killer = bench.job, Killer(bench, random.Random(f"{seed} {begun}"))
     row: list[object] = [begun, seed, "", "", "", "", False, False]
     try:
-        job.start_again()
+        control.start(product.store, job.name, str(job.config), patience=Patience(2 * RECOVERY))
         if begun == "during the copy":
-            job.wait_copying(0.1)
+            killer.wait(lambda: job.chunks()[0] > 0, "a first chunk to be copied")
         else:
             job.wait_state(JobState.RUNNING, 2 * RECOVERY)
         with bench.written():

@@ -1,6 +1,6 @@
 """A worker that takes longer to start than an overrun task is given: it gets more time at each try, and ends at last.
 
-Ending a task costs its worker, so a machine on which a new worker is slow would otherwise end each before its first step.
+Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step.
 """
 
 from __future__ import annotations
