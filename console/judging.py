@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.domain.job import JobState
+from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.verified import rows_held
 
@@ -127,7 +128,9 @@ def _progress(report: JobReport | None) -> str:
         return "its driver has not reported yet"
     if report.chunks_total and not report.lanes:
         return f"{report.chunks_done} of {report.chunks_total} chunks copied"
-    return f"{len(report.lanes)} lanes, {report.changes} changes"
+    behind = [lane for lane in report.lanes if lane.state == LaneState.CATCHING_UP.value]
+    waited_for = f"; catching up: {len(behind)} of them, the first is {behind[0].name}" if behind else ""
+    return f"{len(report.lanes)} lanes, {report.changes} changes{waited_for}"
 
 
 def _behind(report: JobReport | None) -> int | None:

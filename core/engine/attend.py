@@ -13,15 +13,15 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
-from core.domain.progress import ProgressRow
+from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine import watch
 from core.engine.ages import Ages
-from core.engine.lanes import Activity, Lane, due
+from core.engine.lanes import Activity, Lane, due, names_by_table
 from core.engine.lines import SHARED_FROM, Lines, line_of
-from core.engine.looks import Looks
+from core.engine.looks import LINES, Looks
 from core.engine.ports import placed
 from core.engine.register import exactly, widened
 from core.engine.step import Probe
@@ -35,6 +35,8 @@ SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
 SETTLED_A_SECOND = 20
 """So many registrations of idle lanes a second are enough: more would take the time from lanes that have rows."""
+AT_ONCE = 20
+"""So many of them may come at once, after a while without any."""
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
@@ -87,10 +89,13 @@ class Attendant:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
-        self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + len(self._tables) + 3)
+        self._names = names_by_table(lanes)
+        self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
         self._crowd = len(lanes) / SETTLED_A_SECOND
         """Seconds between two registrations of a lane that is idle, or served in a crowd."""
-        self._looks = {table: Looks() for table in self._tables}
+        self._settling: dict[str, None] = {}
+        self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
+        self._looks = Looks({table: {n: lanes[n].shard.node_id for n in names} for table, names in self._names.items()})
         self._ages = plan.ages
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
@@ -110,7 +115,7 @@ class Attendant:
         self._events.put(lambda: handle(*arguments))
 
     def _of(self, table: str) -> Iterable[Lane]:
-        return (lane for lane in self.lanes.values() if lane.key.source_table == table)
+        return (self.lanes[name] for name in self._names.get(table, ()))
 
     def _fail(self, table: str, error: SlotkeeperError) -> None:
         self._failure = placed(self.plan.job, table, error)
@@ -137,18 +142,14 @@ class Attendant:
         self.lanes[lane.name] = lane
 
     def _look_around(self, now: float) -> None:
-        idle: dict[str, dict[str, Lane]] = {table: {} for table in self._tables}
-        for name, lane in self.lanes.items():
-            if lane.activity is Activity.IDLE:
-                idle[lane.key.source_table][name] = lane
-        for table, looks in self._looks.items():
-            wanted = looks.due(idle[table], now)
-            if wanted.together is not None:
-                together = [idle[table][name] for name in wanted.together]
-                self._lines.submit(f"watch {table}", partial(self._see_all, table, together))
-            for name in wanted.alone:
-                lane = idle[table][name]
-                self._lines.submit(f"watch {self._line(lane)}", partial(self._see_one, lane))
+        idle = {name for name, lane in self.lanes.items() if lane.activity is Activity.IDLE}
+        for wanted in self._looks.due(idle, now):
+            lanes = [self.lanes[name] for name in wanted.lanes]
+            if wanted.line is None:
+                self._lines.submit(f"watch {self._line(lanes[0])}", partial(self._see_one, lanes[0]))
+            else:
+                see_all = partial(self._see_all, wanted.table, lanes, f"watch {wanted.line}")
+                self._lines.submit(f"watch all {wanted.line}", see_all)
 
     def _line(self, lane: Lane) -> str:
         return line_of(lane.shard.node_id, self._nodes)
@@ -158,10 +159,11 @@ class Attendant:
         if self._reading or now < self._read_at or not any(one.stint for one in self.lanes.values()):
             return
         self._reading, self._read_at = True, now + READ_EVERY
+        tables = sorted({lane.key.source_table for lane in self.lanes.values() if lane.stint})
 
         def read() -> None:
             try:
-                rows = [row for table in self._tables for row in self._sessions.of(table).rows("reader").rows()]
+                rows = [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
             except Exception:
                 rows = []  # whoever writes there reports the trouble
             self._post(self._rows_read, rows)
@@ -236,31 +238,29 @@ class Attendant:
             seen = watch.Seen(lane.shard, error=classed(error))
         self._post(self._looked_alone, lane, seen)
 
-    def _see_all(self, table: str, idle: list[Lane]) -> None:
-        began = self._clock.monotonic()
+    def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
         try:
             ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
-            source = self._sessions.of(table).source(f"watch {table}")
+            source = self._sessions.of(table).source(session)
             seen, shards = watch.see_all(source, idle, set(ours), max(ours.values()))
         except Exception as error:
             self._post(self._look_failed, table, classed(error))
             return
         by_shard = {one.shard: one for one in seen}
         pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
-        self._post(self._looked, table, pairs, shards, self._clock.monotonic() - began)
+        self._post(self._looked, table, pairs, shards)
 
     def _look_failed(self, table: str, error: SlotkeeperError) -> None:
         if isinstance(error, Trouble):
             self._fail(table, error)
             return
-        self._looks[table].together_failed(self._clock.monotonic())
+        self._looks.together_failed(table, self._clock.monotonic())
 
-    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard], seconds: float) -> None:
+    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
         ours = {lane.shard for lane in self._of(table)}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
-        # one query's time of rest for each other table: the looks of many cost no more than those of one
-        self._looks[table].together_ended(self._clock.monotonic() + seconds * (len(self._tables) - 1))
+        self._looks.together_ended(table)
         self._consider_all(table, pairs)
 
     def _check_nodes(self, now: float) -> None:
@@ -294,7 +294,7 @@ class Attendant:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
     def _looked_alone(self, lane: Lane, seen: watch.Seen) -> None:
-        self._looks[lane.key.source_table].alone_ended(lane.name)
+        self._looks.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
         self._consider_all(lane.key.source_table, [(lane, seen)])
 
     def _consider_all(self, table: str, pairs: list[tuple[Lane, watch.Seen]]) -> None:
@@ -304,7 +304,7 @@ class Attendant:
                 self._consider(asked, seen, now)
         found = any(lane.activity is Activity.DUE for lane in self._of(table))
         options = self.plan.job.binlog
-        self._looks[table].paced(found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
+        self._looks.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
     def _consider(self, lane: Lane, seen: watch.Seen, now: float) -> None:
         if seen.error is not None:
@@ -333,19 +333,36 @@ class Attendant:
         if not seen.waiting:
             lane = replace(lane, checked=look.latest)
         self.lanes[lane.name] = lane
-        self._settle_if_due(lane, now)
+        if self._settle_due(lane, now):
+            self._settling[lane.name] = None
 
-    def _settle_if_due(self, lane: Lane, now: float) -> None:
+    def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
-        behind = lane.latest is not None and lane.latest > lane.position.point
         unregistered = lane.position.point > lane.registered.live
-        move = behind and not self.paused
-        often = max(SETTLE_EVERY, self._crowd)
-        if age >= max(self.plan.keepalive, self._crowd) or (age >= often and (move or unregistered)):
-            self._start_registration(
-                lane,
-                lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
-            )
+        # a lane that is catching up is waited for
+        often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self._crowd)
+        return age >= max(self.plan.keepalive, self._crowd) or (age >= often and (self._moves(lane) or unregistered))
+
+    def _moves(self, lane: Lane) -> bool:
+        return lane.latest is not None and lane.latest > lane.position.point and not self.paused
+
+    def _settle(self, now: float) -> None:
+        """Lanes that are to be settled have their turns, so many a second: at once they would hold all others up."""
+        self._settles = min(AT_ONCE, self._settles + (now - self._settled_at) * SETTLED_A_SECOND)
+        self._settled_at = now
+        while self._settling and self._settles >= 1:
+            name = next(iter(self._settling))
+            del self._settling[name]
+            lane = self.lanes[name]
+            if lane.activity is Activity.IDLE and self._settle_due(lane, now):
+                self._settles -= 1
+                self._start_settling(lane, self._moves(lane))
+
+    def _start_settling(self, lane: Lane, move: bool) -> None:
+        self._start_registration(
+            lane,
+            lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
+        )
 
     def _older_look(self, lane: Lane, latest: int, now: float) -> None:
         count, since = self._older.get(lane.name, (0, now))
@@ -387,7 +404,7 @@ class Attendant:
         now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
         self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
         if again:
-            self._looks[lane.key.source_table].soon(now + SETTLE_EVERY / 10)
+            self._looks.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
 
     def _registration_failed(self, lane: Lane, settled: watch.Settled) -> None:
         assert settled.error is not None

@@ -17,7 +17,7 @@ from core.domain.turn import Turn
 from core.domain.watch import Expected
 from core.engine.ages import Ages
 from core.engine.attend import LoopPlan
-from core.engine.lanes import Lane
+from core.engine.lanes import Lane, names_by_table
 from core.engine.lease import Leases
 from core.engine.loop import End, Loop
 from core.engine.nodes import refuse
@@ -130,6 +130,9 @@ class Streaming:
         self._begun = begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
+        self._behind: dict[str, Begun] = {}
+        """Channels that are catching up, by source table."""
+        self._names: dict[str, tuple[str, ...]] = {}
         self._ages = Ages.of(*(one.part for one in begun))
         self._leases = Leases(all_)
         self._told = 0.0
@@ -164,6 +167,10 @@ class Streaming:
             all_.job, self._epoch, all_.keepalive, all_.until_caught_up, keep_lease=keep, ages=self._ages
         )
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
+        self._names = names_by_table(self._lanes)
+        tables = {one.part.job.channel.source_table: one for one in self._begun}
+        behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
+        self._behind = {table: one for table, one in tables.items() if table in behind}
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
         return loop.run()
@@ -179,29 +186,29 @@ class Streaming:
 
     def _catch_up(self, loop: Loop) -> None:
         """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
-        for begun in self._begun:
-            table = begun.part.job.channel.source_table
-            mine = {name: lane for name, lane in loop.lanes.items() if lane.key.source_table == table}
-            passed = all(lane.position.point >= self._noted[name] for name, lane in mine.items())
-            if passed and _least(mine) is LaneState.CATCHING_UP:
-                self._turn_to_running(begun, loop, mine)
+        for table in list(self._behind):
+            names = self._names[table]
+            if all(loop.lanes[name].position.point >= self._noted[name] for name in names):
+                self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:
             self._all.narrator.event(JobEvent.CAUGHT_UP)
 
-    def _turn_to_running(self, begun: Begun, loop: Loop, mine: dict[str, Lane]) -> None:
+    def _turn_to_running(self, table: str, loop: Loop) -> None:
         # also from running: the answer of an earlier try may have been lost
-        came_from = (LaneState.CATCHING_UP, LaneState.RUNNING)
+        came_from, names = (LaneState.CATCHING_UP, LaneState.RUNNING), self._names[table]
         if not self._leases.lock.acquire(blocking=False):
             return  # their session is in use; the next turn of the loop tries again
+        part = self._behind[table].part
         try:
-            with about(self._all, begun.part):
-                begun.part.sessions.store().set_state(Turn(self._epoch, len(mine), came_from, LaneState.RUNNING))
+            with about(self._all, part):
+                part.sessions.store().set_state(Turn(self._epoch, len(names), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
             return  # the sink is restarting: the same
         finally:
             self._leases.lock.release()
-        for name, lane in mine.items():
-            loop.lanes[name] = replace(lane, state=LaneState.RUNNING)
+        del self._behind[table]
+        for name in names:
+            loop.lanes[name] = replace(loop.lanes[name], state=LaneState.RUNNING)
 
     def _tell_pause(self) -> None:
         if not self._told:

@@ -5,7 +5,7 @@ Each lane is a frozen record; the loop replaces it. Next door: `loop.py` carries
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -114,6 +114,14 @@ class Stint:
 def due(lane: Lane, now: float) -> Lane:
     """The lane, due from now on."""
     return replace(lane, activity=Activity.DUE, since=now)
+
+
+def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
+    """The names of lanes by their source table."""
+    found: dict[str, list[str]] = {}
+    for name, lane in lanes.items():
+        found.setdefault(lane.key.source_table, []).append(name)
+    return {table: tuple(names) for table, names in found.items()}
 
 
 FEWEST = 16

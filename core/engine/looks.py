@@ -1,78 +1,158 @@
-"""When to look at which idle lane: all DNs in one query, or each by itself while one of them does not answer. Pure.
+"""When to look at which idle lane, and through which line: a job has few lines that look, however many its tables are.
 
-A DN that hangs must not hold back a look at another. Next door: `attend.py` carries the looks out.
+A look is one query at all DNs of a table. Where that fails for one table, its DNs are looked at one by one; where it
+fails for a second table before it succeeds for any, those of all tables are: what does not answer is a DN then. A DN
+that hangs must not hold back a look at another. Pure. Next door: `attend.py` carries the looks out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
+LINES = 4
+"""So many looks at all DNs of a table are under way at most, each through a source session of its own."""
 ALL_AGAIN = 30.0
 """Seconds between looks at all DNs, beside those at each, while one of them does not answer."""
+DN_AGAIN = 5.0
+"""Seconds before a DN that did not answer is asked for another lane: it may share its line with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The looks to take now: one query at all DNs for these lanes (None: no such query), and these by themselves."""
+    """A look to take now: at all DNs of a table for these lanes through a line, or at one lane's DN (no line)."""
 
-    together: tuple[str, ...] | None = None
-    alone: tuple[str, ...] = ()
+    table: str
+    lanes: tuple[str, ...]
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class _Table:
+    """`nodes` are the node ids by lane; `alone` the lanes whose own look is under way, or waits for its DN."""
+
+    nodes: Mapping[str, int]
+    line: int
+    alone: set[str] = field(default_factory=set)
+    apart: bool = False
+    again_at: float = 0.0
+    next_at: float = 0.0
+    empty_rounds: int = 0
 
 
 class Looks:
-    """Which looks are under way, and when the next ones are due; times are monotonic seconds."""
+    """Which looks are under way, and when the next ones are due; times are monotonic seconds.
 
-    def __init__(self) -> None:
-        self._together = False
-        self._alone: set[str] = set()
-        self._apart = False
-        self._all_again_at = 0.0
-        self._next_at = 0.0
-        self._rests_until = 0.0
-        self._empty_rounds = 0
+    `nodes` are the node ids of the lanes, by source table and lane.
+    """
 
-    def due(self, idle: Collection[str], now: float) -> Due:
-        """The looks to take now, which are under way from here on."""
-        free = tuple(name for name in idle if name not in self._alone)
-        if self._apart:
-            again = not self._together and now >= self._all_again_at
-            self._together |= again
-            alone = free if now >= self._next_at else ()
-            self._alone.update(alone)
-            return Due(() if again else None, alone)
-        if not free or self._together or now < max(self._next_at, self._rests_until):
-            return Due()
-        self._together = True
-        return Due(free)
+    def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
+        self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
+        self._taken: set[int] = set()
+        self._failed: set[str] = set()
+        """Tables at all of whose DNs a look failed, since one succeeded."""
+        self._all_apart = False
+        self._next = deque(self._tables)
+        """While all are apart: the table that stands for all, and those after it; it may have a trouble of its own."""
+        self._again_at = 0.0
+        self._waiting: dict[int, deque[tuple[str, str]]] = {}
+        self._asked: set[int] = set()
+        self._rests: dict[int, float] = {}
 
-    def together_failed(self, now: float) -> None:
+    def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
+        """The looks to take now, which are under way from here on; `idle` are names of lanes."""
+        wanted: list[tuple[float, str, tuple[str, ...]]] = []
+        for name, table in self._tables.items():
+            if table.apart and now >= table.next_at:
+                self._queue(name, table, idle)
+            at = table.again_at if table.apart else table.next_at
+            if self._all_apart or table.line in self._taken or now < at:
+                continue
+            free = tuple(lane for lane in table.nodes if lane in idle and lane not in table.alone)
+            if free or table.apart:
+                wanted.append((at, name, () if table.apart else free))
+        if self._all_apart and now >= self._again_at and self._tables[self._next[0]].line not in self._taken:
+            self._again_at = now + ALL_AGAIN
+            wanted.append((now, self._next[0], ()))
+            self._next.rotate(-1)
+        return self._together(sorted(wanted)) + self._by_themselves(idle, now)
+
+    def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
+        found = []
+        for _, name, lanes in wanted:  # a line has one look at a time, the longest due first
+            line = self._tables[name].line
+            if line not in self._taken:
+                self._taken.add(line)
+                found.append(Due(name, lanes, line))
+        return found
+
+    def _queue(self, name: str, table: _Table, idle: AbstractSet[str]) -> None:
+        for lane, node in table.nodes.items():
+            if lane in idle and lane not in table.alone:
+                table.alone.add(lane)
+                self._waiting.setdefault(node, deque()).append((name, lane))
+
+    def _by_themselves(self, idle: AbstractSet[str], now: float) -> list[Due]:
+        found = []
+        for node, waiting in self._waiting.items():
+            while waiting and node not in self._asked and now >= self._rests.get(node, 0.0):
+                name, lane = waiting.popleft()
+                if lane in idle:
+                    self._asked.add(node)
+                    found.append(Due(name, (lane,)))
+                else:
+                    self._tables[name].alone.discard(lane)
+        return found
+
+    def together_failed(self, name: str, now: float) -> None:
         """The query at all DNs failed: each is looked at by itself from now on."""
-        self._next_at = self._next_at if self._apart else 0.0
-        self._together, self._apart = False, True
-        self._all_again_at = now + ALL_AGAIN
+        table = self._tables[name]
+        self._taken.discard(table.line)
+        table.next_at = table.next_at if table.apart else 0.0
+        table.apart, table.again_at = True, now + ALL_AGAIN
+        self._failed.add(name)
+        if len(self._failed) > 1 and not self._all_apart:
+            self._all_apart, self._again_at = True, now + ALL_AGAIN
+            self._next = deque(sorted(self._tables, key=lambda one: one in self._failed))
+            for one in self._tables.values():
+                one.apart = True
 
-    def together_ended(self, rests_until: float = 0.0) -> None:
-        """All DNs answered; no query at all of them before `rests_until`, however soon one is wanted."""
-        self._together = self._apart = False
-        self._rests_until = rests_until
+    def together_ended(self, name: str) -> None:
+        """All DNs answered."""
+        self._taken.discard(self._tables[name].line)
+        for one in self._tables.values() if self._all_apart else (self._tables[name],):
+            one.apart = False
+        self._all_apart = False
+        self._failed.clear()
+        for node, waiting in self._waiting.items():
+            kept = deque(one for one in waiting if self._tables[one[0]].apart)
+            for table, lane in waiting if len(kept) < len(waiting) else ():
+                if not self._tables[table].apart:
+                    self._tables[table].alone.discard(lane)
+            self._waiting[node] = kept
 
-    def alone_ended(self, name: str) -> None:
+    def alone_ended(self, name: str, lane: str, answered: bool, now: float) -> None:
         """This DN answered, or the look at it failed."""
-        self._alone.discard(name)
+        table = self._tables[name]
+        table.alone.discard(lane)
+        self._asked.discard(table.nodes[lane])
+        self._rests[table.nodes[lane]] = 0.0 if answered else now + DN_AGAIN
 
-    def paced(self, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
-        """Set the time of the next round: `found` where a lane is due, so that the next pause is the shortest."""
-        self._empty_rounds = 0 if found else self._empty_rounds + (not self._alone)
-        self._next_at = now + look_pause(self._empty_rounds, sleep_ms, max_sleep_ms)
+    def paced(self, name: str, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
+        """Set the time of a table's next round: `found` where a lane is due, so that the next pause is the shortest."""
+        table = self._tables[name]
+        table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
+        table.next_at = now + look_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
 
-    def soon(self, at: float) -> None:
-        """The next round no later than that."""
-        self._next_at = min(self._next_at, at)
+    def soon(self, name: str, at: float) -> None:
+        """A table's next round no later than that."""
+        self._tables[name].next_at = min(self._tables[name].next_at, at)
 
-    def busy(self) -> None:
-        """Rows were applied: the pauses begin anew."""
-        self._empty_rounds = 0
+    def busy(self, name: str) -> None:
+        """Rows of a table were applied: its pauses begin anew."""
+        self._tables[name].empty_rounds = 0
 
 
 def look_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:

@@ -119,6 +119,7 @@ class Loop(Attendant):
             self._overruns(now)
             self._deal(now)
         self._look_around(now)
+        self._settle(now)
         self._check_nodes(now)
         self._read_rows(now)
         self._count_held(now)
@@ -187,8 +188,13 @@ class Loop(Attendant):
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, stint=0)
 
     def _learn(self, stint: Stint) -> None:
-        """What a busy machine takes is no overrun: dealing anew at once would only make it busier."""
-        if not stint.cancelled:
+        """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
+
+        A cancelled task has cost its worker, and a new one may take as long to start as the task was given.
+        """
+        if stint.cancelled:
+            self._slack = min(MOST_SLACK, 2 * self._slack)
+        else:
             late = self._clock.monotonic() - stint.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
@@ -310,7 +316,7 @@ class Loop(Attendant):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._looks[lane.key.source_table].busy()
+            self._looks.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
@@ -332,4 +338,4 @@ class Loop(Attendant):
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._looks[lane.key.source_table].soon(now)
+            self._looks.soon(lane.key.source_table, now)

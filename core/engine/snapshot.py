@@ -35,6 +35,7 @@ GROUP = "copy"
 LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that time at the sink, too"
 TIMED_OUT = "57014"
 """The SQLSTATE of a statement that ran into its limit."""
+TELL_EVERY = 1.0
 KEPT_AT_ONCE = 0.25
 """Seconds of registering between two looks at the copy's tasks."""
 
@@ -75,6 +76,7 @@ class Snapshot:
         self._running: dict[Future[Any], _Task] = {}
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
+        self._tell_at = 0.0
         now = self._checked_at = all_.clock.monotonic()
         self._kept_at = {row.key: now for one in begun for row in one.rows}
 
@@ -91,12 +93,18 @@ class Snapshot:
                 self._collect()
                 self._check_nodes()
                 self._keep_alive()
-                self._all.narrator.copy(self._counts(), self._begun[0].epoch)
-                if self._all.job.sink_options.quarantines:
-                    self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
+                if not self._running or self._all.clock.monotonic() >= self._tell_at:
+                    self._tell()
         finally:
             self._all.runner.cancel(GROUP)
         return self._end()
+
+    def _tell(self) -> None:
+        """How far the copy is; every second, because it asks for each channel."""
+        self._tell_at = self._all.clock.monotonic() + TELL_EVERY
+        self._all.narrator.copy(self._counts(), self._begun[0].epoch)
+        if self._all.job.sink_options.quarantines:
+            self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
 
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]

@@ -42,6 +42,7 @@ RUNNING = JobView(
     NOW,
     True,
 )
+CATCHING_UP = replace(REPORT, lanes=(LANE, replace(LANE, shard="dn_2", state="catching up")))
 RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),))
 
 
@@ -49,6 +50,11 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
     ("view", "severity", "words"),
     [
         (RUNNING, Severity.OK, "2 lanes"),
+        (
+            replace(RUNNING, state=JobState.CATCHING_UP, report=CATCHING_UP),
+            Severity.OK,
+            "catching up: 1 of them, the first is dn_2",
+        ),
         (replace(RUNNING, report=RETRYING), Severity.WARNING, "dn_1: retrying 2"),
         (replace(RUNNING, state=JobState.PAUSED), Severity.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Severity.CRITICAL, "SLOT LOST"),

@@ -1,0 +1,158 @@
+"""TPC-B through one job of four channels while its processes and sessions are killed: equal tables, equal sums.
+
+pgbench writes 300 transactions a second on five branches (100,000 accounts) by six clients for a minute, or until each
+thing was killed once; each is an update of three tables and a row of history. Compared are the tables by a checksum of
+their own (`tests.support.tpcb`, nothing of `verify`) and the four sums, which TPC-B keeps equal among themselves.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from core.domain.job import JobState
+from core.drivers import pg
+from core.launch import control
+from core.launch.control import Patience
+from core.wiring import session_name
+from tests.support.mirrored import RECOVERY, Mirrored
+from tests.support.product import Product
+from tests.support.report import Page
+from tests.support.tpcb import Load, Tpcb
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(1_800)]
+Kind = Literal["driver", "jvm", "supervisor", "source sessions", "sink sessions"]
+KINDS: tuple[Kind, ...] = ("driver", "jvm", "supervisor", "source sessions", "sink sessions")
+SECONDS = 60.0
+BETWEEN = 150
+"""Rows of history that the job brings to the sink between two kills, at least: half a second's writing."""
+
+
+@pytest.fixture
+def product(tmp_path: Path, seed: int) -> Iterator[Product]:
+    made = Product(tmp_path / "p", rows=20, seed=seed, chunk=10_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(
+        "tpcb",
+        "TPC-B beside kills, on Spark",
+        "pgbench, five branches, 100,000 accounts, six clients, 300 transactions a second for a minute, or until each"
+        " thing was killed once; one job of four channels, history with a key. Begun during the copy or after it;"
+        " then kills, one after another, and no command. Seconds behind: from the last commit until all is applied.",
+        ("begun", "seed", "transactions", "a second", "kills", "seconds behind", "tables equal", "sums equal"),
+    )
+
+
+@dataclass
+class Killer:
+    """Kills one thing after another, each once before any comes again, and waits in between for the job to move on."""
+
+    bench: Tpcb
+    draw: random.Random
+    killed: list[Kind] = field(default_factory=list)
+    left: list[Kind] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """One kill, and the wait until rows arrive again."""
+        # a second driver's end within minutes would only show the supervisor's hold of a crash loop
+        again: tuple[Kind, ...] = ("source sessions", "sink sessions", "supervisor")
+        if not self.left:
+            self.left = self.draw.sample(KINDS, len(KINDS)) if not self.killed else self.draw.sample(again, 3)
+        kind = self.left.pop()
+        self._kill(kind)
+        self.killed.append(kind)
+        arrived, began = self.arrived(), time.monotonic()
+        self.wait(lambda: self.arrived() >= arrived + BETWEEN, f"rows to arrive after the end of: {kind}")
+        print(f"{kind}: rows arrive again after {time.monotonic() - began:.1f} s", flush=True)
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait, and tell the job's story where that takes too long."""
+        job = self.bench.job
+        try:
+            until(condition, 2 * RECOVERY, what)
+        except AssertionError as late:
+            view = job.view()
+            lanes = [(one.name, one.activity, one.position, one.latest, one.retry) for one in view.report.lanes]
+            story = f"{view.state.value} ({view.reason}); {job.events()[-12:]}; {lanes}; {job.log()[-2000:]}"
+            raise AssertionError(f"{late}; {story}") from None
+
+    def arrived(self) -> int:
+        """Rows of history at the sink."""
+        self.bench.job.refuse_end()
+        return int(self.bench.product.at_sink("SELECT count(*) FROM mart.pgbench_history")[0][0])
+
+    def _kill(self, kind: Kind) -> None:
+        job = self.bench.job
+        if kind == "source sessions":
+            _end_sessions(self.bench.product.connect(), job)
+        elif kind == "sink sessions":
+            _end_sessions(self.bench.product.sink.connect("mart"), job)
+        else:
+            until(lambda: job.view().driver_alive and job.view().supervisor_alive, RECOVERY, "both processes to live")
+            job.kill(kind)
+
+    def summary(self) -> str:
+        """How often what was killed."""
+        return ", ".join(f"{kind} {self.killed.count(kind)}" for kind in KINDS)
+
+
+def _end_sessions(connection: pg.Connection, job: Mirrored) -> None:
+    """All sessions of the job there, the workers' and the driver's."""
+    try:
+        with connection.cursor() as cursor:
+            pattern = session_name(job.name, "%").replace("_", r"\_")
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s"
+            cursor.execute(ended, (pattern,))
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("begun", ["during the copy", "once it is running"])
+def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page: Page, seed: int, begun: str) -> None:
+    print(f"begun {begun}, seed {seed}", flush=True)
+    bench = Tpcb(product, Load(), "tpcb")
+    job, killer = bench.job, Killer(bench, random.Random(f"{seed} {begun}"))
+    row: list[object] = [begun, seed, "", "", "", "", False, False]
+    try:
+        control.start(product.store, job.name, str(job.config), patience=Patience(2 * RECOVERY))
+        if begun == "during the copy":
+            killer.wait(lambda: job.chunks()[0] > 0, "a first chunk to be copied")
+        else:
+            job.wait_state(JobState.RUNNING, 2 * RECOVERY)
+        with bench.written():
+            began = time.monotonic()
+            if begun == "during the copy":
+                job.kill("jvm")
+                job.wait_state(JobState.RUNNING, 2 * RECOVERY)
+            while time.monotonic() - began < SECONDS or set(killer.killed) != set(KINDS):
+                killer.turn()
+            written = time.monotonic() - began
+        stopped = time.monotonic()
+        there = bench.sums("source")
+        count = there["history"][0]
+        row[2:5] = count, count / written, killer.summary()
+        killer.wait(lambda: killer.arrived() >= count, "all of the history to arrive")
+        wanted = bench.checksums("source")
+        killer.wait(lambda: bench.checksums("mart") == wanted, "four equal tables")
+        row[5:7] = time.monotonic() - stopped, True
+        job.wait_state(JobState.RUNNING, 2 * RECOVERY)
+        arrived = bench.sums("mart")
+        row[7] = arrived == there and len({total for _, total in there.values()}) == 1
+        assert arrived == there
+        assert len({total for _, total in arrived.values()}) == 1, "TPC-B keeps its four sums equal"
+        job.stop()
+        assert job.left() == []
+    finally:
+        page.add(*row)
+        job.end()

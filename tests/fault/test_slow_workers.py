@@ -1,0 +1,62 @@
+"""A worker that takes longer to start than an overrun task is given: it gets more time at each try, and ends at last.
+
+Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.engine import loop, stint
+from core.engine.plan import StintSpec
+from core.engine.step import nothing
+from tests.support.crowd import Crowd, One
+from tests.support.waiting import until
+
+
+@dataclass
+class SlowToStart(Crowd):
+    """Each task needs `start` seconds before its first step, and begins anew with them where it is cancelled."""
+
+    start: float = 1.5
+    cancelled: int = 0
+    under_way: dict[str, tuple[threading.Timer, Future[Any]]] = field(default_factory=dict)
+
+    def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            pairs: list[Any] = [lambda table: (One(self), One(self))]
+            future.set_result(stint.run(spec, pairs, SystemClock(), nothing))
+
+        self.under_way[group] = (threading.Timer(self.start, work), future)
+        self.under_way[group][0].start()
+        return future
+
+    def cancel(self, group: str) -> None:
+        timer, future = self.under_way[group]
+        timer.cancel()
+        self.cancelled += 1
+        future.set_exception(CancelledError())
+
+
+def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "OVERRUN", 0.3)
+    monkeypatch.setattr(loop, "CANCEL_AFTER", 0.1)
+    crowd = SlowToStart(["dn_1"], step=0.0)
+    running = threading.Thread(target=crowd.loop(0.1, lambda _: None).run)
+    running.start()
+    try:
+        until(lambda: crowd.done["dn_1"] >= 1, 30, "a first step")
+    finally:
+        crowd.close()
+        running.join(30)
+    assert crowd.cancelled >= 1, "the first had too little time"
