@@ -162,6 +162,11 @@ class Warehouse:
         """Let the next `times` registrations of this DN do nothing: they return one DN less."""
         self._set_control("partial", name, times)
 
+    def time_cursor_by_time(self) -> None:
+        """Let the cursor by time answer the record of the earliest time, of all that shows, and not of the first safe
+        point: a transaction that wrote first and committed last has a later point than others of later times."""
+        self._set_control("by_time", self.nodes()[0][0])
+
     def purge(self) -> None:
         """What a DWS does late: clear lapsed points, delete the records that no slot needs, in batches."""
         with _session(self.server, self.database) as cursor:

@@ -140,12 +140,116 @@ def test_a_time_takes_everything_from_then_on_and_is_not_verified(
     times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
     _starts(mirror, times[3].isoformat()).wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
-    until(lambda: "later" in _notes(mirror), 30, "the last change")
-    assert _notes(mirror) == ["d", "e", "f", "later"]
+    wanted = ["d", "e", "f", "later"]
+    until(lambda: len(_notes(mirror)) >= len(wanted), 30, "the changes of every DN")
+    assert _notes(mirror) == wanted
     mirror.stop()
     with pytest.raises(Refused, match="holds only what changed since the start") as refused:
         verify(mirror.job, False, lambda *_: None)
     assert "initial" in refused.value.hint
+
+
+def test_after_a_start_at_a_time_a_slow_dn_brings_its_share_later_than_the_others(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """d and e lie on dn_4, f on dn_1, the last on dn_3: nothing is promised about the order between DNs."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
+    mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)")
+    held = mirror.sink_server.connect(mirror.sink_database, False)
+    with held.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {TARGET} VALUES (3, 'held')")  # whoever writes d waits for this session
+    _starts(mirror, times[3].isoformat()).wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: _notes(mirror) == ["f", "later"], 30, "the other DNs")
+    held.close()
+    until(lambda: _notes(mirror) == ["d", "e", "f", "later"], 30, "the slow DN")
+    mirror.stop()
+
+
+def _overtaken(warehouse: Warehouse, *first: str) -> tuple[datetime, pg.Connection]:
+    """Keys 0, 3 and 4 lie on dn_4, 1 on dn_3. A record of an earlier time gets its point after that of key 3; `first`
+    are statements of a transaction from before the time that is returned, which is still open."""
+    _recorded(warehouse, ["old"])
+    earlier, writer = warehouse.connect(False), warehouse.connect(False)
+    with earlier.cursor() as old, writer.cursor() as cursor:
+        for statement in first:
+            old.execute(statement)
+        cursor.execute("SELECT clock_timestamp()")
+        at = cursor.fetchall()[0][0]
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (4, 'written first, committed last')")
+        run(warehouse, f"INSERT INTO {TABLE} VALUES (3, 'written last, committed first')")
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    writer.commit()
+    writer.close()
+    return at, earlier
+
+
+@pytest.mark.parametrize("by_time", [False, True], ids=["first by point", "first by time"])
+def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_first_record_of_that_time(
+    warehouse: Warehouse, make_mirror: MakeMirror, by_time: bool
+) -> None:
+    """dn_3 holds nothing of that time, but a record behind the point: its xmin is not newer than that record's."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    at, earlier = _overtaken(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'before')")
+    earlier.commit()
+    earlier.close()
+    if by_time:
+        warehouse.time_cursor_by_time()
+    _starts(mirror, at.isoformat())
+    wanted = ["before", "written first, committed last", "written last, committed first"]
+    mirror.wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: len(_notes(mirror)) == 4, 30, "every change since")
+    assert _notes(mirror) == sorted([*wanted, "later"])
+    mirror.stop()
+
+
+def test_the_xmin_of_a_start_at_a_time_is_not_newer_than_the_first_record_that_is_read(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    at, earlier = _overtaken(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'before')")
+    earlier.commit()
+    earlier.close()
+    seen: list[tuple[int, int]] = []
+
+    def look() -> None:
+        seen.extend(
+            mirror.query(
+                warehouse.connect,
+                "SELECT s.oldest_xmin, c.binlog_xmin FROM dws.slot s JOIN dws.node n ON n.ord = s.dn"
+                f" JOIN pgxc_get_binlog_cursor_by_syncpoint('{TABLE}', s.sync_point, 0) c USING (node_name)"
+                f" WHERE s.slot_name = '{mirror.job.slot}' AND c.binlog_xmin IS NOT NULL",
+            )
+        )
+
+    mirror.job = replace(mirror.job, start=at.isoformat())
+    mirror.start(driver_probe=At("after_first_registration", look)).wait_running().stop()
+    assert len(seen) == 4 and all(registered <= record for registered, record in seen), seen
+
+
+def test_a_time_takes_a_change_whose_point_is_given_and_whose_commit_does_not_show_yet(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """Nothing says that the cursor by time leaves out what lies beyond a transaction that is about to commit."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    warehouse.time_cursor_by_time()
+    times = _recorded(warehouse, ["old"])
+    writer = warehouse.connect(False)
+    with writer.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        times = [row[0] for row in cursor.fetchall()]
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (3, 'committing')")
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is given here
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'committed')")
+    _starts(mirror, times[0].isoformat()).wait_running()
+    writer.commit()
+    writer.close()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: len(_notes(mirror)) == 3, 30, "every change since")
+    assert _notes(mirror) == ["committed", "committing", "later"]
+    mirror.stop()
 
 
 def test_binlog_start_time_is_the_start_in_utc_and_after_the_last_record_it_is_latest(
