@@ -267,3 +267,21 @@ def test_a_selection_is_copied_where_y_copies(tmp_path: Path, monkeypatch: pytes
         assert "copied" in place(made)
 
     drive(made, do)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "colon"])
+def test_leaving_while_a_screen_opens_is_no_defect(tmp_path: Path, key: str) -> None:
+    """A screen that is closed before it has its parts finds none of them when it is shown."""
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        below = made.app.screen
+        await press(pilot, key)
+        opening = type(made.app.screen)(below)  # type: ignore[call-arg]
+        made.app.push_screen(opening)
+        opening._pruning, made.app._running = True, False  # as a shutdown does that overtakes the opening
+        await pilot.pause()
+        made.app._running = True
+
+    drive(made, do)
+    assert made.app.defect is None
