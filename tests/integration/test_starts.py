@@ -285,6 +285,14 @@ def test_a_time_needs_a_table_with_binlog_timestamps(warehouse: Warehouse, make_
     assert f"{TABLE} has no binlog timestamps" in error.message
 
 
+def test_a_time_needs_the_system_column_that_carries_it(make_warehouse: MakeWarehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(make_warehouse(switches=Switches(new_system_names=False)), make_mirror, timestamp=True)
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=False))
+    _recorded(mirror.warehouse, ["a"])
+    error = _refused(mirror, datetime.now(timezone.utc).isoformat())
+    assert "under the new system columns only" in error.message and "new_system_value" in error.hint
+
+
 def test_points_take_what_lies_behind_each(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror)
     _recorded(warehouse, [f"row {n}" for n in range(20)])

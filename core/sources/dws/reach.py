@@ -60,6 +60,9 @@ class DwsReach(DwsSlotAdmin):
 
     def at_time(self, at: str) -> dict[str, int | None]:
         """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
+        if not self.options.new_system_value:
+            sentence = "records carry their time under the new system columns only"
+            raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
         try:
             rows = self._reach("record_at_time", {"table": self.table, "at": at})
         except SlotkeeperError as error:
@@ -81,9 +84,6 @@ class DwsReach(DwsSlotAdmin):
         smallest = min((point for point in found.values() if point is not None), default=None)
         if smallest is None:
             return found
-        if not self.options.new_system_value:
-            sentence = "records carry their time under the new system columns only"
-            raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
         us, oldest = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1), self.records()
         for shard in self.nodes():
             low = oldest[shard.name].point if shard.name in oldest else None
