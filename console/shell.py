@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
 from textual.filter import LineFilter
 from textual.timer import Timer
 
@@ -265,7 +266,13 @@ class Shell(LeanApp):
             self.exit()
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect ends the console as it ends a command: Textual would print values, which may be secrets."""
+        """A defect ends the console as it ends a command: Textual would print values, which may be secrets.
+
+        A screen that is closed while it opens gets no parts and is told that it is mounted all the same: whoever leaves
+        that fast has met no defect.
+        """
+        if isinstance(error, NoMatches) and not self.is_running:
+            return
         self._return_code = 1
         if self._exception is None:
             self._exception = error

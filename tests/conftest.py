@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ pytest_plugins = ["tests.support.standin", "tests.support.mirror"]
 
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
+
+
+def pytest_configure() -> None:
+    """SIGINT is heard, although whoever started us may ignore it, as a script does for its background jobs and many CI
+    runners do; children inherit that, and tests on Ctrl-C are about programs that somebody started from a prompt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

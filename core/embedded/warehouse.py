@@ -182,6 +182,11 @@ class Warehouse:
         ((calls, widest, rows),) = self._rows("SELECT calls, widest, most_rows FROM dws.reading")
         return int(calls), int(widest), int(rows)
 
+    def time_cursor_by_time(self) -> None:
+        """Let the cursor by time answer the record of the earliest time, of all that shows, and not of the first safe
+        point: a transaction that wrote first and committed last has a later point than others of later times."""
+        self._set_control("by_time", self.nodes()[0][0])
+
     def purge(self) -> None:
         """What a DWS does late: clear lapsed points, delete the records that no slot needs, in batches."""
         with _session(self.server, self.database) as cursor:

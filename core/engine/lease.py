@@ -57,8 +57,8 @@ class Leases:
         Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
         """
         with self.lock:
-            for part in self._all.parts:
-                if not _held(part.sessions.store()):
+            for number, part in enumerate(self._all.parts):
+                if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
                     with about(self._all, part):
                         self._again(part)
             self._lost = None
@@ -75,8 +75,8 @@ class Leases:
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
 
 
-def _held(store: Store) -> bool:
+def _held(store: Store, asks: bool) -> bool:
     try:
-        return store.leased()
+        return store.leased(asks)
     except Unreachable:
         return False

@@ -139,14 +139,18 @@ def _check_time(all_: Surroundings, starter: Starter, at: datetime) -> None:
 
 
 def _at_time(all_: Surroundings, starter: Starter, at: datetime) -> list[Begin]:
-    """Every DN from the smallest point on that any DN answers; where none does, from the newest point on."""
+    """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
+
+    The looks come first: what is at or below their newest point shows in the search, and what does not show yet,
+    because its commit is under way, lies beyond it.
+    """
     _check_time(all_, starter, at)
     looks = looks_everywhere(starter, all_)
-    points = {name: point for name, point in starter.at_time(at.isoformat()).items() if point is not None}
-    if not points:
-        return [Begin(look, look.latest, look.xmin) for look in looks]
-    first = min(points.values())
-    return [Begin(look, first, _xmin(starter, look, points.get(look.shard.name))) for look in looks]
+    found = starter.since(at.isoformat()).values()
+    first = min([*(point for point in found if point is not None), *(look.latest for look in looks)])
+    records = starter.records(first)
+    xmins = {name: record.xmin for name, record in records.items() if record.xmin is not None}
+    return [Begin(look, first, min(look.xmin, xmins.get(look.shard.name, look.xmin))) for look in looks]
 
 
 def _xmin(starter: Starter, look: Look, point: int | None) -> int:

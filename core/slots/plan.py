@@ -110,7 +110,7 @@ def make(bench: Bench, goal: Goal) -> Plan:
     seen = see(bench)
     backup = load_backup(bench, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(bench, goal, seen)
-    resolved = _resolve(bench, goal) if goal.kind is TargetKind.TIME else None
+    resolved = _resolve(bench, goal, seen) if goal.kind is TargetKind.TIME else None
     moves = [_counted(bench, move) for move in _moves(bench, goal, seen, backup, resolved)]
     notes = _notes(goal, moves, resolved) + _quarantine_notes(bench, moves)
     checks = _checks(bench, goal, seen, moves, backup)
@@ -146,15 +146,16 @@ def _refuse_senseless(bench: Bench, goal: Goal, seen: Seen) -> None:
         raise Refused(f"the copy of {bench.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(bench: Bench, goal: Goal) -> int:
-    """The smallest point that any DN answers for a time."""
+def _resolve(bench: Bench, goal: Goal, seen: Seen) -> int:
+    """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
+    what does not show yet, because its commit is under way, lies beyond that."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    points = [point for point in bench.reach.at_time(goal.at).values() if point]
+    points = [point for point in bench.reach.since(goal.at).values() if point]
     if not points:
         raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
-    return min(points)
+    return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
 
 
 def _moves(bench: Bench, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:

@@ -51,8 +51,9 @@ class Reach(Protocol):
     def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, Record]:
         """The first record at or after a point by DN."""
 
-    def at_time(self, at: str) -> dict[str, int | None]:
-        """The point of the first record at or after a time by DN; Refused where records carry no time."""
+    def since(self, at: str) -> dict[str, int | None]:
+        """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs;
+        Refused where records carry no time."""
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """The changes beyond `low` and up to `high`, by kind."""

@@ -113,8 +113,8 @@ def test_scaling_waits_until_everything_is_consumed_and_writers_wait_with_it(
     until(lambda: surface.value(locks.replace("granted", "NOT granted").replace("'Ex", "'RowEx"), (TABLE,)), 10, "it")
     assert len(source.nodes()) == 4
     read_all(surface)
-    scaling.join(20)
-    writer.join(20)
+    scaling.join(120)
+    writer.join(120)
     assert len(source.nodes()) == 5 and recorded(surface)[201] == homes(surface, 201, 201)[201]
 
 

@@ -349,6 +349,6 @@ def test_a_hanging_node_holds_readers_and_never_writers(source: Warehouse, surfa
         assert answers == [] and reader.is_alive()
     finally:
         source.dn_hanging(None)
-    reader.join(10)
+    reader.join(60)
     assert answers == [len(watcher.changes(TABLE, start["dn_2"].node))]
     watcher.close()

@@ -61,7 +61,7 @@ class Running(threading.Thread):
         self._outcome = wiring.run_stint(self._spec)
 
     def finish(self) -> StintOutcome:
-        self.join(30)
+        self.join(240)
         assert self._outcome is not None
         return self._outcome
 
@@ -80,7 +80,7 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
     with written(mirror, seed):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(30)))
+    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
     zombie = Running(stint_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()

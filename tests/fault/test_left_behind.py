@@ -52,7 +52,7 @@ class LeftBehind(threading.Thread):
         """The lock is released: whatever still waits, lands."""
         self._blocker.rollback()
         self._blocker.close()
-        self.join(30)
+        self.join(240)
         assert not self.is_alive()
         self._admin.close()
 

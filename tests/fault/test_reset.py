@@ -144,6 +144,37 @@ def test_a_time_is_the_smallest_point_of_any_dn(warehouse: Warehouse, make_mirro
         resetting.plan(Goal(TargetKind.TIME, at="2026-01-31T08:30:00"))
 
 
+@pytest.mark.parametrize("which", ["committed earlier", "not shown yet"])
+def test_a_time_skips_nothing_of_that_time_whose_point_is_smaller_than_the_first_found(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, which: str
+) -> None:
+    """The stopped job has read nothing of that time, so each point too far is a skip; 3 and 4 lie on one DN, 1 not."""
+    warehouse.create_table("ods.t", "id bigint NOT NULL, v text", ("id",), timestamp=True)
+    warehouse.time_cursor_by_time()
+    mirror = make_mirror(warehouse, "ods.t", "mart.t")
+    mirror.start().wait_running().stop()
+    writer = warehouse.connect(False)
+    with writer.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        at = cursor.fetchall()[0][0]
+        cursor.execute("INSERT INTO ods.t VALUES (3, 'written first')")
+        if which == "not shown yet":
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is given here
+            run(warehouse, "INSERT INTO ods.t VALUES (1, 'committed')")
+        else:
+            run(warehouse, "INSERT INTO ods.t VALUES (4, 'written last, committed first')")
+            writer.commit()
+    resetting = Resetting(mirror, tmp_path / "state")
+    plan = resetting.plan(Goal(TargetKind.TIME, at=at.isoformat()))
+    writer.commit()
+    writer.close()
+    assert not plan.failed, plan.failed
+    assert resetting.execute(plan).outcome == DONE
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
 def test_a_table_without_times_takes_no_time(resetting: Resetting) -> None:
     with pytest.raises(Refused, match="no binlog timestamps"):
         resetting.plan(Goal(TargetKind.TIME, at=datetime.now(timezone.utc).isoformat()))

@@ -120,7 +120,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(60)), nth)
+    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
     zombie = Running(stint_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()

@@ -207,7 +207,7 @@ def test_a_new_dn_is_adopted_by_all_tables_or_by_none(warehouse: Warehouse, make
     mirror = mirror_of(warehouse, make_mirror)
     mirror.start().wait_running().wait_equal()
     mirror.stop()
-    add_dn(warehouse, "dn_5", timeout=5)
+    add_dn(warehouse, "dn_5", timeout=60)
     mirror.start().wait_running()
     touched(mirror)
     mirror.wait_equal()
@@ -221,7 +221,7 @@ def test_a_new_dn_that_one_table_does_not_record_on_stops_the_job(
     mirror = mirror_of(warehouse, make_mirror)
     mirror.start().wait_running().wait_equal()
     mirror.stop()
-    add_dn(warehouse, "dn_5", timeout=5)
+    add_dn(warehouse, "dn_5", timeout=60)
     rel = f"'{TABLES[2]}'::regclass"
     run(
         warehouse,

@@ -128,7 +128,7 @@ def harmed(mirror: Mirror, harm: str, moment: str) -> Trouble:
         probe.armed = True
         mirror.source(BEFORE)
     error = mirror.wait_error(30)
-    assert moment in REST or probe.done.wait(20), "the moment never came"  # a look may see the harm before its end
+    assert moment in REST or probe.done.wait(120), "the moment never came"  # a look may see the harm before its end
     assert isinstance(error, Trouble), repr(error)
     return error
 

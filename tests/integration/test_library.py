@@ -76,10 +76,10 @@ def test_the_example_mirrors_registers_and_shows_its_error(
         until(lambda: len(mirror.target_rows()) == 190 and mirror.difference() == (0, 0), 30, "both to be equal")
         until(lambda: min(_points(mirror)) > before, 30, "the points to move")
         mirror.source(f"TRUNCATE {TABLE}")
-        thread.join(30)
+        thread.join(120)
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(120)
     assert [error.name for error in ended] == [TroubleName.SLOT_LOST]
     said = capsys.readouterr().out
     assert said.count("deleted") == 10 and "SLOT LOST" in said and "take a new snapshot" in said

@@ -81,9 +81,9 @@ def place(warehouse: Warehouse, tmp_path: Path) -> Iterator[Place]:
 
 
 async def _until(pilot: Pilot[int], condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < end, f"not within 30 s: {what}"
+        assert time.monotonic() < end, f"not within 120 s: {what}"
         await pilot.pause(0.05)
 
 

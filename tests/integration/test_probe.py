@@ -178,7 +178,7 @@ def test_other_writers_do_not_make_it_tell_what_is_not_so(place: Place, capsys: 
         finally:
             over.set()
             for one in writers:
-                one.join(10)
+                one.join(60)
         told = json.loads(capsys.readouterr().out)["conventions"]
         right = dict(switches.pairs())
         assert {name: value for name, value in told.items() if value is not None} == {
@@ -376,7 +376,7 @@ def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number:
         until(lambda: bool(leftovers(place.warehouse)), 30, "the scratch table")
         running.send_signal(number)
         place.warehouse.dn_hanging(None)
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=120)
     finally:
         running.kill()
         running.wait()

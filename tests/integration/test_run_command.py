@@ -25,7 +25,7 @@ from tests.support.mirror import MakeMirror
 from tests.support.waiting import until
 from tests.unit.config.samples import VALID
 
-SOON = 15.0
+SOON = 60.0
 FAKE = """
 import argparse, os, signal, sys, time
 from pathlib import Path

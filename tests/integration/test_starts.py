@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
+from core.clock import SystemClock
 from core.config.load import load
 from core.domain.job import JobEvent
+from core.domain.progress import LaneState
 from core.drivers import pg
 from core.embedded import facts
 from core.embedded.switches import Switches
@@ -140,12 +141,101 @@ def test_a_time_takes_everything_from_then_on_and_is_not_verified(
     times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
     _starts(mirror, times[3].isoformat()).wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
-    until(lambda: "later" in _notes(mirror), 30, "the last change")
-    assert _notes(mirror) == ["d", "e", "f", "later"]
+    wanted = ["d", "e", "f", "later"]
+    until(lambda: len(_notes(mirror)) >= len(wanted), 30, "the changes of every DN")
+    assert _notes(mirror) == wanted
     mirror.stop()
     with pytest.raises(Refused, match="holds only what changed since the start") as refused:
         verify(mirror.job, False, lambda *_: None)
     assert "initial" in refused.value.hint
+
+
+def test_after_a_start_at_a_time_a_slow_dn_brings_its_share_later_than_the_others(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """d and e lie on dn_4, f on dn_1, the last on dn_3: nothing is promised about the order between DNs."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
+    mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)")
+    held = mirror.sink_server.connect(mirror.sink_database, False)
+    with held.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {TARGET} VALUES (3, 'held')")  # whoever writes d waits for this session
+    _starts(mirror, times[3].isoformat()).wait_running()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: _notes(mirror) == ["f", "later"], 30, "the other DNs")
+    held.close()
+    until(lambda: _notes(mirror) == ["d", "e", "f", "later"], 30, "the slow DN")
+    mirror.stop()
+
+
+def _overtaken(warehouse: Warehouse, *first: str) -> tuple[datetime, pg.Connection]:
+    """Keys 0, 3 and 4 lie on dn_4, 1 on dn_3. A record of an earlier time gets its point after that of key 3; `first`
+    are statements of a transaction from before the time that is returned, which is still open."""
+    _recorded(warehouse, ["old"])
+    earlier, writer = warehouse.connect(False), warehouse.connect(False)
+    with earlier.cursor() as old, writer.cursor() as cursor:
+        for statement in first:
+            old.execute(statement)
+        cursor.execute("SELECT clock_timestamp()")
+        at = cursor.fetchall()[0][0]
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (4, 'written first, committed last')")
+        run(warehouse, f"INSERT INTO {TABLE} VALUES (3, 'written last, committed first')")
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    writer.commit()
+    writer.close()
+    return at, earlier
+
+
+def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_first_record_of_that_time(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """dn_3 holds nothing of that time, but a record behind the point: no xmin is newer than its DN's first record."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    at, earlier = _overtaken(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'before')")
+    earlier.commit()
+    earlier.close()
+    warehouse.time_cursor_by_time()
+    seen: list[tuple[int, int]] = []
+
+    def look() -> None:
+        seen.extend(
+            mirror.query(
+                warehouse.connect,
+                "SELECT s.oldest_xmin, c.binlog_xmin FROM dws.slot s JOIN dws.node n ON n.ord = s.dn"
+                f" JOIN pgxc_get_binlog_cursor_by_syncpoint('{TABLE}', s.sync_point, 0) c USING (node_name)"
+                f" WHERE s.slot_name = '{mirror.job.slot}' AND c.binlog_xmin IS NOT NULL",
+            )
+        )
+
+    mirror.job = replace(mirror.job, start=at.isoformat())
+    mirror.start(driver_probe=At("after_first_registration", look)).wait_running()
+    assert len(seen) == 4 and all(registered <= record for registered, record in seen), seen
+    until(lambda: len(_notes(mirror)) == 3, 30, "every change since")
+    assert _notes(mirror) == ["before", "written first, committed last", "written last, committed first"]
+    mirror.stop()
+
+
+def test_a_time_takes_a_change_whose_point_is_given_and_whose_commit_does_not_show_yet(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """Nothing says that the cursor by time leaves out what lies beyond a transaction that is about to commit."""
+    mirror = _mirror(warehouse, make_mirror, timestamp=True)
+    warehouse.time_cursor_by_time()
+    times = _recorded(warehouse, ["old"])
+    writer = warehouse.connect(False)
+    with writer.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        times = [row[0] for row in cursor.fetchall()]
+        cursor.execute(f"INSERT INTO {TABLE} VALUES (3, 'committing')")
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is given here
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'committed')")
+    _starts(mirror, times[0].isoformat()).wait_running()
+    writer.commit()
+    writer.close()
+    mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
+    until(lambda: len(_notes(mirror)) == 3, 30, "every change since")
+    assert _notes(mirror) == ["committed", "committing", "later"]
+    mirror.stop()
 
 
 def test_binlog_start_time_is_the_start_in_utc_and_after_the_last_record_it_is_latest(
@@ -178,6 +268,14 @@ def test_a_time_needs_a_table_with_binlog_timestamps(warehouse: Warehouse, make_
     mirror = _mirror(warehouse, make_mirror)
     error = _refused(mirror, datetime.now(timezone.utc).isoformat())
     assert f"{TABLE} has no binlog timestamps" in error.message
+
+
+def test_a_time_needs_the_system_column_that_carries_it(make_warehouse: MakeWarehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(make_warehouse(switches=Switches(new_system_names=False)), make_mirror, timestamp=True)
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=False))
+    _recorded(mirror.warehouse, ["a"])
+    error = _refused(mirror, datetime.now(timezone.utc).isoformat())
+    assert "under the new system columns only" in error.message and "new_system_value" in error.hint
 
 
 def test_points_take_what_lies_behind_each(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
@@ -243,10 +341,10 @@ def test_a_table_with_timestamps_that_was_left_alone_too_long_is_slot_lost(
     assert "records of this table are deleted after 600 s, read or not" in error.message
 
 
-def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
-    """A table that says its records live for 3 s; its slot lives on, so that nothing but their age can be told."""
+def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror, ttl_s: int = 3) -> Mirror:
+    """A table that says its records live for so long; its slot lives on, so that nothing but their age can be told."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
-    facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog_timestamp=on", "binlog_ttl=3"])
+    facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog_timestamp=on", f"binlog_ttl={ttl_s}"])
     return mirror
 
 
@@ -282,13 +380,29 @@ def test_a_job_whose_sink_is_busy_for_longer_than_records_live_is_slot_lost_befo
     _is_late(mirror)
 
 
+def _known(mirror: Mirror) -> bool:
+    heard = {lane.key.shard: lane.position for lane in list(mirror.heard.now.values())}
+    return heard == {row.key.shard: row.position for row in mirror.rows()}
+
+
+class Ahead(SystemClock):
+    """The real clock, and the seconds that a test puts it forward by."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
 def test_a_job_that_keeps_up_outlives_the_ttl_of_its_records(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    mirror = _short_lived(warehouse, make_mirror)
+    """Four times the TTL goes by, half of it between two writes, which reach every DN."""
+    mirror, clock = _short_lived(warehouse, make_mirror, 600), Ahead()
+    mirror.clock = clock
     mirror.start().wait_running()
-    end, number = monotonic() + 4.0, 0
-    while monotonic() < end:
-        number += 1
-        mirror.source(f"INSERT INTO {TABLE} VALUES ({number}, 'read')")
+    for number in range(8):
+        mirror.source(f"INSERT INTO {TABLE} SELECT {number * 40} + n, 'read' FROM generate_series(1, 40) n")
         mirror.wait_equal()
-    assert number > 1
+        until(lambda: _known(mirror), 30, "the driver to hear of it")
+        clock.ahead += 300
+    assert mirror.heard.state is LaneState.RUNNING
     mirror.stop()

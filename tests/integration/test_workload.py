@@ -273,7 +273,7 @@ def test_markers_are_timed_from_commit_to_the_first_read_that_sees_them(
     assert (latency.seen, latency.waiting) == (60, 0)
     assert latency.p50 is not None
     assert latency.p99 is not None
-    assert 0 <= latency.p50 <= latency.p99 < 5_000
+    assert 0 <= latency.p50 <= latency.p99
     assert recorded(recording, warehouse) == booked(warehouse)
     connection = warehouse.connect()
     assert ledger.last_tx(connection, "markers") == 60

@@ -35,17 +35,32 @@ LOOK_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
 
 
-BUSY = 1.15
-"""How many times a step's own time it takes where the machine is busy with others: 1.02 to 1.1 on a quiet one."""
+IDLE = 0.05
+"""Seconds of an interval without any step that count as they are; of what is longer, a tenth: then the machine, and not
+the loop, keeps the seats waiting."""
+
+
+class WorkClock(SystemClock):
+    """Tells the time by the work that is done, so that a machine which is busy with others changes nothing.
+
+    A second has passed when every pair of sessions has taken a second's worth of steps; while no step is under way,
+    the time of the machine goes on.
+    """
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self._crowd = crowd
+
+    def monotonic(self) -> float:
+        return self._crowd.now()
 
 
 @dataclass
 class Crowd:
     """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
 
-    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given, `began` is when the last
-    step of each lane began; `ought` and `took` are the seconds of all steps, by the plan and by the clock. Implements
-    the sessions of a loop and its task runner.
+    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given. Implements the sessions of
+    a loop and its task runner.
     """
 
     names: list[str]
@@ -58,28 +73,34 @@ class Crowd:
     done: dict[str, int] = field(default_factory=dict)
     tasks_started: int = 0
     sessions: set[int] = field(default_factory=set)
-    began: dict[str, float] = field(default_factory=dict)
-    ought: float = 0.0
-    took: float = 0.0
 
     def __post_init__(self) -> None:
         self.shards = {name: Shard(name, number) for number, name in enumerate(self.names, 1)}
         self.rows_ = {name: self._row(name) for name in self.names}
         self.done = dict.fromkeys(self.names, 0)
         self.over = threading.Event()
-        self.first = time.monotonic()
+        self.clock = WorkClock(self)
+        self._work = self._idle = 0.0
+        self._under_way, self._idle_since = 0, time.monotonic()
         self._pool = ThreadPoolExecutor(self.seats, "seat")
         self._lock = threading.Lock()
 
-    @property
-    def pace(self) -> float:
-        """How many times as long as planned work takes, at least 1: that of a step, and on a busy machine of all."""
+    def now(self) -> float:
+        """Seconds by the work that is done, see `WorkClock`."""
         with self._lock:
-            step = self.took / self.ought if self.ought else 1.0
-            if step <= BUSY:
-                return max(1.0, step)
-            at_once = self.seats * max(self.sessions)
-            return max(step, (time.monotonic() - self.first) * at_once / self.ought)
+            gap = time.monotonic() - self._idle_since if not self._under_way else 0.0
+            return self._work + self._idle + _counted(gap)
+
+    def _begins(self) -> None:
+        with self._lock:
+            if not self._under_way:
+                self._idle += _counted(time.monotonic() - self._idle_since)
+            self._under_way += 1
+
+    def _ends(self, seconds: float) -> None:
+        self._work += seconds / (self.seats * max(self.sessions))
+        self._under_way -= 1
+        self._idle_since = time.monotonic()
 
     @property
     def job(self) -> JobSpec:
@@ -95,10 +116,10 @@ class Crowd:
 
     def loop(self, stint_seconds: float, tick: Any) -> Loop:
         """The product's loop over this crowd; it stops once `over` is set."""
-        lanes = {name: lane_of(row, 1, 0.0) for name, row in self.rows_.items()}
+        lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
         plan = LoopPlan(self.job, 1, 3_600.0, stint_seconds=stint_seconds)
         wish = lambda: Wish.STOP if self.over.is_set() else Wish.RUN  # noqa: E731
-        return Loop(plan, lanes, self, self, SystemClock(), wish, tick, nothing)
+        return Loop(plan, lanes, self, self, self.clock, wish, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
         key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)
@@ -113,7 +134,7 @@ class Crowd:
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
         pairs = [lambda table, one=one: one for one in ones]
-        return self._pool.submit(stint.run, spec, pairs, SystemClock(), nothing)
+        return self._pool.submit(stint.run, spec, pairs, self.clock, nothing)
 
     def cancel(self, group: str) -> None: ...
 
@@ -152,9 +173,7 @@ class Crowd:
 
     def commit(self, name: str, new: Position) -> None:
         with self._lock:
-            if not self.over.is_set():  # from then on steps take no time
-                self.ought += self.seconds(name)
-                self.took += time.monotonic() - self.began[name]
+            self._ends(self.seconds(name))
             self.rows_[name] = replace(self.rows_[name], position=new)
             self.done[name] += 1
 
@@ -192,7 +211,7 @@ class One:
         return 1
 
     def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
-        self._crowd.began[shard.name] = time.monotonic()
+        self._crowd._begins()
         self._crowd.over.wait(self._crowd.seconds(shard.name))
         out.write(b"one\n")
         return 1
@@ -239,8 +258,7 @@ class One:
 class Waits:
     """What a loop's tick gathers: the longest wait of any lane but `but`, those that still wait among them.
 
-    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds. Seconds are those of
-    a machine that is not busy with others: at the crowd's pace.
+    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds of the crowd's clock.
     """
 
     crowd: Crowd
@@ -250,11 +268,15 @@ class Waits:
     longest: float = 0.0
 
     def __call__(self, loop: Loop) -> None:
-        now, pace = SystemClock().monotonic(), self.crowd.pace
+        now = self.crowd.now()
         sound = [lane for name, lane in loop.lanes.items() if name not in self.but]
-        self.longest = max([self.longest, *(_waiting(lane, now) / pace for lane in sound)])
+        self.longest = max([self.longest, *(_waiting(lane, now) for lane in sound)])
         if self.longest > self.limit or all(self.crowd.done[lane.key.shard] >= self.turns for lane in sound):
             self.crowd.over.set()
+
+
+def _counted(gap: float) -> float:
+    return min(gap, IDLE) + max(0.0, gap - IDLE) / 10
 
 
 def _waiting(lane: Lane, now: float) -> float:

@@ -22,7 +22,7 @@ FAST = Limits(
     poll=0.05, stop=0.5, grace=0.5, leftover=0.4, backoff_first=0.02, backoff_most=0.2, crashes=5, crash_window=60.0
 )
 FAKE = Launch(command=(sys.executable, str(Path(__file__).with_name("fake_driver.py"))), limits=FAST)
-SOON = 10.0
+SOON = 60.0
 
 
 @dataclass(frozen=True, slots=True)

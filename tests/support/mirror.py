@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from core import wiring
+from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
@@ -123,6 +124,7 @@ class Mirror:
         self.wish = Wish.RUN
         self.error: BaseException | None = None
         self.end: JobEnd | None = None
+        self.clock: Clock = SystemClock()
         self.keepalive = 5.0
         self.take_over = False
         self.until_caught_up = False
@@ -154,6 +156,7 @@ class Mirror:
             probe=driver_probe,
             keepalive=self.keepalive,
             until_caught_up=self.until_caught_up,
+            clock=self.clock,
             take_over=self.take_over,
         )
         try:
@@ -170,7 +173,7 @@ class Mirror:
         if self.error is not None:
             raise self.error
 
-    def join(self, seconds: float = 60) -> None:
+    def join(self, seconds: float = 240) -> None:
         """Wait for the thread to end."""
         if self._thread is not None:
             self._thread.join(seconds)
@@ -311,7 +314,7 @@ class Mirror:
         self._closed = True
         self.wish = Wish.STOP
         if self._thread is not None:
-            self._thread.join(30)
+            self._thread.join(120)
         wiring.probe = nothing
         wiring.close_idle(self.job)
         if self.sink_server.running():

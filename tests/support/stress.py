@@ -170,7 +170,7 @@ def _writing(warehouse: Warehouse, seed: int, count: int) -> Iterator[list[Write
     finally:
         stop.set()
         for writer in writers:
-            writer.join(30)
+            writer.join(120)
 
 
 def stress(warehouse: Warehouse, seed: int, seconds: float, writers: int = 8) -> Verdict:

@@ -27,7 +27,7 @@ import psutil
 from tests.support.pty_bytes import Screen
 
 ROOT = Path(__file__).parents[2]
-SOON = 30.0
+SOON = 120.0
 _OURS = ("TEXTUAL", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM", "TERM_PROGRAM", "TMUX")
 """Variables that would change what is drawn; a program gets those only that are given to it."""
 

@@ -105,7 +105,7 @@ class Situation:
         mirror = self.mirror
         if self.moment == "mid-copy":
             mirror.start(self._held)
-            assert self._held.done.wait(60)
+            assert self._held.done.wait(240)
         else:
             mirror.start().wait_running()
             mirror.wait_equal()
@@ -124,7 +124,7 @@ class Situation:
             writer = Thread(target=touch, args=(mirror, 6))
             writer.start()
             self._change()
-            writer.join(60)
+            writer.join(240)
             return
         touch(mirror)
         mirror.wait_equal()

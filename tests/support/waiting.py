@@ -9,8 +9,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+PATIENCE = 4.0
+"""How many times as long as a quiet machine may need is waited: a deadline costs nothing but where a test fails."""
+MOST = 240.0
+"""Seconds after which no more patience is shown: each test has a limit as a whole."""
+
+
 def until(condition: Callable[[], T], seconds: float, what: str) -> T:
-    """Ask `condition` again and again until its answer is true, and return that; AssertionError after `seconds`."""
+    """Ask `condition` again and again until its answer is true, and return that; AssertionError after a multiple of
+    `seconds`, which are those of a machine that is not busy with others."""
+    seconds = max(seconds, min(PATIENCE * max(seconds, 10.0), MOST))
     deadline = time.monotonic() + seconds
     pause = 0.002
     while True:

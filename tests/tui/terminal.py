@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.unit.config.samples import VALID
 
 ROOT = Path(__file__).parents[2]
-SOON = 30.0
+SOON = 120.0
 ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 QUESTION = b"\x1b[6n"
 SGR = re.compile(rb"\x1b\[([0-9;:]*)m")

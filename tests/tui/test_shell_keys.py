@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.css.query import NoMatches
 from textual.pilot import Pilot
 
 from console.actions.runner import Order
@@ -267,3 +268,18 @@ def test_a_selection_is_copied_where_y_copies(tmp_path: Path, monkeypatch: pytes
         assert "copied" in place(made)
 
     drive(made, do)
+
+
+def test_a_screen_that_is_closed_while_it_opens_is_no_defect(tmp_path: Path) -> None:
+    """It gets no parts, is told that it is mounted all the same, and finds none of them."""
+    made = console(tmp_path)
+
+    async def while_it_runs(pilot: Pilot[int]) -> None:
+        with pytest.raises(NoMatches):
+            made.app.screen.query_one("#nowhere")
+
+    drive(made, while_it_runs)
+    made.app._handle_exception(NoMatches("No nodes match Input"))  # as Textual does once the console is being left
+    assert made.app.defect is None
+    made.app._handle_exception(ValueError("else"))
+    assert isinstance(made.app.defect, ValueError)

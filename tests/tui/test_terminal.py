@@ -22,7 +22,7 @@ from tests.support.waiting import until
 JOB = "orders_01_rt"
 PUT_BACK = {"1049": False, "25": True, "1004": False, "2004": False, "7": True}
 """The screen from before is back, with its cursor; nothing is reported any more; lines wrap."""
-WATCH = 15.0
+WATCH = 60.0
 ESCAPE = "\x1b[27u"
 BELL = "\x07"
 """What Textual answers to a key that has no meaning where it was pressed."""

@@ -39,7 +39,7 @@ SELECT nextval('dws.csn');
 
 CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 
--- run-time controls: kind is down, hang or partial (times = calls still to be ignored)
+-- run-time controls: kind is down, hang, by_time (of any node) or partial (times = calls still to be ignored)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
 -- While a row is here, the changes function materializes what it is asked for, as a DWS may under any LIMIT, and tells.

@@ -176,19 +176,23 @@ BEGIN
     RETURN cleared;
 END $$;
 
--- The first safe record of a DN at or after a point and a time; one row per DN, empty where there is none.
+-- The first safe record of a DN at or after a point and a time; one row per DN, empty where there is none. What "first"
+-- means for a time is not documented: under the control `by_time` it is the earliest time, of all that shows.
 CREATE OR REPLACE FUNCTION dws.cursor_at(rel oid, point bigint, us bigint, node integer)
 RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     first_unsafe bigint := dws.first_unsafe();
+    by_time boolean := us IS NOT NULL AND EXISTS (SELECT FROM dws.control WHERE kind = 'by_time');
     n dws.node;
     answer dws.cursor_row;
 BEGIN
     FOR n IN SELECT * FROM dws.node WHERE $4 IN (0, node_id) ORDER BY random() LOOP
         EXECUTE format('SELECT $1, $2, NULL, x.csn, b.ts_us, dws.xmin_of(%s::oid, $3, x.floor_xid) '
             'FROM dws.binlog_tx x JOIN dws.b_%1$s b ON b.xid = x.xid WHERE b.dn = $3 AND x.csn >= $4 AND x.csn < $5 '
-            'AND ($6 IS NULL OR b.ts_us >= $6) ORDER BY x.csn, b.seq LIMIT 1', $1)
-            INTO answer USING n.node_name, n.node_id, n.ord, $2, first_unsafe, $3;
+            'AND ($6 IS NULL OR b.ts_us >= $6) ORDER BY %s LIMIT 1', $1,
+            CASE WHEN by_time THEN 'b.ts_us, x.csn' ELSE 'x.csn, b.seq' END)
+            INTO answer USING n.node_name, n.node_id, n.ord, $2,
+                CASE WHEN by_time THEN 9223372036854775807 ELSE first_unsafe END, $3;
         answer.node_name := n.node_name;
         answer.node_id := n.node_id;
         answer.latest_sync_point := first_unsafe @latest_offset@;

@@ -75,10 +75,11 @@ class PostgresProgress:
         self._guarded_in = self.session.generation if taken else 0
         return taken
 
-    def leased(self) -> bool:
-        """Whether this session is still the one that took lease and target; asks the server."""
-        with self.session.transaction() as cursor:
-            cursor.execute("SELECT 1")
+    def leased(self, asks: bool = True) -> bool:
+        """Whether this session is still the one that took lease and target; `asks` the server whether it lives."""
+        if asks:
+            with self.session.transaction() as cursor:
+                cursor.execute("SELECT 1")
         return self._leased_in == self._guarded_in == self.session.generation
 
     def writer(self, target: str) -> str:

@@ -214,6 +214,8 @@ partition_drop: DROP PARTITION writes delete events, clears the points, or neith
 missing_table_code: the SQLSTATE for a table that is gone
     42P01 is SCHEMA CHANGED; any other is tried ten times, then FAILED
 [not asked]
+cursor_timestamp_order: whether the first record after a time is the first by point or by time
+    a start at a time searches below the answer itself, up to the newest safe point of its looks
 dn_down: what calls answer while a DN is down
     the lanes of other DNs go on
 partial_registration: what a registration returns that some DN did not take
@@ -230,6 +232,7 @@ QUESTIONS: Mapping[str, Question] = {one.name: one for one in _parsed(_TEXT)}
 """Every question by its name, in the order of the report."""
 
 NEVER_ASKED: Mapping[str, str] = {
+    "cursor_timestamp_order": "it would take a second session that commits while the first one is open",
     "dn_down": "it would take a DN that is down",
     "partial_registration": "it would take a DN that fails while it registers",
     "ttl_end": "it would take longer than binlog_ttl",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from core.domain.position import Position
@@ -25,7 +26,10 @@ from core.sqltext import dotted, statements
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME = "gs_binlog_timestamp_us"
+_TOO_MUCH = ("57014", "53")
+"""Out of time, of disk or of memory: what a shorter range may cure."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 """The function is not there, or does not serve a table without enable_binlog_timestamp."""
 
@@ -56,6 +60,9 @@ class DwsReach(DwsSlotAdmin):
 
     def at_time(self, at: str) -> dict[str, int | None]:
         """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
+        if not self.options.new_system_value:
+            sentence = "records carry their time under the new system columns only"
+            raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
         try:
             rows = self._reach("record_at_time", {"table": self.table, "at": at})
         except SlotkeeperError as error:
@@ -65,6 +72,27 @@ class DwsReach(DwsSlotAdmin):
             raise Refused(sentence, "reset by --to point", error.code, "source") from error
         self.session.oriented = self.table
         return {str(name): _number(point) for name, point, _ in rows}
+
+    def since(self, at: str) -> dict[str, int | None]:
+        """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs.
+
+        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time". First by what is not said,
+        and times are not in the order of points: a record bears the moment it was written (DWS, binlog fields:
+        "saved to the database"), a point its transaction's commit. So what lies below the answer is searched.
+        """
+        found = self.at_time(at)
+        smallest = min((point for point in found.values() if point is not None), default=None)
+        if smallest is None:
+            return found
+        us, oldest = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1), self.records()
+        for shard in self.nodes():
+            low = oldest[shard.name].point if shard.name in oldest else None
+            if found.get(shard.name) is None or low is None:
+                continue
+            earlier = self._first_since(shard, low, smallest, us)
+            if earlier is not None:
+                found[shard.name] = smallest = earlier
+        return found
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """The changes beyond `low` and up to `high`, by kind; at least so many where counting takes too long."""
@@ -95,6 +123,21 @@ class DwsReach(DwsSlotAdmin):
         ttl = ttl_of(options) if options is not None else None
         return ttl.seconds if ttl and ttl.by_record else None
 
+    def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
+        """The smallest point in [low, high) of a record at or after `us`; in halves where the server cannot at once."""
+        if low >= high:
+            return None
+        try:
+            self._orient(shard)
+            statement = self._range("first_since", shard, Position(low), Position(high), us)
+            return _number(self.session.composed_rows(statement, None, COUNT_LIMIT_MS)[0][0])
+        except SlotkeeperError as error:
+            if not error.code.startswith(_TOO_MUCH) or high - low == 1:
+                raise
+        middle = (low + high) // 2
+        found = self._first_since(shard, low, middle, us)
+        return self._first_since(shard, middle, high, us) if found is None else found
+
     def _some(self, shard: Shard, low: Position, high: Position) -> int:
         try:
             self._orient(shard)
@@ -104,7 +147,7 @@ class DwsReach(DwsSlotAdmin):
                 raise
             return 0
 
-    def _range(self, name: str, shard: Shard, low: Position, high: Position) -> pg.sql.Composable:
+    def _range(self, name: str, shard: Shard, low: Position, high: Position, us: int = 0) -> pg.sql.Composable:
         names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
         point, sequence, kind = map(pg.sql.Identifier, names)
         literal = pg.sql.Literal
@@ -121,6 +164,7 @@ class DwsReach(DwsSlotAdmin):
             low_sequence=literal(low.sequence),
             high_point=literal(high.point),
             high_sequence=literal(high.sequence),
+            us=literal(us),
         )
 
     def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -11,6 +11,11 @@ FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
 SELECT node_name, binlog_sync_point, binlog_timestamp_us
 FROM pgxc_get_binlog_cursor_by_timestamp(%(table)s, %(at)s::timestamptz, 0)
 
+-- name: first_since
+-- The smallest point of a range that has a record at or after a time; null where none has.
+SELECT min({point}) FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+WHERE {point} >= {low_point} AND {point} < {high_point} AND {time} >= {us}
+
 -- name: count
 -- The changes of a range by kind, with the oldest point and time; the filter decides, as in `changes` of queries.sql.
 SELECT {type}::text, count(*), min({point}), min({time})

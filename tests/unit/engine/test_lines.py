@@ -6,7 +6,7 @@ import threading
 
 from core.engine.lines import SHARED_FROM, Lines, line_of
 
-SOON = 10.0
+SOON = 60.0
 
 
 def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_holds_back_no_other() -> None:

@@ -175,4 +175,4 @@ def test_a_second_store_in_one_process_leaves_the_first_its_locks(tmp_path: Path
         assert first.jobs() == []
         Store.open(tmp_path / "state").close()
         words = [sys.executable, "-c", code, str(first.file)]
-        assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout == "locked\n"
+        assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout == "locked\n"
