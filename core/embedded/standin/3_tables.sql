@@ -64,6 +64,8 @@ CREATE FUNCTION dws.build_capture_function(rel oid, suffix text, step integer, V
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format($f$CREATE OR REPLACE FUNCTION dws.t_%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $b$
+        #variable_conflict use_column
+        <<own>>
         DECLARE
             base bigint := coalesce(nullif(current_setting('dws.q%1$s', true), ''), '1');
             n bigint;
@@ -85,13 +87,13 @@ END $$;
 CREATE FUNCTION dws.build_capture(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     key_only boolean := NOT dws.is_on('full_old_images');
-    nth text := 'base + row_number() OVER ()';
+    nth text := 'own.base + row_number() OVER ()';  -- a table may have a column `base`
 BEGIN
     PERFORM dws.build_capture_function($1, 'i', 1, dws.record_sql($1, 'new_rows', 'I', nth, false));
     PERFORM dws.build_capture_function($1, 'd', 1, dws.record_sql($1, 'old_rows', 'd', nth, key_only));
     PERFORM dws.build_capture_function($1, 'u', 2,
-        dws.record_sql($1, 'old_rows', 'B', 'base + 2 * row_number() OVER () - 1', key_only),
-        dws.record_sql($1, 'new_rows', 'U', 'base + 2 * row_number() OVER ()', false));
+        dws.record_sql($1, 'old_rows', 'B', 'own.base + 2 * row_number() OVER () - 1', key_only),
+        dws.record_sql($1, 'new_rows', 'U', 'own.base + 2 * row_number() OVER ()', false));
 END $$;
 
 CREATE FUNCTION dws.build_triggers(rel oid) RETURNS void LANGUAGE plpgsql AS $$

@@ -47,12 +47,19 @@ def text_form(column: Column, expression: pg.sql.Composable) -> pg.sql.Composabl
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
     """One pass over the key's index: every `rows`-th key and the last one, as text, in key order."""
     key = SQL(", ").join(map(Identifier, identity.key))
-    texts = SQL(", ").join(SQL("{}::text").format(Identifier(name)) for name in identity.key)
+    places = [Identifier(f"k{n}") for n in range(1, len(identity.key) + 1)]
+    named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(identity.key, places, strict=True)]
     return SQL(
-        "SELECT {texts} FROM (SELECT {key}, row_number() OVER (ORDER BY {key}) AS slotkeeper_n,"
-        " lead(1) OVER (ORDER BY {key}) AS slotkeeper_more FROM {table}) k"
-        " WHERE slotkeeper_n % {rows} = 0 OR slotkeeper_more IS NULL ORDER BY slotkeeper_n"
-    ).format(texts=texts, key=key, table=table_name(table), rows=Literal(rows))
+        "SELECT {texts} FROM (SELECT {named}, row_number() OVER (ORDER BY {key}) AS n,"
+        " lead(1) OVER (ORDER BY {key}) AS more FROM {table}) k"
+        " WHERE n % {rows} = 0 OR more IS NULL ORDER BY n"
+    ).format(
+        texts=SQL(", ").join(SQL("{}::text").format(k) for k in places),
+        named=SQL(", ").join(named),
+        key=key,
+        table=table_name(table),
+        rows=Literal(rows),
+    )
 
 
 def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
