@@ -7,6 +7,7 @@ or number format has a say.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from core.domain.slot import Column, TableIdentity
 from core.drivers import pg
@@ -29,9 +30,11 @@ def column_list(identity: TableIdentity, selection: Selection, as_text: bool = F
     return SQL(", ").join(text_form(column, Identifier(column.name)) for column in columns)
 
 
-def filter_statement(table: str, selection: Selection) -> pg.sql.Composable:
-    """Asks for no row at all: whether the row filter can be read over the table's columns."""
-    return SQL("SELECT 1 FROM {} WHERE {} LIMIT 0").format(table_name(table), selection.condition())
+def filter_statement(table: str, selection: Selection, columns: Sequence[str]) -> pg.sql.Composable:
+    """Asks for no row at all: whether the row filter can be read over these columns of the table."""
+    return SQL("SELECT 1 FROM (SELECT {} FROM {}) t WHERE {} LIMIT 0").format(
+        SQL(", ").join(map(Identifier, columns)), table_name(table), selection.condition()
+    )
 
 
 _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}

@@ -149,9 +149,18 @@ class DwsViewer:
         oid, usage, select, keys, deferrable, options, kind, persistence = rows[0]
         spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
         distribution = str(spread[0][0]) if spread else None
-        readable = bool(usage and select)
+        columns = self._rows("columns", {"oid": oid})
         return TableFacts(
-            readable, bool(keys), bool(deferrable), str(options), distribution, str(kind), str(persistence)
+            bool(usage and select),
+            bool(keys),
+            bool(deferrable),
+            str(options),
+            distribution,
+            str(kind),
+            str(persistence),
+            columns=tuple(str(name) for name, _ in columns),
+            virtual=tuple(str(name) for name, generated in columns if generated == "v"),
+            inheritors=tuple(str(name) for (name,) in self._rows("inheritors", {"oid": oid})),
         )
 
     def close(self) -> None:

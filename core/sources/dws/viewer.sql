@@ -28,6 +28,18 @@ SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
+-- name: columns
+-- A table's columns in order, and which are computed when they are read ('v'). The catalog of a DWS, as those before
+-- PostgreSQL 12, has no `attgenerated`: then the name inside is that of the column outside.
+SELECT a.attname::text,
+       (SELECT attgenerated::text FROM pg_attribute g WHERE g.attrelid = a.attrelid AND g.attnum = a.attnum)
+FROM pg_attribute a CROSS JOIN (SELECT ''::text AS attgenerated) absent
+WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+
+-- name: inheritors
+-- Tables that inherit from a table; the partitions of a DWS are none.
+SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = %(oid)s ORDER BY 1
+
 -- name: distribution
 -- How a table is distributed: H is hash, the only one that has a binlog.
 SELECT pclocatortype::text FROM pgxc_class WHERE pcrelid = %(oid)s::oid
