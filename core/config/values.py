@@ -245,6 +245,8 @@ def target(value: object) -> str:
             raise BadValue("must be schema.table without quotes: each name is taken as it is written")
         if len(part.encode()) > IDENTIFIER_MAX:
             raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+    if own.startswith("slotkeeper_") or own.endswith("__slotkeeper_copy"):
+        raise BadValue("must not be named like a table of ours: slotkeeper_..., or ...__slotkeeper_copy")
     return name
 
 
