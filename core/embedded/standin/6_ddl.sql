@@ -41,7 +41,9 @@ DECLARE
 BEGIN
     PERFORM dws.after_alter(t.rel) FROM dws.tab t WHERE t.rel = ANY (changed);
     PERFORM dws.record_below(t.rel) FROM dws.tab t WHERE t.rel IN (SELECT dws.tables_above(c) FROM unnest(changed) c);
-    PERFORM dws.forget_detached();
+    IF TG_TAG = 'ALTER TABLE' THEN
+        PERFORM dws.forget_detached();
+    END IF;
 END $$;
 
 -- Exactly what this command dropped: another session may drop other tables at the same time.

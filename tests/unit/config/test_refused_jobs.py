@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from console.reader import complete
 from core.config.load import load, load_usable
 from core.errors import ConfigError
 from tests.unit.config.samples import VALID
@@ -75,6 +76,11 @@ def test_jobs_list_and_status_show_refused_jobs_beside_the_others(
     assert rows["orders_rt"] is None and SAID in rows["bad"]
     assert main(["status", "--exit-code", "--config", str(config)]) == 1
     assert SAID in capsys.readouterr().err
+
+
+def test_the_console_shows_a_refused_job_with_its_sentence(config: Path) -> None:
+    shown = {job.name: job.wrong for job in complete([], load_usable(config, {}), {})}
+    assert shown["orders_rt"] == "never started" and "refused: " in shown["bad"] and SAID in shown["bad"]
 
 
 @pytest.mark.parametrize("words", [["jobs", "start"], ["run"], ["verify"]])
