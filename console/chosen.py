@@ -19,10 +19,12 @@ from core.errors import ConfigError
 
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """The configuration and a job of it; raises ConfigError with the nearest name."""
+    """The configuration and a job of it; raises ConfigError with what refused it, or with the nearest name."""
     loaded = invocation.of(ctx).load()
     if name in loaded.jobs:
         return loaded, loaded.jobs[name]
+    if name in loaded.refused:
+        raise loaded.refused[name]
     near = get_close_matches(name, loaded.jobs, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
     raise ConfigError(f"{loaded.path}: there is no job {name!r}", hint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.config.load import load
+from core.config.load import load_usable
 from core.config.model import Loaded
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Invocation:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def load(self, options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
-        """The configuration that this command line means; raises ConfigError."""
-        return load(self.config, self.env, options)
+        """The configuration that this command line means, without its refused jobs; raises ConfigError."""
+        return load_usable(self.config, self.env, options)
 
 
 def of(ctx: typer.Context) -> Invocation:

@@ -97,6 +97,11 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
     never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
+    never += [
+        JobFacts(name, _LEVELS[Severity.WARNING], None, f"refused: {error}")
+        for name, error in (loaded.refused.items() if loaded else ())
+        if name not in known
+    ]
     return [
         replace(
             job,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from console import diagnostics
-from core.config.load import default_state_dir, load
+from core.config.load import default_state_dir, load_usable
 from core.config.model import NoConfig
 from core.errors import SlotkeeperError
 from core.state.resets import marks
@@ -31,7 +31,7 @@ def _folder(args: Sequence[str]) -> Path | None:
         return Path(given)
     config = _value(args, "--config")
     try:
-        return load(Path(config) if config else None, dict(os.environ)).state_dir
+        return load_usable(Path(config) if config else None, dict(os.environ)).state_dir
     except NoConfig:
         return default_state_dir(os.environ)
     except (SlotkeeperError, OSError):

@@ -26,6 +26,7 @@ from core.sinks.postgres.target import image_of, target_of
 from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws import eligibility as sources
 from core.sources.dws import sight
+from core.sources.dws.columns import column_objections
 from core.sources.dws.eligibility import ServerFacts
 from core.sources.dws.selection import Selection
 from core.sources.dws.source import DwsSource
@@ -121,8 +122,10 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     yield from _setting_findings(place, facts.settings, proven)
     yield _sight_finding(place, viewer, server.user)
     for _, table in tables(loaded, entry.name):
-        binlog = any(job.binlog.binlog for job in _readers(loaded, entry.name, table))
-        yield from _table_findings(f"{place} {table}", table, viewer.table(table), binlog, facts.settings)
+        followers = [job for job in _readers(loaded, entry.name, table) if job.binlog.binlog]
+        seen = viewer.table(table)
+        yield from _column_findings(f"{place} {table}", table, seen, followers)
+        yield from _table_findings(f"{place} {table}", table, seen, bool(followers), facts.settings)
     yield from _partition_findings(loaded, entry, viewer)
 
 
@@ -136,6 +139,18 @@ def _partition_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer) -
             warned = sources.partition_warning(table, entry.name, answers)
             if warned:
                 yield Finding(f"source {entry.name} {table}", Level.WARN, warned.text)
+
+
+def _column_findings(place: str, table: str, seen: TableSeen | None, followers: list[JobSpec]) -> Iterator[Finding]:
+    """What one of these jobs has against the table's columns, each complaint once."""
+    found = {
+        one.text: Finding(place, Level.FAIL, one.text)
+        for job in followers
+        for one in column_objections(
+            table, seen.facts if seen else None, job.binlog.new_system_value, Selection.of(job.channel).names
+        )
+    }
+    yield from found.values()
 
 
 def _readers(loaded: Loaded, source: str, table: str) -> list[JobSpec]:

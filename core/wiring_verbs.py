@@ -215,6 +215,8 @@ def change(
     """
     with ExitStack() as stack:
         source, table, slot = place
+        if owner is None:  # it may be the slot of a job that could not be read
+            loaded.whole()
         viewer = stack.enter_context(_viewing(loaded, source))
         job = loaded.jobs[owner.job].of(table) if owner else None
         if job and owner:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from console import diagnostics, invocation, output
+from console import diagnostics, invocation, output, refusals
+from core.config.model import Loaded
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
 
@@ -21,22 +22,26 @@ def check(
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = invocation.of(ctx).load()
+    refused = refusals.of(loaded)
     if as_json:
         output.as_json(
             {
-                "ok": True,
+                "ok": not refused,
                 "path": loaded.path,
                 "sources": list(loaded.sources),
                 "sinks": list(loaded.sinks),
                 "jobs": list(loaded.jobs),
+                "refused": refused,
                 "warnings": loaded.warnings,
             }
         )
-        return
-    for warning in loaded.warnings:
-        diagnostics.warn(warning)
-    counts = f"{len(loaded.sources)} sources, {len(loaded.sinks)} sinks, {len(loaded.jobs)} jobs"
-    output.line(f"{loaded.path}: fine ({counts})", invocation.of(ctx).ascii_only)
+    else:
+        for warning in loaded.warnings:
+            diagnostics.warn(warning)
+    _refuse(loaded)
+    if not as_json:
+        counts = f"{len(loaded.sources)} sources, {len(loaded.sinks)} sinks, {len(loaded.jobs)} jobs"
+        output.line(f"{loaded.path}: fine ({counts})", invocation.of(ctx).ascii_only)
 
 
 @app.command()
@@ -45,7 +50,7 @@ def show(
     origin: Annotated[bool, typer.Option("--origin", help="also show where each value came from")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, keys with values and origins")] = False,
 ) -> None:
-    """Show every effective value; secrets appear as references only."""
+    """Show every effective value of what can be used; secrets appear as references only."""
     shared = invocation.of(ctx)
     loaded = shared.load()
     if as_json:
@@ -54,8 +59,15 @@ def show(
             for setting in loaded.settings
         }
         output.as_json({"path": loaded.path, "settings": settings})
-        return
-    for setting in loaded.settings:
+    for setting in () if as_json else loaded.settings:
         came = f"  # {setting.origin.text}" if origin else ""
         value = "(not set)" if setting.value is None else output.json_text(setting.value)
         output.line(f"{setting.key} = {value}{came}", shared.ascii_only)
+    _refuse(loaded)
+
+
+def _refuse(loaded: Loaded) -> None:
+    """Say the error of every refused job and end with the code of a wrong configuration; nothing without one."""
+    codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]
+    if codes:
+        raise typer.Exit(int(codes[0]))

@@ -21,7 +21,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from console import chosen, diagnostics, invocation, output
+from console import chosen, diagnostics, invocation, output, refusals
 from console.commands import doctor_probe
 from core import wiring_doctor, wiring_probe
 from core.config.model import Loaded
@@ -136,6 +136,8 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
         yield Finding("configuration", Level.WARN, warning)
+    for name, sentence in refusals.of(loaded).items():
+        yield Finding(f"job {name}", Level.FAIL, f"refused: {sentence}")
     if kills_left_processes(root):
         yield Finding("logind", Level.WARN, logind_text())
 

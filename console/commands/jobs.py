@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, invocation, output
+from console import chosen, diagnostics, invocation, output, refusals
 from console.commands import job_verbs
 from console.commands.job_audit import noted
 from core.clock import SystemClock
@@ -36,6 +35,7 @@ from core.state.verified import last
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.", no_args_is_help=True)
 
 _SHOWN_EVENTS = 10
+_REFUSED = "refused by the configuration"
 
 
 Name = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
@@ -64,11 +64,16 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         views = observe_all(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
+    refused = refusals.say(loaded)
     if as_json:
-        output.as_json([*map(_brief, views), *map(_never_started, idle)])
+        found = [*map(_brief, views), *map(_never_started, [*idle, *(name for name in refused if name not in known)])]
+        output.as_json([{**one, "refused": refused.get(str(one["job"]))} for one in found])
         return
-    rows: list[list[object]] = [[view.name, view.state, _alive(view), _why(view)] for view in views]
+    rows: list[list[object]] = [
+        [view.name, view.state, _alive(view), _REFUSED if view.name in refused else _why(view)] for view in views
+    ]
     rows += [[name, None, "no", "never started"] for name in idle]
+    rows += [[name, None, "no", _REFUSED] for name in refused if name not in known]
     output.table(["job", "state", "alive", "reason"], sorted(rows, key=lambda row: str(row[0])), _ascii(ctx))
 
 
@@ -109,7 +114,7 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
-    loaded = _configured(ctx, job)
+    loaded, _ = chosen.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store, noted(store, "start", job, reason) as seen:
         config = str(loaded.path.resolve())
         seen.view = view = control.start(store, job, config, take_over=take_over, patience=_patience(wait))
@@ -125,7 +130,7 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
-    loaded = _configured(ctx, job)
+    loaded, _ = chosen.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, str(loaded.path.resolve()))
         with noted(store, "restart", job, reason) as seen:
@@ -229,15 +234,6 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
         hint = f"{error.hint}; " if error.hint else ""
         raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
     return loaded, loaded.state_dir
-
-
-def _configured(ctx: typer.Context, job: str) -> Loaded:
-    loaded = invocation.of(ctx).load()
-    if job not in loaded.jobs:
-        near = get_close_matches(job, loaded.jobs, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
-        raise ConfigError(f"{loaded.path}: there is no job {job!r}", hint)
-    return loaded
 
 
 def _patience(wait: float) -> Patience:

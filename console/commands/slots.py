@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, invocation, output, places
+from console import chosen, diagnostics, invocation, output, places, refusals
 from console.commands import peek, reset, slot_verbs
 from core import wiring_verbs
 from core.domain.ttl import Left, Ttl, in_words
@@ -34,6 +34,7 @@ def list_slots(
 ) -> None:
     """The slots of one source table, or of every table that a job reads; none is created by looking."""
     loaded = invocation.of(ctx).load()
+    refusals.say(loaded)
     found: list[Looked] = []
     failed: list[tuple[str, SlotkeeperError]] = []
     for its_source, its_table in places.places(loaded, source, table):
@@ -63,6 +64,7 @@ def show(
 ) -> None:
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
     loaded = invocation.of(ctx).load()
+    refusals.say(loaded)
     found = wiring_verbs.look(loaded, *places.place(loaded, source, table))
     one = found.slots.slot(slot)
     if as_json:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, output
+from console import chosen, diagnostics, output, refusals
 from console.judging import JobStatus, Severity, judge, worst
 from core.clock import SystemClock
 from core.domain.verified import in_a_phrase
@@ -53,6 +53,8 @@ def status(
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
     found = [judge(view, now) for view in views]
     found += [JobStatus(name, Severity.OK, None, False, "never started") for name in idle]
+    refused = [name for name in refusals.say(loaded) if name not in known]
+    found += [JobStatus(name, Severity.WARNING, None, False, "refused by the configuration") for name in refused]
     found = [replace(one, verified=verified.get(one.job)) for one in found]
     found.sort(key=lambda one: one.job)
     overall = worst(one.severity for one in found)

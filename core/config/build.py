@@ -25,6 +25,8 @@ from core.config.references import secret_ref
 from core.config.values import BadValue, section_name, show_duration, slot, start_time
 from core.domain.endpoint import Endpoint
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
+from core.domain.text import safe
+from core.errors import ConfigError
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
 _SERVER_KEYS = ("host", "port", "database", "user", "sslmode")
@@ -63,27 +65,39 @@ def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
 
 def read_jobs(
     reading: Reading, sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry]
-) -> dict[str, JobSpec]:
-    """All `[jobs.X]`, none in another's way."""
+) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
+    """All `[jobs.X]` that can be used, none in another's way; and why each of the others cannot."""
     jobs: dict[str, JobSpec] = {}
-    for name, path, raw in _entries(reading, "jobs"):
-        job = _job(reading, name, path, as_table(reading, path, raw), sources, sinks)
-        for other in jobs.values():
-            _apart(reading, path, job, other)
-        jobs[name] = job
-    return jobs
+    refused: dict[str, ConfigError] = {}
+    for name, raw in as_table(reading, ("jobs",), reading.tree.get("jobs", {})).items():
+        path: Path = ("jobs", name)
+        noted = len(reading.settings)
+        try:
+            _check_name(reading, path, name)
+            job = _job(reading, name, path, as_table(reading, path, raw), sources, sinks)
+            for other in jobs.values():
+                _apart(reading, path, job, other)
+        except ConfigError as error:
+            del reading.settings[noted:]
+            refused[safe(name, 80)] = error
+        else:
+            jobs[name] = job
+    return jobs, refused
 
 
 def _entries(reading: Reading, kind: str) -> list[tuple[str, Path, object]]:
     found: list[tuple[str, Path, object]] = []
     for name, raw in as_table(reading, (kind,), reading.tree.get(kind, {})).items():
-        path: Path = (kind, name)
-        try:
-            section_name(name)
-        except BadValue as error:
-            raise reading.error(path, f"the name of [{dotted(path)}] {error}") from None
-        found.append((name, path, raw))
+        _check_name(reading, (kind, name), name)
+        found.append((name, (kind, name), raw))
     return found
+
+
+def _check_name(reading: Reading, path: Path, name: str) -> None:
+    try:
+        section_name(name)
+    except BadValue as error:
+        raise reading.error(path, f"the name of [{dotted(path)}] {error}") from None
 
 
 def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> Endpoint:

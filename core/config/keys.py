@@ -161,14 +161,15 @@ JOB = section(
 CHANNEL = section(
     Key(
         "from",
-        "source table, schema.table",
+        "source table, schema.table; any name without a period or a double quote, as it is written",
         values.table,
         REQUIRED,
         tested=_CHANNEL + "test_columns_are_mapped_and_others_left_alone",
     ),
     Key(
         "into",
-        "target table, schema.table; names are taken as they are written, the first dot parts them",
+        "target table, schema.table; names are taken as they are written, the first dot parts them; "
+        "none of `slotkeeper_...` or `...__slotkeeper_copy`",
         values.target,
         REQUIRED,
         tested=_CHANNEL + "test_into_takes_names_as_they_are_written",

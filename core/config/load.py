@@ -59,9 +59,14 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path:
 
 
 def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
-    """The checked configuration; `options` are typed values by dotted path, None where not typed. Raises ConfigError.
+    """The checked configuration, every job of it; raises ConfigError where anything in it is wrong."""
+    return load_usable(path, env, options).whole()
 
-    No secret is resolved and nothing is connected to.
+
+def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
+    """The checked configuration; a job with an error is refused alone. Raises ConfigError for what all jobs share.
+
+    `options` are typed values by dotted path, None where not typed. No secret is resolved and nothing is connected to.
     """
     file = find(path, env)
     text = _text(file)
@@ -72,7 +77,7 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
     apply_options(reading, options)
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
-    jobs = build.read_jobs(reading, sources, sinks)
+    jobs, refused = build.read_jobs(reading, sources, sinks)
     logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
@@ -91,7 +96,8 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
     ]
     warnings += [f"jobs.{name}: {WEAKER}" for name, job in jobs.items() if job.binlog.binlog_ignore_update_before]
     level = str(logging["level"])
-    return Loaded(file, sources, sinks, jobs, state_dir, level, tuple(reading.settings), tuple(warnings))
+    settings = tuple(reading.settings)
+    return Loaded(file, sources, sinks, jobs, state_dir, level, settings, tuple(warnings), refused)
 
 
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:

@@ -6,7 +6,7 @@ Next door: `load` makes it; `keys` says what may stand in the file; `core.domain
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -76,7 +76,10 @@ class SinkEntry:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A checked configuration; `warnings` are sentences about what works and should not stay so."""
+    """A checked configuration; `warnings` are sentences about what works and should not stay so.
+
+    `refused` are the jobs that cannot be used, each with its error; `jobs` are the others.
+    """
 
     path: Path
     sources: dict[str, SourceEntry]
@@ -86,6 +89,16 @@ class Loaded:
     log_level: str
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
+    refused: Mapping[str, ConfigError] = field(default_factory=dict)
+
+    def whole(self) -> Loaded:
+        """Itself where every job can be used; else raises the first refused one's error.
+
+        For what must know all jobs: a slot that nobody here seems to follow may be a refused job's.
+        """
+        for error in self.refused.values():
+            raise error
+        return self
 
     @property
     def origins(self) -> Mapping[str, Origin]:

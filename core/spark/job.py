@@ -20,7 +20,7 @@ from types import FrameType
 from typing import NoReturn
 
 from core.clock import SystemClock
-from core.config.load import load
+from core.config.load import load_usable
 from core.domain.job import JobEvent, Wish
 from core.domain.spec import JobSpec
 from core.engine.job import JobEnd
@@ -186,7 +186,9 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
 
 
 def _job(options: argparse.Namespace) -> JobSpec:
-    loaded = load(Path(options.config), os.environ)
+    loaded = load_usable(Path(options.config), os.environ)
+    if options.job in loaded.refused:
+        raise loaded.refused[options.job]
     if options.job not in loaded.jobs:
         raise ConfigError(f"{options.config}: no job {options.job!r}")
     job = loaded.jobs[options.job]

@@ -95,14 +95,17 @@ class Statements:
         )
         names = [sql.Identifier(f"k{place}") for place in range(len(self._key))]
         match = [sql.SQL("{} = wanted.{}").format(_column(c), n) for c, n in zip(self._key, names, strict=True)]
-        return sql.SQL("SELECT {}, {} FROM {} t JOIN (VALUES {}) AS wanted ({}) ON {} WHERE {}").format(
+        # the filter's columns have no alias, so it stands where there are none but the table's
+        return sql.SQL(
+            "SELECT {}, {} FROM (SELECT * FROM {} t WHERE {}) t JOIN (VALUES {}) AS wanted ({}) ON {}"
+        ).format(
             self._names,
             sql.SQL(", ").join(sql.SQL("md5({})").format(text) for text in self._texts),
             self._table,
+            self._where,
             wanted,
             sql.SQL(", ").join(names),
             sql.SQL(" AND ").join(match),
-            self._where,
         )
 
     def _within(self, bounds: KeyRange) -> Composable:

@@ -47,6 +47,16 @@ def _off_and_no_binlog(warehouse: Warehouse) -> None:
     facts.options(warehouse, TABLE, HSTORE)
 
 
+def _named_like_the_binlog(warehouse: Warehouse) -> None:
+    run(
+        warehouse,
+        _GONE,
+        f"CREATE TABLE {TABLE} (id bigint PRIMARY KEY, gs_binlog_event_type text)",
+        f"GRANT SELECT ON {TABLE} TO etl",
+    )
+    facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog=on"])
+
+
 _NEW = "make it anew: CREATE TABLE ... WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 _GONE = f"DROP TABLE {TABLE} CASCADE"
 SOURCE = {
@@ -139,6 +149,16 @@ SOURCE = {
         lambda warehouse: facts.redact(warehouse, TABLE),
         f"{TABLE} has a redaction policy: masked values would be mirrored",
         f"DROP REDACTION POLICY <name> ON {TABLE}",
+    ),
+    "column named like the binlog's": Case(
+        _named_like_the_binlog,
+        f"column gs_binlog_event_type of {TABLE} has the name of a column of the binlog",
+        f"ALTER TABLE {TABLE} RENAME COLUMN gs_binlog_event_type TO ...",
+    ),
+    "inherited": Case(
+        _sql(f'CREATE TABLE ods."Child" () INHERITS ({TABLE})'),
+        f"{TABLE} has tables that inherit from it: their rows are read as its own, and may have its keys",
+        f'ALTER TABLE ods."Child" NO INHERIT {TABLE}',
     ),
     "view": Case(
         _sql(_GONE, f"CREATE VIEW {TABLE} AS SELECT 1 AS id", f"GRANT SELECT ON {TABLE} TO etl"),

@@ -33,7 +33,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION dws.order_points(naive boolean) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION dws.order_points(naive boolean) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 BEGIN
     DROP TRIGGER IF EXISTS point ON dws.mark;
     IF naive THEN

@@ -33,7 +33,7 @@ BEGIN
         ELSE format('(%L::smallint[])[%s + 1]', ords, part) END;  -- a DN was removed
 END $$;
 
-CREATE FUNCTION dws.build_store(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION dws.build_store(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 DECLARE
     n record;
 BEGIN
@@ -64,6 +64,8 @@ CREATE FUNCTION dws.build_capture_function(rel oid, suffix text, step integer, V
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format($f$CREATE OR REPLACE FUNCTION dws.t_%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $b$
+        #variable_conflict use_column
+        <<own>>
         DECLARE
             base bigint := coalesce(nullif(current_setting('dws.q%1$s', true), ''), '1');
             n bigint;
@@ -85,13 +87,24 @@ END $$;
 CREATE FUNCTION dws.build_capture(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     key_only boolean := NOT dws.is_on('full_old_images');
-    nth text := 'base + row_number() OVER ()';
+    nth text := 'own.base + row_number() OVER ()';  -- a table may have a column `base`
 BEGIN
     PERFORM dws.build_capture_function($1, 'i', 1, dws.record_sql($1, 'new_rows', 'I', nth, false));
     PERFORM dws.build_capture_function($1, 'd', 1, dws.record_sql($1, 'old_rows', 'd', nth, key_only));
     PERFORM dws.build_capture_function($1, 'u', 2,
-        dws.record_sql($1, 'old_rows', 'B', 'base + 2 * row_number() OVER () - 1', key_only),
-        dws.record_sql($1, 'new_rows', 'U', 'base + 2 * row_number() OVER ()', false));
+        dws.record_sql($1, 'old_rows', 'B', 'own.base + 2 * row_number() OVER () - 1', key_only),
+        dws.record_sql($1, 'new_rows', 'U', 'own.base + 2 * row_number() OVER ()', false));
+END $$;
+
+-- What is written into `place`, the table or one below it, as changes of `rel`; names of triggers begin with `prefix`.
+CREATE FUNCTION dws.build_recording(rel oid, place oid, prefix text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%3$s_i()', prefix || 'i', place::regclass, $1);
+    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%3$s_u()', prefix || 'u', place::regclass, $1);
+    EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows '
+        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%3$s_d()', prefix || 'd', place::regclass, $1);
 END $$;
 
 CREATE FUNCTION dws.build_triggers(rel oid) RETURNS void LANGUAGE plpgsql AS $$
@@ -103,20 +116,28 @@ BEGIN
     INTO keys, changed FROM dws.tab t, unnest(t.distribute_by) k WHERE t.rel = $1;
     EXECUTE format('CREATE TRIGGER zz_dws_key BEFORE UPDATE OF %s ON %s FOR EACH ROW WHEN (%s) '
                    'EXECUTE FUNCTION dws.refuse_redistribution()', keys, $1::regclass, changed);
-    EXECUTE format('CREATE TRIGGER zz_dws_i AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows '
-        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_i()', $1::regclass, $1);
-    EXECUTE format('CREATE TRIGGER zz_dws_u AFTER UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows '
-        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_u()', $1::regclass, $1);
-    EXECUTE format('CREATE TRIGGER zz_dws_d AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows '
-        'FOR EACH STATEMENT WHEN (dws.recording(%s)) EXECUTE FUNCTION dws.t_%2$s_d()', $1::regclass, $1);
+    PERFORM dws.build_recording($1, $1, 'zz_dws_');
     EXECUTE format('CREATE TRIGGER zz_dws_t AFTER TRUNCATE ON %s FOR EACH STATEMENT '
         'EXECUTE FUNCTION dws.after_truncate()', $1::regclass);
+END $$;
+
+-- What a DWS answers to a column with the name of one of the binlog's own is not documented; text invented.
+CREATE FUNCTION dws.refuse_names(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    own text[] := CASE WHEN dws.is_on('new_system_names')
+        THEN '{gs_binlog_sync_point,gs_binlog_event_sequence,gs_binlog_event_type,gs_binlog_timestamp_us}'::text[]
+        ELSE '{sync_point,event_sequence,type}' END;
+    taken text := (SELECT string_agg(c.name, ', ' ORDER BY c.name) FROM dws.columns_of($1) c WHERE c.name = ANY (own));
+BEGIN
+    IF taken IS NOT NULL THEN
+        RAISE EXCEPTION 'stand-in: the binlog has a column % of its own', taken USING ERRCODE = '42701';
+    END IF;
 END $$;
 
 -- The reader. Bounds and names are written into it; the CASEs fold to constants or to one check per call.
 -- While a DN is down or hangs it is generated as PL/pgSQL that meets the gate first, and while readings are noted: the
 -- only times it is not inlined.
-CREATE FUNCTION dws.build_reader(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION dws.build_reader(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 DECLARE
     new_names boolean := dws.is_on('new_system_names');
     noted boolean := EXISTS (SELECT FROM dws.reading);
@@ -127,6 +148,7 @@ DECLARE
     query text;
     header text;
 BEGIN
+    PERFORM dws.refuse_names($1);
     shape := CASE WHEN new_names THEN 'gs_binlog_sync_point bigint, gs_binlog_event_sequence bigint, '
         'gs_binlog_event_type "char", gs_binlog_timestamp_us bigint, '
         ELSE 'sync_point bigint, event_sequence bigint, type "char", ' END || shape;
@@ -154,9 +176,13 @@ BEGIN
 END $$;
 
 -- xc_node_id as an attribute: `t.xc_node_id` calls this function, `SELECT *` does not show it. A bare `xc_node_id`
--- without the table's name or alias is not understood, as it would be on a DWS.
-CREATE FUNCTION dws.build_xc_node_id(rel oid) RETURNS void LANGUAGE plpgsql AS $$
+-- without the table's name or alias is not understood, as it would be on a DWS. It goes with its table, on whose row
+-- type it depends; another session may have dropped both.
+CREATE FUNCTION dws.build_xc_node_id(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = $1) THEN
+        RETURN;
+    END IF;
     EXECUTE format('DROP FUNCTION IF EXISTS pg_catalog.xc_node_id(%s)', $1::regclass);
     IF dws.is_on('xc_node_id') THEN
         EXECUTE format('CREATE FUNCTION pg_catalog.xc_node_id(%s) RETURNS integer LANGUAGE sql STABLE AS '
@@ -164,6 +190,9 @@ BEGIN
             (SELECT string_agg(coalesce(node_id::text, 'NULL'), ', ' ORDER BY n)
              FROM generate_series(0, (SELECT max(ord) FROM dws.node)) n LEFT JOIN dws.node ON ord = n),
             dws.dn_expression($1, '$1'));
+        UPDATE pg_depend SET deptype = 'a' WHERE classid = 'pg_proc'::regclass AND refclassid = 'pg_type'::regclass
+            AND refobjid = (SELECT c.reltype FROM pg_class c WHERE c.oid = $1)
+            AND objid IN (SELECT p.oid FROM pg_proc p WHERE p.proname = 'xc_node_id');
     END IF;
 END $$;
 
@@ -187,6 +216,6 @@ BEGIN
     -- PostgreSQL refuses to set options that it does not know, and keeps those that are there
     UPDATE pg_class SET reloptions = reloptions || ARRAY['enable_hstore_opt=on', 'binlog_ttl=' || ttl,
         CASE WHEN "timestamp" THEN 'enable_binlog_timestamp=on' ELSE 'enable_binlog=on' END] WHERE oid = rel;
-    PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.build_reader(rel),
-        dws.build_xc_node_id(rel);
+    PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.record_below(rel),
+        dws.build_reader(rel), dws.build_xc_node_id(rel);
 END $$;

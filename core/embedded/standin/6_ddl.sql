@@ -35,38 +35,35 @@ BEGIN
 END $$;
 
 CREATE FUNCTION dws.ddl_end() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    PERFORM dws.after_alter(t.rel) FROM dws.tab t WHERE t.rel IN (
-        SELECT c.objid FROM pg_event_trigger_ddl_commands() c WHERE c.classid = 'pg_class'::regclass);
-END $$;
-
--- The function behind `t.xc_node_id` depends on the table's row type and would make DROP TABLE fail.
-CREATE FUNCTION dws.drop_start() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    f regprocedure;
+    changed oid[] := (SELECT array_agg(c.objid) FROM pg_event_trigger_ddl_commands() c
+                      WHERE c.classid = 'pg_class'::regclass);
 BEGIN
-    FOR f IN SELECT oid FROM pg_proc WHERE proname = 'xc_node_id' AND pronamespace = 'pg_catalog'::regnamespace LOOP
-        EXECUTE format('DROP FUNCTION %s', f);
-    END LOOP;
+    PERFORM dws.after_alter(t.rel) FROM dws.tab t WHERE t.rel = ANY (changed);
+    PERFORM dws.record_below(t.rel) FROM dws.tab t WHERE t.rel IN (SELECT dws.tables_above(c) FROM unnest(changed) c);
+    IF TG_TAG = 'ALTER TABLE' THEN
+        PERFORM dws.forget_detached();
+    END IF;
 END $$;
 
-CREATE FUNCTION dws.drop_end() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- Exactly what this command dropped: another session may drop other tables at the same time.
+CREATE FUNCTION dws.dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
+SET client_min_messages = warning AS $$
 DECLARE
     gone oid;
 BEGIN
-    FOR gone IN SELECT t.rel FROM dws.tab t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.rel) LOOP
+    FOR gone IN SELECT t.rel FROM dws.tab t JOIN pg_event_trigger_dropped_objects() d
+            ON d.objid = t.rel AND d.classid = 'pg_class'::regclass AND d.objsubid = 0 LOOP
         DELETE FROM dws.slot WHERE rel = gone;
         DELETE FROM dws.shard WHERE rel = gone;
         DELETE FROM dws.tab WHERE rel = gone;
         EXECUTE format('DROP TABLE dws.b_%s', gone);
         EXECUTE format('DROP SCHEMA dws_rel_%s CASCADE', gone);
-        EXECUTE format('DROP FUNCTION dws.t_%s_i(), dws.t_%1$s_u(), dws.t_%1$s_d()', gone);
+        EXECUTE format('DROP FUNCTION dws.t_%s_i(), dws.t_%1$s_u(), dws.t_%1$s_d() CASCADE', gone);
     END LOOP;
-    PERFORM dws.build_xc_node_id(t.rel) FROM dws.tab t;
 END $$;
 
-CREATE EVENT TRIGGER dws_ddl_end ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION dws.ddl_end();
-CREATE EVENT TRIGGER dws_drop_start ON ddl_command_start WHEN TAG IN ('DROP TABLE', 'DROP SCHEMA', 'DROP OWNED')
-    EXECUTE FUNCTION dws.drop_start();
-CREATE EVENT TRIGGER dws_drop_end ON ddl_command_end WHEN TAG IN ('DROP TABLE', 'DROP SCHEMA', 'DROP OWNED')
-    EXECUTE FUNCTION dws.drop_end();
+CREATE EVENT TRIGGER dws_ddl_end ON ddl_command_end WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE')
+    EXECUTE FUNCTION dws.ddl_end();
+CREATE EVENT TRIGGER dws_dropped ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP SCHEMA', 'DROP OWNED')
+    EXECUTE FUNCTION dws.dropped();

@@ -25,7 +25,7 @@ CREATE FUNCTION dws.lock_tables() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     rel oid;
 BEGIN
-    FOR rel IN SELECT t.rel FROM dws.tab t ORDER BY t.rel LOOP
+    FOR rel IN SELECT t.rel FROM dws.tab t JOIN pg_class c ON c.oid = t.rel ORDER BY t.rel LOOP
         EXECUTE format('LOCK TABLE %s IN EXCLUSIVE MODE', rel::regclass);
     END LOOP;
 END $$;

@@ -98,13 +98,20 @@ def delete(table: TargetTable, origin: Composable) -> Composable:
 
 
 def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: Composable) -> Composable:
-    """INSERT ... ON CONFLICT of rows c1..cn."""
-    sets = _sets(table, options, SQL("EXCLUDED.{}"), Identifier(table.name.split(".", 1)[-1]))
+    """INSERT ... ON CONFLICT of rows c1..cn.
+
+    The target has an alias, because `EXCLUDED` would be ambiguous for one of that name (DWS, INSERT: "INTO table_name
+    [ AS alias ]").
+    """
+    target = Identifier("slotkeeper_target")
+    sets = _sets(table, options, SQL("EXCLUDED.{}"), target)
     action = SQL("UPDATE SET {}").format(sets) if sets else SQL("NOTHING")
     return SQL(
-        "INSERT INTO {table} ({columns}) SELECT {staged} FROM {origin}{where} ON CONFLICT ({key}) DO {action}"
+        "INSERT INTO {table} AS {target} ({columns}) SELECT {staged} FROM {origin}{where}"
+        " ON CONFLICT ({key}) DO {action}"
     ).format(
         table=table.identifier,
+        target=target,
         columns=_names((*table.columns, *nulled_columns(table, options))),
         staged=SQL(", ").join([_columns(table), *[SQL("NULL")] * len(nulled_columns(table, options))]),
         origin=origin,

@@ -7,6 +7,7 @@ or number format has a say.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from core.domain.slot import TableIdentity
 from core.drivers import pg
@@ -29,9 +30,11 @@ def column_list(identity: TableIdentity, selection: Selection, as_text: bool = F
     return SQL(", ").join(text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
 
 
-def filter_statement(table: str, selection: Selection) -> pg.sql.Composable:
-    """Asks for no row at all: whether the row filter can be read over the table's columns."""
-    return SQL("SELECT 1 FROM {} WHERE {} LIMIT 0").format(table_name(table), selection.condition())
+def filter_statement(table: str, selection: Selection, columns: Sequence[str]) -> pg.sql.Composable:
+    """Asks for no row at all: whether the row filter can be read over these columns of the table."""
+    return SQL("SELECT 1 FROM (SELECT {} FROM {}) t WHERE {} LIMIT 0").format(
+        SQL(", ").join(map(Identifier, columns)), table_name(table), selection.condition()
+    )
 
 
 _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
@@ -47,12 +50,19 @@ def text_form(plain: str, expression: pg.sql.Composable) -> pg.sql.Composable:
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
     """One pass over the key's index: every `rows`-th key and the last one, as text, in key order."""
     key = SQL(", ").join(map(Identifier, identity.key))
-    texts = SQL(", ").join(SQL("{}::text").format(Identifier(name)) for name in identity.key)
+    places = [Identifier(f"k{n}") for n in range(1, len(identity.key) + 1)]
+    named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(identity.key, places, strict=True)]
     return SQL(
-        "SELECT {texts} FROM (SELECT {key}, row_number() OVER (ORDER BY {key}) AS slotkeeper_n,"
-        " lead(1) OVER (ORDER BY {key}) AS slotkeeper_more FROM {table}) k"
-        " WHERE slotkeeper_n % {rows} = 0 OR slotkeeper_more IS NULL ORDER BY slotkeeper_n"
-    ).format(texts=texts, key=key, table=table_name(table), rows=Literal(rows))
+        "SELECT {texts} FROM (SELECT {named}, row_number() OVER (ORDER BY {key}) AS n,"
+        " lead(1) OVER (ORDER BY {key}) AS more FROM {table}) k"
+        " WHERE n % {rows} = 0 OR more IS NULL ORDER BY n"
+    ).format(
+        texts=SQL(", ").join(SQL("{}::text").format(k) for k in places),
+        named=SQL(", ").join(named),
+        key=key,
+        table=table_name(table),
+        rows=Literal(rows),
+    )
 
 
 def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:

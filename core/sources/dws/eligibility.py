@@ -48,7 +48,8 @@ class TableFacts:
 
     `row_security`: the server says that it hides rows from this login; `redacted`: a redaction policy is on.
     `owned` and `administers` say of this login that it is the table's owner, a system administrator. `partitioned`:
-    DWS, PG_CLASS: its parttype is any but n.
+    DWS, PG_CLASS: its parttype is any but n. `columns` are all names in order, `virtual` those computed when read,
+    `inheritors` the tables that inherit from it.
     """
 
     readable: bool
@@ -63,6 +64,9 @@ class TableFacts:
     owned: bool = False
     administers: bool = False
     partitioned: bool = False
+    columns: tuple[str, ...] = ()
+    virtual: tuple[str, ...] = ()
+    inheritors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ def table_objections(
         yield Objection(f"{table} is a temporary table", "make it an ordinary table: no other session sees its rows")
     elif facts.persistence == "u":
         yield Objection(f"{table} is unlogged: a crash empties it without a trace", "make it an ordinary table")
+    if facts.inheritors and facts.kind == "r":
+        yield _inherited(table, facts.inheritors[0])
     if not facts.has_key:
         yield no_key(table)
     elif facts.deferrable:
@@ -185,6 +191,12 @@ def no_key(table: str) -> Objection:
     return Objection(
         f"source table {table} has no primary key", f"ALTER TABLE {dotted(table)} ADD PRIMARY KEY (...); see doctor"
     )
+
+
+def _inherited(table: str, child: str) -> Objection:
+    """DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them."""
+    what = f"{table} has tables that inherit from it: their rows are read as its own, and may have its keys"
+    return Objection(what, f"ALTER TABLE {child} NO INHERIT {dotted(table)}, and name it in a channel of its own")
 
 
 def deferrable(table: str) -> Objection:

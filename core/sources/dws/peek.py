@@ -12,8 +12,8 @@ from core.domain.peek import ChangeRow, Filter, First, Range
 from core.domain.slot import Column, Shard, TableIdentity
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
 from core.sources.dws.session import DwsSession
-from core.sources.dws.source import NEW_NAMES, OLD_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
 from core.sqltext import dotted, statements
 

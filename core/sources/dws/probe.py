@@ -19,12 +19,12 @@ from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ErrorKind, SlotkeeperError
+from core.sources.dws.columns import NEW_NAMES
 from core.sources.dws.conventions import Event, Written
 from core.sources.dws.questions import NEVER_ASKED, QUESTIONS, Answer, Told
 from core.sources.dws.scratch import MAKE_LIMIT_MS, Scratch, probe_statement
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.source import NEW_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
 from core.sqltext import dotted
 

@@ -12,9 +12,10 @@ from core.domain.position import Position
 from core.domain.slot import Shard
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws import conventions as decide
+from core.sources.dws.columns import NEW_NAMES
 from core.sources.dws.probe import HOME, Bench, Told_
 from core.sources.dws.questions import Told, needs, yes_or_no
-from core.sources.dws.source import NEW_NAMES, NO_COPY
+from core.sources.dws.source import NO_COPY
 
 UNSEEN = (HOME, 1)
 """The key of a row that is written before the table has a slot."""

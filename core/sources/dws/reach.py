@@ -17,9 +17,9 @@ from core.domain.slot import Shard
 from core.domain.ttl import ttl_of
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
 from core.sources.dws.session import LOOK_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.source import NEW_NAMES, OLD_NAMES
 from core.sources.dws.viewer import DwsViewer, PointSeen
 from core.sqltext import dotted, statements
 

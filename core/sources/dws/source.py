@@ -16,14 +16,11 @@ from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
+from core.sources.dws.columns import NEW_NAMES, OLD_NAMES, column_objections
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, statements
-
-NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
-OLD_NAMES = ("sync_point", "event_sequence", "type")
-"""The three system columns by kernel: `new_system_value = false` for kernels that still have the old names."""
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
@@ -61,8 +58,13 @@ class DwsSource:
         source, proven = self.session.source, self.points_proven
         found = list(eligibility.server_objections(server, source, proven)) if server else []
         settings = server.settings if server else {}
-        found += eligibility.table_objections(self.table, viewer.table_facts(self.table), binlog, settings)
+        facts = viewer.table_facts(self.table)
+        found += eligibility.table_objections(self.table, facts, binlog, settings)
+        if binlog:
+            found += column_objections(self.table, facts, self.options.new_system_value, self.selection.names)
         refuse(found, "source")
+        if binlog and facts and facts.virtual:
+            self._filter_readable([name for name in facts.columns if name not in facts.virtual])
 
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
@@ -83,10 +85,14 @@ class DwsSource:
     def selects(self, identity: TableIdentity) -> None:
         """Refuse by name a mapping or a row filter that this table cannot serve."""
         self.selection.columns(identity)
+        self._filter_readable([column.name for column in identity.columns])
+
+    def _filter_readable(self, columns: list[str]) -> None:
+        """Refuse a row filter that cannot be read over these columns alone."""
         if not self.selection.where:
             return
         try:
-            self.session.composed_rows(chunks.filter_statement(self.table, self.selection), None)
+            self.session.composed_rows(chunks.filter_statement(self.table, self.selection, columns), None)
         except SlotkeeperError as error:
             if error.code[:2] != "42" or error.code == "42501":
                 raise

@@ -153,9 +153,9 @@ class DwsViewer:
         owned, administers, secures, parts, masks = more
         spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
         distribution = str(spread[0][0]) if spread else None
-        readable = bool(usage and select)
+        columns = self._rows("columns", {"oid": oid})
         return TableFacts(
-            readable,
+            bool(usage and select),
             bool(keys),
             bool(deferrable),
             str(options),
@@ -167,6 +167,9 @@ class DwsViewer:
             owned=bool(owned),
             administers=bool(administers),
             partitioned=kind == "p" or str(parts or "n") != "n",
+            columns=tuple(str(name) for name, _ in columns),
+            virtual=tuple(str(name) for name, generated in columns if generated == "v"),
+            inheritors=tuple(str(name) for (name,) in self._rows("inheritors", {"oid": oid})),
         )
 
     def close(self) -> None:

@@ -43,6 +43,17 @@ SELECT row_security_active(%(oid)s::oid)
 -- name: redaction
 -- How many redaction policies are on for this table. DWS, PG_REDACTION_POLICY.
 SELECT count(*) FROM pg_redaction_policy WHERE object_oid = %(oid)s::oid AND enable
+-- name: columns
+-- A table's columns in order, and which are computed when they are read ('v'). The catalog of a DWS, as those before
+-- PostgreSQL 12, has no `attgenerated`: then the name inside is that of the column outside.
+SELECT a.attname::text,
+       (SELECT attgenerated::text FROM pg_attribute g WHERE g.attrelid = a.attrelid AND g.attnum = a.attnum)
+FROM pg_attribute a CROSS JOIN (SELECT ''::text AS attgenerated) absent
+WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+
+-- name: inheritors
+-- Tables that inherit from a table; the partitions of a DWS are none.
+SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = %(oid)s ORDER BY 1
 
 -- name: distribution
 -- How a table is distributed: H is hash, the only one that has a binlog.

@@ -160,7 +160,7 @@ NAMES = [
     ),
     _case("no schema", changed('"ods.orders"', '"orders"'), "from", "schema.table"),
     _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),
-    _case("quote in the table", changed('"ods.orders"', "'ods.\"orders\"'"), "from", "without quotes"),
+    _case("quote in the table", changed('"ods.orders"', "'ods.\"orders\"'"), "from", "without double quotes"),
     _case("empty table", changed('"ods.orders"', '"ods."'), "from", "schema.table"),
     _case(
         "no channel",

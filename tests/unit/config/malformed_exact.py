@@ -364,16 +364,15 @@ EXACT = [
         "  keep slot",
     ),
     _case(
-        "source with a blank",
-        changed('"ods.orders"', '"ods.order lines"'),
-        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must be schema.table of "
-        "letters, digits, _ and $, each at most 63 bytes",
+        "source with a second dot",
+        changed('"ods.orders"', '"ods.order.lines"'),
+        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must be schema.table, "
+        "with exactly one dot: the table's own name cannot hold one",
     ),
     _case(
         "source too long",
         changed('"ods.orders"', '"ods.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"'),
-        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must be schema.table of "
-        "letters, digits, _ and $, each at most 63 bytes",
+        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must have names of at most 63 bytes",
     ),
     _case(
         "source a number",

@@ -48,7 +48,7 @@ def test_is_refused_with_one_clear_message(
 def test_is_refused_by_the_real_process(case: Case, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(case.text)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "console", "--config", "config.toml", "config", "show"],
+        [sys.executable, "-W", "error", "-m", "console", "--config", "config.toml", "config", "check"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])} | case.env,
         capture_output=True,

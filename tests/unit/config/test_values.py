@@ -67,14 +67,33 @@ def test_no_reader_fails_in_another_way(raw: object) -> None:
             assert len(str(raw)) < 12 or str(raw) not in str(error)
 
 
-@pytest.mark.parametrize("name", ["ods.orders", "ODS.Orders_2", "_a.b$c", "schéma.tablé"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ods.orders",
+        "ODS.Orders_2",
+        "_a.b$c",
+        "schéma.tablé",
+        "a.1b",
+        "a b.c-d",
+        "a.b'",
+        "a.it's %s {0} \\",
+        f"a.{'b' * 63}",
+    ],
+)
 def test_table_names_are_taken_as_written(name: str) -> None:
     assert values.table(name) == name
 
 
 @pytest.mark.parametrize(
-    "name", ["a", "a.b.c", '"a".b', "a.b'", "a.", ".b", "a.1b", "a b.c", "a.b\n", f"a.{'b' * 64}", "a.é" + "é" * 40]
+    "name", ["a", "a.b.c", '"a".b', 'a.b"', "a.", ".b", "a. ", "a.b\n", f"a.{'b' * 64}", "a.é" + "é" * 40]
 )
 def test_other_table_names_are_refused(name: str) -> None:
     with pytest.raises(BadValue):
         values.table(name)
+
+
+@pytest.mark.parametrize("name", ["public.slotkeeper_progress", "mart.orders__slotkeeper_copy"])
+def test_a_target_is_not_named_like_a_table_of_ours_which_a_copy_would_drop(name: str) -> None:
+    with pytest.raises(BadValue, match="like a table of ours"):
+        values.target(name)

@@ -1,0 +1,34 @@
+-- STAND-IN for the binlog surface of a DWS. Here: tables under a binlog table. The partitions of a DWS are no tables of
+-- their own, so what is written into a partition of PostgreSQL, or into a table that inherits, is recorded as a change
+-- of the table above: a statement fires the triggers of the table that it names alone, whose transition tables hold the
+-- rows of all below. Next door: 3_tables.sql builds what is called here, 6_ddl.sql tells when.
+
+CREATE FUNCTION dws.tables_above(oid) RETURNS SETOF oid LANGUAGE sql STABLE AS $$
+WITH RECURSIVE up (rel) AS (SELECT $1 UNION SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.rel)
+SELECT rel FROM up $$;
+
+CREATE FUNCTION dws.tables_below(oid) RETURNS SETOF oid LANGUAGE sql STABLE AS $$
+WITH RECURSIVE down (rel) AS (SELECT $1 UNION SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.rel)
+SELECT rel FROM down WHERE rel <> $1 $$;
+
+-- Triggers for the tables that came below this one.
+CREATE FUNCTION dws.record_below(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    below oid;
+BEGIN
+    FOR below IN SELECT b FROM dws.tables_below($1) b WHERE NOT EXISTS (
+            SELECT FROM pg_trigger g WHERE g.tgrelid = b AND g.tgname = format('zz_dws_%s_i', $1)) LOOP
+        PERFORM dws.build_recording($1, below, format('zz_dws_%s_', $1));
+    END LOOP;
+END $$;
+
+-- The end of those on tables that are not below it any more.
+CREATE FUNCTION dws.forget_detached() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    g record;
+BEGIN
+    FOR g IN SELECT tgname, tgrelid::regclass AS rel FROM pg_trigger WHERE tgname ~ '^zz_dws_\d+_[iud]$'
+            AND substring(tgname FROM '\d+')::oid NOT IN (SELECT dws.tables_above(tgrelid)) LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.rel);
+    END LOOP;
+END $$;

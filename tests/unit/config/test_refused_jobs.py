@@ -1,0 +1,99 @@
+"""A job with an error in its own tables is refused alone: the others of the file and what is asked of them go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from console.reader import complete
+from core.config.load import load, load_usable
+from core.errors import ConfigError
+from tests.unit.config.samples import VALID
+
+NAME = 'ods."lines"'
+BAD = f"""
+[jobs.bad]
+source = "dws1"
+sink = "mart"
+[[jobs.bad.channels]]
+from = '{NAME}'
+into = "mart.lines"
+
+[jobs.worse]
+source = "dws1"
+sink = "elsewhere"
+[[jobs.worse.channels]]
+from = "ods.other"
+into = "mart.other"
+"""
+SAID = "jobs.bad.channels[0].from must be schema.table without double quotes"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "config.toml"
+    file.write_text(VALID.replace("[state]\n", f'[state]\ndir = "{tmp_path / "state"}"\n') + BAD)
+    return file
+
+
+def test_a_table_name_that_is_refused_refuses_its_job_alone(config: Path) -> None:
+    loaded = load_usable(config, {})
+    assert list(loaded.jobs) == ["orders_rt"] and list(loaded.refused) == ["bad", "worse"]
+    assert SAID in str(loaded.refused["bad"]) and "names no [sinks.X]" in str(loaded.refused["worse"])
+    assert not any(one.key.startswith(("jobs.bad", "jobs.worse")) for one in loaded.settings)
+    with pytest.raises(ConfigError, match="without double quotes"):
+        load(config, {})
+
+
+def test_a_job_in_the_way_of_another_is_the_one_that_is_refused(config: Path) -> None:
+    config.write_text(VALID + BAD.replace(NAME, "ods.lines").replace("mart.lines", "mart.orders"))
+    loaded = load_usable(config, {})
+    assert list(loaded.jobs) == ["orders_rt"]
+    assert "writes to mart.orders, which job orders_rt writes to" in str(loaded.refused["bad"])
+
+
+def test_config_check_says_every_refused_job_and_ends_with_2(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", "--config", str(config)]) == 2
+    told = capsys.readouterr()
+    assert SAID in told.err and "names no [sinks.X]" in told.err and told.out == ""
+    assert main(["config", "check", "--json", "--config", str(config)]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["jobs"], list(found["refused"])) == (False, ["orders_rt"], ["bad", "worse"])
+
+
+def test_jobs_list_and_status_show_refused_jobs_beside_the_others(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["jobs", "list", "--config", str(config)]) == 0
+    told = capsys.readouterr()
+    assert "orders_rt" in told.out and told.out.count("refused by the configuration") == 2
+    assert f"job bad is refused: {config}" in told.err and SAID in told.err
+    assert main(["jobs", "list", "--json", "--config", str(config)]) == 0
+    rows = {one["job"]: one["refused"] for one in json.loads(capsys.readouterr().out)}
+    assert rows["orders_rt"] is None and SAID in rows["bad"]
+    assert main(["status", "--exit-code", "--config", str(config)]) == 1
+    assert SAID in capsys.readouterr().err
+
+
+def test_the_console_shows_a_refused_job_with_its_sentence(config: Path) -> None:
+    shown = {job.name: job.wrong for job in complete([], load_usable(config, {}), {})}
+    assert shown["orders_rt"] == "never started" and "refused: " in shown["bad"] and SAID in shown["bad"]
+
+
+@pytest.mark.parametrize("words", [["jobs", "start"], ["run"], ["verify"]])
+def test_a_command_on_a_refused_job_says_its_error(
+    config: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main([*words, "bad", "--config", str(config)]) == 2
+    assert SAID in capsys.readouterr().err
+
+
+def test_the_slot_of_nobody_is_not_changed_while_a_job_is_refused(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be the refused job's."""
+    assert main(["slots", "drop", "ods.lines", "bad", "--config", str(config), "--source", "dws1"]) == 2
+    assert SAID in capsys.readouterr().err
