@@ -34,9 +34,10 @@ class Beside(threading.Thread):
     def ended(self, seconds: float) -> bool:
         """Wait for at most so long; True once the call has ended well. Raises what it raised."""
         self.join(seconds)
-        if not self.is_alive() and self._error is not None:
+        over = not self.is_alive()  # asked once: it may end between two questions
+        if over and self._error is not None:
             raise self._error
-        return not self.is_alive()
+        return over
 
     def end(self) -> None:
         """Cancel what is under way, and leave behind what does not end; what it was doing may still take effect."""

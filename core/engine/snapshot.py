@@ -288,6 +288,7 @@ class Snapshot:
                 if self._all.wish() is not Wish.RUN:
                     going.end()
                     self._refuse_wish()
+                    raise Interrupted  # whatever is wished by then, this exchange was cancelled
                 self._keep_alive()
 
 

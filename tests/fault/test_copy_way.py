@@ -103,6 +103,7 @@ def test_a_target_that_was_dropped_while_its_copy_was_half_done_is_not_made_anew
     gone(mirror)
 
 
+@pytest.mark.chaos
 def test_after_a_reset_to_snapshot_a_target_that_is_gone_is_made(mirror: Mirror, tmp_path: Path) -> None:
     mirror.start().wait_running().wait_equal()
     mirror.stop()
@@ -181,6 +182,7 @@ def test_a_half_done_copy_that_an_undo_brings_back_is_refused_by_name(mirror: Mi
     assert "is not recorded" in error.message
 
 
+@pytest.mark.chaos
 def test_a_half_done_copy_whose_shadow_is_gone_is_refused_by_name(mirror: Mirror) -> None:
     half_done(filled(mirror), "replace")
     mirror.at_sink('DROP TABLE mart."t__slotkeeper_copy"')
