@@ -165,7 +165,10 @@ class Streaming:
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
-        return loop.run()
+        ended = loop.run()
+        if ended in (End.RESUMED, End.OTHER_NODES):
+            self._leases.end()  # the next start uses their session
+        return ended
 
     def _tick(self, loop: Loop) -> None:
         if loop.paused:
