@@ -173,7 +173,10 @@ class Streaming:
         self._behind = {table: one for table, one in tables.items() if table in behind}
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
-        return loop.run()
+        ended = loop.run()
+        if ended in (End.RESUMED, End.OTHER_NODES):
+            self._leases.end()  # the next start uses their session
+        return ended
 
     def _tick(self, loop: Loop) -> None:
         if loop.paused:

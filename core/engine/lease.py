@@ -1,7 +1,7 @@
 """The lock on each target, which jobs of other progress schemas try for too, and whether a running job still holds it.
 
 A progress schema's rows fence the steps of its own jobs; across schemas there is no fence, so this lock is all that
-keeps two jobs from one target ([why](docs/adr/0019-one-writer-per-target.md)). It lives in the session that holds the
+keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). It lives in the session that holds the
 lease. Next door: `start.py` takes the leases, `attend.py` has them asked for while a job streams.
 """
 
@@ -49,6 +49,7 @@ class Leases:
     def __init__(self, all_: Surroundings) -> None:
         self._all = all_
         self._lost: float | None = None
+        self._ended = False
         self.lock = threading.Lock()
 
     def keep(self) -> None:
@@ -57,11 +58,16 @@ class Leases:
         Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
         """
         with self.lock:
-            for number, part in enumerate(self._all.parts):
+            for number, part in enumerate(() if self._ended else self._all.parts):
                 if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
                     with about(self._all, part):
                         self._again(part)
             self._lost = None
+
+    def end(self) -> None:
+        """Ask no more: whoever goes on uses the session, and two threads would commit each other's halves."""
+        with self.lock:
+            self._ended = True
 
     def _again(self, part: Surroundings) -> None:
         now, store = self._all.clock.monotonic(), part.sessions.store()
