@@ -86,7 +86,8 @@ def database(pg_server: Server) -> Iterator[str]:
 def test_kind_dws_mirrors_without_what_a_dws_refuses(
     warehouse: Warehouse, make_mirror: MakeMirror, face: list[str]
 ) -> None:
-    warehouse.create_table(TABLE, "place bigint NOT NULL, id bigint NOT NULL, v text", ("place", "id"), ("place",))
+    columns = """place bigint NOT NULL, id bigint NOT NULL, v text, w text COLLATE "C" DEFAULT 'w' NOT NULL"""
+    warehouse.create_table(TABLE, columns, ("place", "id"), ("place",))
     standin.run(warehouse, f"INSERT INTO {TABLE} SELECT n % 3, n, 'row ' || n FROM generate_series(1, 1000) n")
     mirror = make_mirror(warehouse, TABLE)
     mirror.job = replace(mirror.job, sink_kind="dws")
@@ -105,6 +106,7 @@ def test_kind_dws_mirrors_without_what_a_dws_refuses(
         'PRIMARY KEY ("place", "id")) WITH (orientation = column, enable_hstore_opt = on)'
         ' DISTRIBUTE BY HASH ("place", "id")'
     )
+    assert '"v" text, "w" text COLLATE pg_catalog."C" NOT NULL, PRIMARY KEY' in made
     progress = next(text for text in face if "CREATE TABLE IF NOT EXISTS" in text and "slotkeeper_progress" in text)
     assert progress.count("WITH (orientation = row") == progress.count("DISTRIBUTE BY HASH (") == 2
 

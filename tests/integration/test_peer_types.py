@@ -445,11 +445,3 @@ def test_a_made_target_carries_not_null_of_the_columns_that_are_mapped(
     mirror._until(lambda: mirror.target_rows() == [("(3,z)",)], 20, "what the filter accepts")
     mirror.stop()
     assert _target(mirror, "attname::text || ' ' || attnotnull") == ["key true", "Text true"]
-
-
-def test_a_kind_dws_target_carries_not_null_and_collations_too(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    mirror = make_mirror(warehouse, TABLE)
-    mirror.job = replace(mirror.job, sink_kind="dws")
-    with closing(open_sink_session(mirror.job, "test")) as session, session.transaction() as cursor:
-        known = eligibility.collations(cursor, session, ['pg_catalog."C"', "ods.own"])
-    assert known == {'pg_catalog."C"'}

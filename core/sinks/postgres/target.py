@@ -86,7 +86,8 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
     """Name, type, collation where the sink knows it, and NOT NULL.
 
     NOT NULL holds under every filter, mapping and write mode: what is written is always a whole row of the source, and
-    old images, which hold the key alone, only end rows.
+    old images, which hold the key alone, only end rows. DWS, CREATE TABLE: COLLATE stands behind a type, and of
+    column constraints a column-store table takes NULL, NOT NULL and DEFAULT.
     """
     wanted = [column.collation for column in identity.columns if column.collation]
     known = eligibility.collations(cursor, session, wanted)
