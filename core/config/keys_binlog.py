@@ -103,7 +103,8 @@ BINLOG: Section = section(
     ),
     Key(
         "connection_pool_size",
-        "source connections that tasks read through at once, whatever the number of Spark's seats",
+        "source connections that tasks read through at once, whatever the number of Spark's seats; the driver holds "
+        "[some more](delivery.md), which do not grow with tables",
         values.whole(2, 1_000),
         5,
         "",
