@@ -19,7 +19,6 @@ from core.drivers import pg
 from core.spark.runner import open_runner
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run
-from tests.support.waiting import until
 
 TABLES = tuple(f"ods.t{n}" for n in range(10))
 DEADLINE = 1.0
@@ -51,7 +50,7 @@ class Crowded:
         connection, end = self.mirror.warehouse.connect(False), time.monotonic() + seconds
         left = max(48, 2 * self.dns * len(TABLES) // OUTSTANDING)
         while time.monotonic() < end:
-            until(lambda: self.written - self.applied() <= left, 60, "the job to keep up")
+            self.mirror._until(lambda: self.written - self.applied() <= left, 60, "the job to keep up")
             with pg.transaction(connection) as cursor:
                 for table in draw.sample(TABLES, 2):
                     some = draw.sample(range(1, self.ids + 1), 12)
@@ -69,7 +68,7 @@ class Crowded:
         return time.monotonic() - began
 
     def all_applied(self) -> None:
-        until(lambda: self.applied() >= self.written, 120, f"{self.written} events to be applied")
+        self.mirror._until(lambda: self.applied() >= self.written, 120, f"{self.written} events to be applied")
         assert self.applied() == self.written
 
     def applied(self) -> int:

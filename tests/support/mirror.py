@@ -222,7 +222,7 @@ class Mirror:
         except AssertionError as late:
             heard = self.heard
             lanes = [f"{one.key.shard} {one.activity.value} {one.position} {one.error}" for one in heard.now.values()]
-            story = [[event.value for event in heard.events], heard.state, heard.retries[-3:], lanes, self.end]
+            story = [[event.value for event in heard.events][-20:], heard.state, heard.retries[-3:], lanes, self.end]
             raise AssertionError(f"{late}; {story}") from late
 
     def difference(self) -> tuple[int, int]:
