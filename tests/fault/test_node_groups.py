@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from core.domain.spec import BinlogOptions
 from core.embedded.warehouse import Warehouse
+from core.sources.dws.session import DwsSession
+from core.sources.dws.source import DwsSource
 from core.wiring_slots import verify
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
@@ -35,3 +38,15 @@ def test_a_dn_that_does_not_hold_the_table_is_no_lane(
     run(warehouse, f"INSERT INTO {TABLE} VALUES (100, 'z')")
     mirror.start().wait_running()
     mirror.wait_equal()
+
+
+def test_where_nobody_tells_which_dns_hold_the_table_it_is_taken_to_lie_on_all(warehouse: Warehouse) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    warehouse.node_elsewhere("dn_of_others")
+    session = DwsSession(warehouse.endpoint(), warehouse.etl_password_file.read_text("utf-8").strip(), "test")
+    source = DwsSource(session, TABLE, "s", BinlogOptions(binlog=True))
+    held = {name for name, _ in warehouse.nodes()}
+    assert {shard.name for shard in source.nodes()} == held
+    run(warehouse, "REVOKE SELECT ON pg_catalog.pgxc_class FROM PUBLIC")
+    assert {shard.name for shard in source.nodes()} == {*held, "dn_of_others"}
+    source.close()

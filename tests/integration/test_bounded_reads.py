@@ -75,7 +75,12 @@ def test_an_idle_table_of_a_busy_cluster_moves_on_by_few_questions(mirror: Mirro
 
 @pytest.mark.parametrize(
     "switches",
-    [Switches(), Switches(start_inclusive=False, end_inclusive=True, latest_inclusive=True)],
+    [
+        Switches(),
+        pytest.param(
+            Switches(start_inclusive=False, end_inclusive=True, latest_inclusive=True), marks=pytest.mark.chaos
+        ),
+    ],
     ids=["as documented", "other bounds"],
 )
 def test_one_row_is_found_and_nothing_else_however_far_it_lies(

@@ -75,6 +75,10 @@ SELECT n.node_name, n.node_id, coalesce((
     FROM pgxc_class c WHERE c.pcrelid = %(table)s::regclass), true)
 FROM pgxc_node n WHERE n.node_type = 'D' ORDER BY n.node_id
 
+-- name: all_nodes
+-- The DNs of the cluster, where it is not told on which of them a table lies.
+SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
+
 -- name: changes
 -- A range of one DN's binlog in its own columns. Whether the bounds are inclusive is not documented: one point more
 -- is asked for on each side than is wanted, and the filter decides.

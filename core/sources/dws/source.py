@@ -17,6 +17,7 @@ from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports import Chunk, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES, column_objections
+from core.sources.dws.homes import homes
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -105,10 +106,10 @@ class DwsSource:
 
     def nodes(self) -> list[Shard]:
         """The DNs that hold the table, by `pgxc_class` and `pgxc_node`; no slot is touched."""
-        rows = self.session.rows("nodes", {"table": self.table})
-        self._homes = frozenset(int(node) for _, node, here in rows if here)
-        self._elsewhere = frozenset(int(node) for _, node, here in rows if not here)
-        return [Shard(str(name), int(node)) for name, node, here in rows if here]
+        rows = homes(self.session, self.table)
+        self._homes = frozenset(node for _, node, here in rows if here)
+        self._elsewhere = frozenset(node for _, node, here in rows if not here)
+        return [Shard(name, node) for name, node, here in rows if here]
 
     def look(self, shard: Shard | None) -> list[Look]:
         """One look at one DN, or at all with None; its limit is 2 s.

@@ -14,6 +14,7 @@ from typing import Any
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import ServerFacts, TableFacts
+from core.sources.dws.homes import homes
 from core.sources.dws.session import LOOK_LIMIT_MS, DwsSession
 from core.sqltext import statements
 
@@ -104,7 +105,7 @@ class DwsViewer:
 
     def nodes(self, table: str) -> dict[str, int]:
         """The DNs that hold a table: id by name."""
-        return {str(name): int(node) for name, node, here in self.session.rows("nodes", {"table": table}) if here}
+        return {name: node for name, node, here in homes(self.session, table) if here}
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
         """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
