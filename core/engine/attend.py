@@ -233,7 +233,7 @@ class Attendant:
     def _see_one(self, lane: Lane) -> None:
         try:
             source = self._sessions.of(lane.key.source_table).source(f"watch/{self._line(lane)}")
-            seen = watch.see_one(source, lane)
+            seen = watch.see_one(source, lane, not self.paused)
         except Exception as error:  # a thread that ended without an answer would end all looking
             seen = watch.Seen(lane.shard, error=classed(error))
         self._post(self._looked_alone, lane, seen)
@@ -242,7 +242,8 @@ class Attendant:
         try:
             ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
             source = self._sessions.of(table).source(session)
-            seen, shards = watch.see_all(source, idle, set(ours), max(ours.values()))
+            # a pause keeps slots alive and reads nothing: a question that fails must not come in between
+            seen, shards = watch.see_all(source, idle, set(ours), max(ours.values()), not self.paused)
         except Exception as error:
             self._post(self._look_failed, table, classed(error))
             return
@@ -330,7 +331,7 @@ class Attendant:
         if seen.waiting and not self.paused:
             self.lanes[lane.name] = due(lane, now)
             return
-        if not seen.waiting:
+        if seen.waiting is False:
             lane = replace(lane, checked=look.latest)
         self.lanes[lane.name] = lane
         if self._settle_due(lane, now):

@@ -159,8 +159,10 @@ class Loop(Attendant):
                 for stint in self._stints.values():
                     self._runner.cancel(stint.group)
         for name, lane in self.lanes.items():
-            # one that is still being registered stays so: a look before its answer would take it for somebody else's
-            left = lane.activity if lane.activity is Activity.REGISTERING else Activity.IDLE
+            # one that is still being registered stays so: a look before its answer would take it for somebody else's;
+            # and one that waits: an answer that was lost may mean a call that is still on its way
+            stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
+            left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, stint=0)
 
     def _wake(self, now: float) -> None:

@@ -8,6 +8,8 @@ guesses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from core.domain.job import Wish
 from core.engine.ports import Surroundings
 from core.errors import Refused
@@ -20,8 +22,15 @@ class Interrupted(Exception):
     """A wish to pause or stop came while a start was under way."""
 
 
-def wait_for_open_transactions(all_: Surroundings, source: Source) -> None:
-    """Return when none of the transactions open now is left; raises Refused at the job's `wait` limit."""
+def nothing() -> None:
+    """What is done between two questions where no slot has to be kept alive."""
+
+
+def wait_for_open_transactions(all_: Surroundings, source: Source, between: Callable[[], None] = nothing) -> None:
+    """Return when none of the transactions open now is left; raises Refused at the job's `wait` limit.
+
+    `between` is done before each pause of the wait.
+    """
     counter, sight = source.transaction_id(), source.sight()
     waiting = source.open_transactions(sight.across)
     lacks = sight.lacks or ("other sessions are hidden" if any(one.hidden for one in waiting) else "")
@@ -37,6 +46,7 @@ def wait_for_open_transactions(all_: Surroundings, source: Source) -> None:
         if all_.clock.monotonic() >= end:
             raise Refused(still, _hint(lacks), where="source")
         all_.narrator.retrying(still)
+        between()
         pause(all_, PAUSE)
 
 

@@ -10,21 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core import retry
-from core.domain.job import JobEvent, Wish
-from core.domain.progress import LaneState, ProgressRow
+from core.domain.job import Wish
+from core.domain.progress import LaneState
 from core.domain.slot import Look, Shard
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.engine.beside import beside
+from core.engine.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.nodes import changed, refuse
 from core.engine.plan import CopyOutcome, CopySpec
 from core.engine.ports import Store, Surroundings, about
-from core.engine.progress import XminChoice
 from core.engine.quiet import Interrupted, wait_for_open_transactions
-from core.engine.register import Registration, exactly, register
 from core.engine.start import Begun
 from core.error_values import ErrorValues
-from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, TooLarge, Trouble, Unclassified
+from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
 from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules
 
@@ -36,8 +35,6 @@ LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that
 TIMED_OUT = "57014"
 """The SQLSTATE of a statement that ran into its limit."""
 TELL_EVERY = 1.0
-KEPT_AT_ONCE = 0.25
-"""Seconds of registering between two looks at the copy's tasks."""
 
 
 @dataclass(slots=True)
@@ -77,8 +74,8 @@ class Snapshot:
         self._history: History = retry.NO_HISTORY
         self._failing_since = 0.0
         self._tell_at = 0.0
-        now = self._checked_at = all_.clock.monotonic()
-        self._kept_at = {row.key: now for one in begun for row in one.rows}
+        self._checked_at = all_.clock.monotonic()
+        self._keep = KeepAlive(all_, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
     def run(self) -> tuple[Begun, ...]:
         """Plan what is new and copy what is left; returns the channels as they are now."""
@@ -88,11 +85,11 @@ class Snapshot:
                     self._copies.append(_copy_of(one))
         try:
             while self._running or any(one.left for one in self._copies):
-                self._refuse_wish()
+                self._keep.wait_out_pause()
                 self._deal()
                 self._collect()
                 self._check_nodes()
-                self._keep_alive()
+                self._keep.again()
                 if not self._running or self._all.clock.monotonic() >= self._tell_at:
                     self._tell()
         finally:
@@ -109,19 +106,6 @@ class Snapshot:
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]
         return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
-
-    def _refuse_wish(self) -> None:
-        told = False
-        while self._all.wish() is Wish.PAUSE:
-            if not told:
-                self._all.narrator.event(JobEvent.PAUSED)
-                told = True
-            self._keep_alive()  # the slot is there already, and its TTL runs
-            self._all.pause(0.5)
-        if told and self._all.wish() is Wish.RUN:
-            self._all.narrator.event(JobEvent.RESUMED)
-        if told or self._all.wish() is not Wish.RUN:
-            raise Interrupted
 
     def _deal(self) -> None:
         """Fill the seats: the next task is of the channel that has the fewest, so that none waits for another's end."""
@@ -196,38 +180,6 @@ class Snapshot:
         self._all.narrator.retrying(text)
         self._all.pause(decision.seconds)
 
-    def _keep_alive(self) -> None:
-        """Register the same points again, so that a copy that takes long does not lose a slot to its TTL.
-
-        Also those of channels that are not copied; no longer at once than the copy's tasks may wait for.
-        """
-        began = self._all.clock.monotonic()
-        for begun in self._begun if self._all.job.binlog.binlog else ():
-            for row in begun.rows:
-                now = self._all.clock.monotonic()
-                if now - began > KEPT_AT_ONCE:
-                    return
-                if now - self._kept_at[row.key] >= self._all.keepalive:
-                    self._kept_at[row.key] = now
-                    self._keep(begun, row)
-
-    def _keep(self, begun: Begun, row: ProgressRow) -> None:
-        points = row.registered
-        if points is None or row.position is None:
-            return
-        sessions, shard = begun.part.sessions, Shard(row.key.shard, row.node_id)
-        # both points are where the first is after one of these, also where that answer was lost
-        expected = replace(exactly(points, row.incarnation), durable=frozenset({points.durable, points.live}))
-        choice = XminChoice(points.xmin, None, points.xmin)
-        wanted = Registration(row.key, shard, begun.epoch, expected, points.live, choice)
-        try:
-            with about(self._all, begun.part):
-                register(sessions.admin("start"), sessions.rows("keep"), wanted, self._all.clock)
-        except (Trouble, Superseded):
-            raise
-        except SlotkeeperError as error:
-            self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
-
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
         now, options = self._all.clock.monotonic(), self._all.job.binlog
@@ -254,7 +206,8 @@ class Snapshot:
         """Note the points to pass for each channel that was copied."""
         if self._all.job.binlog.binlog:
             # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
-            wait_for_open_transactions(self._all, self._copies[0].begun.part.sessions.source("start"))
+            source = self._copies[0].begun.part.sessions.source("start")
+            wait_for_open_transactions(self._all, source, self._keep.between)
         ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
         return tuple(ended.get(id(one), one) for one in self._begun)
 
@@ -264,6 +217,7 @@ class Snapshot:
             if self._all.job.binlog.binlog:
                 noted = {look.shard.name: look.latest for look in self._judged(begun)}
                 state = LaneState.CATCHING_UP
+            sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
@@ -287,9 +241,9 @@ class Snapshot:
             while not going.ended(KEPT_AT_ONCE):
                 if self._all.wish() is not Wish.RUN:
                     going.end()
-                    self._refuse_wish()
+                    self._keep.wait_out_pause()
                     raise Interrupted  # whatever is wished by then, this exchange was cancelled
-                self._keep_alive()
+                self._keep.again()
 
 
 def _copy_of(begun: Begun) -> _Copy:

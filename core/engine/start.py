@@ -22,6 +22,7 @@ from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine import lease, nodes, starts
 from core.engine.ages import Ages
+from core.engine.keepalive import KeepAlive, Kept
 from core.engine.nodes import refuse
 from core.engine.ports import Store, Surroundings, about, lane_key
 from core.engine.quiet import pause, wait_for_open_transactions
@@ -101,7 +102,8 @@ def _all_open_ended(all_: Surroundings, begun: list[Begun]) -> tuple[Begun, ...]
     """Wait for transactions that were open when recording began, once for all channels whose slots were made now."""
     new = [one for one in begun if one.state is LaneState.CREATING and all_.job.binlog.binlog]
     if new:
-        wait_for_open_transactions(all_, new[0].part.sessions.source("start"))
+        keep = KeepAlive(all_, (Kept(one.part, one.epoch, one.rows) for one in begun))
+        wait_for_open_transactions(all_, new[0].part.sessions.source("start"), keep.between)
     return tuple(begun)
 
 
@@ -175,7 +177,7 @@ class _Opening:
         if self.first:
             return
         self.part.sessions.source("start").admit()
-        if self._action is not None:
+        if self._action in (StartAction.COPY, StartAction.STREAM):  # what is created anew wants nothing older
             starts.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)

@@ -41,16 +41,18 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What looking at one lane gave: a look and whether rows wait, or an error."""
+    """What looking at one lane gave: a look and whether rows wait (None: not asked), or an error."""
 
     shard: Shard
     look: Look | None = None
-    waiting: bool = False
+    waiting: bool | None = False
     error: SlotkeeperError | None = None
 
 
-def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation: str) -> tuple[list[Seen], set[Shard]]:
-    """One look at all DNs, then a cheap question per idle lane; also the set of DNs that there are.
+def see_all(
+    source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation: str, asks: bool = True
+) -> tuple[list[Seen], set[Shard]]:
+    """One look at all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
 
     A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
     """
@@ -61,22 +63,24 @@ def see_all(source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation
         lost = ours & there - set(looks)
         if lost:
             raise no_point(lost, incarnation, source.identify().text)
-    seen = [_ask(source, lane, looks[lane.shard]) for lane in lanes if lane.shard in looks]
+    seen = [_ask(source, lane, looks[lane.shard], asks) for lane in lanes if lane.shard in looks]
     return seen, there
 
 
-def see_one(source: Source, lane: Lane) -> Seen:
+def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
     """One look at one DN, where the look at all of them fails."""
     try:
         look = next(look for look in source.look(lane.shard) if look.shard == lane.shard)
-        return _ask(source, lane, look)
+        return _ask(source, lane, look, asks)
     except SlotkeeperError as error:
         return Seen(lane.shard, error=error)
 
 
-def _ask(source: Source, lane: Lane, look: Look) -> Seen:
+def _ask(source: Source, lane: Lane, look: Look, asks: bool) -> Seen:
     if judge(look, lane.expected) or look.latest < lane.position.point or look.latest == lane.checked:
         return Seen(lane.shard, look)
+    if not asks:
+        return Seen(lane.shard, look, waiting=None)
     try:
         return Seen(lane.shard, look, source.has_changes(lane.shard, lane.position, look.latest))
     except SlotkeeperError as error:

@@ -30,6 +30,7 @@ class SlowToStart(Crowd):
 
     def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
         future: Future[Any] = Future()
+        self.sessions.add(1)
 
         def work() -> None:
             pairs: list[Any] = [lambda table: (One(self), One(self))]
@@ -52,6 +53,7 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
     monkeypatch.setattr(loop, "OVERRUN", 0.3)
     monkeypatch.setattr(loop, "CANCEL_AFTER", 0.1)
     crowd = SlowToStart(["dn_1"], step=0.0)
+    crowd.clock = SystemClock()  # while a worker starts no work is done, and time passes
     running = threading.Thread(target=crowd.loop(0.1, lambda _: None).run)
     running.start()
     try:

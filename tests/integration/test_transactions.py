@@ -17,9 +17,9 @@ from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import Unreachable
-from core.ports import Chunk
 from core.sinks.postgres.session import SinkSession
 from core.sources.dws.session import DwsSession
+from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line
 from tests.support.standin import drop_database
 from tests.support.waiting import until
@@ -45,6 +45,12 @@ def ended(target: Target, application: str) -> None:
     where = f"FROM pg_stat_activity WHERE application_name = '{application}'"
     target.run(f"SELECT pg_terminate_backend(pid) {where}")
     until(lambda: not target.asked(f"SELECT 1 {where}"), 10, "the session to end")
+
+
+@pytest.fixture(autouse=True)
+def streaming(target: Target) -> None:
+    """A copy that a test began is over."""
+    target.run("UPDATE slotkeeper_progress SET state = 'running'")
 
 
 @pytest.fixture(params=["ended", "ended and noticed", "closed"])
@@ -108,7 +114,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
     target: Target, lose: Loss, careful: bool
 ) -> None:
     target.run("TRUNCATE t")
-    target.store.begin_copy(target.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+    planned(target.store, target.epoch)
     sink = target.sink(HOLDING)
     take = sink.copy_chunk_carefully if careful else sink.copy_chunk
     assert take(target.lane, target.epoch, 0, io.BytesIO(line((1, "one")))) == 1
@@ -139,7 +145,7 @@ def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target
 
 def test_nothing_is_committed_once_it_was_abandoned(target: Target) -> None:
     target.run("TRUNCATE t")
-    target.store.begin_copy(target.epoch, [Chunk(0, (), ("0",))], lambda cursor: None)
+    planned(target.store, target.epoch)
     sink = target.sink(HOLDING)
     sink.copy_chunk(target.lane, target.epoch, 0, io.BytesIO(line((1, "one"))))
     sink.abandon()

@@ -77,16 +77,12 @@ class Walk:
     terminal: Terminal
     pages: int
     shown: dict[str, str] = field(default_factory=dict)
-    slowest: float = 0.0
-    """The longest time from a key to what it draws, so far: what is waited for is a multiple of it."""
 
     def open(self, name: str, *keys: str, wait: str = "") -> None:
         """Type, and note what is shown."""
         for key in keys:
-            at = self.terminal.send(key)
-            self.terminal.quiet(max(0.08, 2 * self.slowest))
-            drawn = [piece.at - at for piece in self.terminal.pieces[-1:] if piece.at > at]
-            self.slowest = max(self.slowest, *drawn, 0.0)
+            self.terminal.send(key)
+            self.terminal.quiet(0.08)
         if wait:
             self.terminal.shows(wait)
         self.note(name)
@@ -106,10 +102,9 @@ class Walk:
             self.note(name)
 
     def _changed(self, before: list[str]) -> bool:
-        began = time.monotonic()
-        while time.monotonic() - began < max(0.7, 10 * self.slowest):
+        deadline = time.monotonic() + 0.7
+        while time.monotonic() < deadline:
             if _body(self.terminal.screen) != before:
-                self.slowest = max(self.slowest, time.monotonic() - began)
                 return True
             self.terminal.read()
         return False

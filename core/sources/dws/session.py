@@ -21,6 +21,11 @@ from core.sqltext import dotted, statements
 LOOK_LIMIT_MS = 2_000
 """A look's own limit: a DN that does not answer in this time counts as not answering."""
 
+SETTINGS = {
+    "client_connection_check_interval": "500",
+    "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read is an error then, whenever it came
+}
+
 REGISTER_LIMIT_MS = 10_000
 """The server-side limit of a registration, which bounds how late a killed driver's call can land."""
 
@@ -148,7 +153,7 @@ class DwsSession:
                 self._endpoint,
                 self._password,
                 self.application_name,
-                settings={"client_connection_check_interval": "500"},
+                settings=SETTINGS,
                 autocommit=True,
             )
             self._limit_ms, self.oriented = None, ""

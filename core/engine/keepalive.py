@@ -1,0 +1,89 @@
+"""Keeps the slots of a start's channels alive while it copies or waits: the same points are registered again.
+
+No lane streams meanwhile, so nobody else registers them. Next door: `snapshot.py` and `start.py` use this, `attend.py`
+does the same for idle lanes of a job that streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from core.domain.job import JobEvent, Wish
+from core.domain.progress import ProgressRow
+from core.domain.slot import Shard
+from core.engine.ports import Surroundings, about
+from core.engine.progress import XminChoice
+from core.engine.quiet import Interrupted
+from core.engine.register import Registration, exactly, register
+from core.errors import SlotkeeperError, Superseded, Trouble
+
+KEPT_AT_ONCE = 0.25
+"""Seconds of registering between two looks at what is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One channel's slot: its surroundings, narrowed to it, the epoch, and its rows."""
+
+    part: Surroundings
+    epoch: int
+    rows: tuple[ProgressRow, ...]
+
+
+class KeepAlive:
+    """Registers what is due, a little at a time; `kept` are all channels of the job, copied or not."""
+
+    def __init__(self, all_: Surroundings, kept: Iterable[Kept]) -> None:
+        self._all = all_
+        self._kept = tuple(kept) if all_.job.binlog.binlog else ()
+        now = all_.clock.monotonic()
+        self._at = {row.key: now for one in self._kept for row in one.rows}
+
+    def again(self) -> None:
+        """Register the points of rows whose time has come; no longer at once than others may wait for."""
+        began = self._all.clock.monotonic()
+        for one in self._kept:
+            for row in one.rows:
+                now = self._all.clock.monotonic()
+                if now - began > KEPT_AT_ONCE:
+                    return
+                if now - self._at[row.key] >= self._all.keepalive:
+                    self._at[row.key] = now
+                    self._register(one, row)
+
+    def wait_out_pause(self) -> None:
+        """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
+        told = False
+        while self._all.wish() is Wish.PAUSE:
+            if not told:
+                self._all.narrator.event(JobEvent.PAUSED)
+                told = True
+            self.again()
+            self._all.pause(0.5)
+        if told and self._all.wish() is Wish.RUN:
+            self._all.narrator.event(JobEvent.RESUMED)
+        if told or self._all.wish() is not Wish.RUN:
+            raise Interrupted
+
+    def between(self) -> None:
+        """What a wait does between two questions."""
+        self.wait_out_pause()
+        self.again()
+
+    def _register(self, one: Kept, row: ProgressRow) -> None:
+        points = row.registered
+        if points is None or row.position is None:
+            return
+        sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
+        # both points are where the first is after one of these, also where that answer was lost
+        expected = replace(exactly(points, row.incarnation), durable=frozenset({points.durable, points.live}))
+        choice = XminChoice(points.xmin, None, points.xmin)
+        wanted = Registration(row.key, shard, one.epoch, expected, points.live, choice)
+        try:
+            with about(self._all, one.part):
+                register(sessions.admin("start"), sessions.rows("keep"), wanted, self._all.clock)
+        except (Trouble, Superseded):
+            raise
+        except SlotkeeperError as error:
+            self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
