@@ -272,7 +272,7 @@ def _checks(bench: Bench, goal: Goal, seen: Seen, moves: list[Move], backup: Bac
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(bench), _copy_check(bench, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
-        ended = [(plan_from(text), at) for text, at in bench.resets.ended()]
+        ended = ((plan_from(text), at) for text, at in bench.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 
