@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.progress import STREAMING, LaneState, ProgressRow, Registered
 from core.domain.slot import Shard
 
 EVERY = "*"
@@ -346,6 +346,25 @@ def time_check(left: float | None) -> Check:
         return Check("time to TTL", None, "not known here: registration time or TTL is not told")
     enough = left >= TTL_NEEDED
     return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
+
+
+def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Plan, int]]) -> Check:
+    """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
+
+    `ended` are the resets that have ended, the newest first, each with its end. An epoch is the time at which it was
+    raised (ms since 1970, both by the sink's clock): one beyond the end of the reset before it is a start's.
+    """
+    name = "target is untouched"
+    if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
+        return Check(name, True, "the rows come back as those of a copy, or were those of a stream all along")
+    for plan, at in ended:
+        if epoch > at:
+            break
+        if all(move.seen.row.state in STREAMING for move in plan.moves):
+            return Check(name, True, "no start came since the rows were those of a stream")
+        epoch = plan.epoch
+    said = "a start came since the rows were emptied and may have made the target anew; take a snapshot: start the job"
+    return Check(name, False, said)
 
 
 def what_moved(plan: Plan, incarnation: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:

@@ -12,6 +12,10 @@ DONE, ROLLED_BACK = "done", "rolled back"
 """After BACKED_UP nothing is changed yet; BEGUN, WRITTEN and GOING_BACK are what a crash leaves behind."""
 
 
+NEVER_BEGUN = "it had not begun: nothing had been written"
+"""The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A reset; times as RFC 3339, `plan` and `backup` are texts of `core.domain.reset_text`."""

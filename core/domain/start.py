@@ -76,6 +76,16 @@ def is_first(row: ProgressRow) -> bool:
     return row.state is LaneState.CREATING and row.registered is None
 
 
+def owes_copy(row: ProgressRow) -> bool:
+    """Whether a row in state creating stands for a mirror that was there: a start without a copy would skip changes.
+
+    Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it. A start without a
+    copy that is broken off leaves neither: before it knows its points, it writes 0 as registered.
+    """
+    emptied = row.position is None and row.registered is not None and max(row.registered.live, row.registered.durable)
+    return row.changes > 0 or bool(emptied)
+
+
 def _created(row: ProgressRow | None, look: Look) -> StartDecision:
     """A lane that has no position to go on from: its slot is made, or made anew.
 

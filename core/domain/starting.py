@@ -33,6 +33,14 @@ class StartAt:
         """Whether the target holds only what changed since: it cannot be compared with the source as a whole."""
         return self.kind in (StartKind.TIME, StartKind.POINTS)
 
+    @property
+    def copies(self) -> bool:
+        """Whether the start makes a copy, which is what a snapshot needs."""
+        return self.kind is StartKind.INITIAL
+
+
+NO_COPY = 'set start = "initial" for the snapshot'
+"""What to do where a copy is due and `start` makes none."""
 
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=(\d{1,18})")
 _RULE = (

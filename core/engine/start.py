@@ -15,8 +15,8 @@ from typing import TypeVar
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
-from core.domain.start import StartAction, StartDecision, compare, is_first
-from core.domain.starting import StartKind, start_at
+from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
+from core.domain.starting import NO_COPY, StartKind, start_at
 from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
@@ -151,7 +151,15 @@ class _Opening:
         if self.part.job.binlog.binlog:
             found = _compared(self.part, rows, self.identity.text)
             self._action, self._looks, self._change = found
+            self._refuse_without_copy(rows)
         self._rows = rows
+
+    def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
+        """A mirror whose rows were emptied for a copy begins nowhere else: all changes in between would be skipped."""
+        if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row) for row in rows):
+            job = self.part.job
+            what = f'a copy of {job.channel.source_table} is due, but start = "{job.start}" makes none'
+            raise Refused(what, NO_COPY, where="sink")
 
     @property
     def unregistered(self) -> bool:
@@ -355,9 +363,11 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
     admin = all_.sessions.admin("start")
     looks = starts.looks_everywhere(admin, all_)
+    changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
             _row(all_, identity, look.shard, epoch),
+            changes=changes.get(look.shard.node_id, 0),
             position=Position(look.latest),
             noted_start=look.latest,
             registered=starts.intended(look, look.xmin),

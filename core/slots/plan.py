@@ -29,10 +29,12 @@ from core.domain.reset import (
     slot_check,
     table_check,
     time_check,
+    untouched_check,
     wanted,
 )
-from core.domain.reset_text import Backup, named, plan_text
+from core.domain.reset_text import Backup, named, plan_from, plan_text
 from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.backup import load_backup
 from core.slots.inspect import Point
@@ -268,7 +270,10 @@ def _checks(bench: Bench, goal: Goal, seen: Seen, moves: list[Move], backup: Bac
         time_check(seen.left) if goal.kind is not TargetKind.SNAPSHOT else Check("time to TTL", True, "not needed"),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        found.append(_copy_check(bench, seen.identity))
+        found += [_start_check(bench), _copy_check(bench, seen.identity)]
+    if goal.kind is TargetKind.BACKUP:
+        ended = ((plan_from(text), at) for text, at in bench.resets.ended())
+        found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 
 
@@ -312,6 +317,13 @@ def writable_check(bench: Bench) -> Check:
     if bench.resets.writable():
         return Check("sink writable", True, "progress rows can be changed")
     return Check("sink writable", False, "the progress rows cannot be changed by this login, or the sink is read-only")
+
+
+def _start_check(bench: Bench) -> Check:
+    name, how = "start makes a copy", bench.job.start
+    if start_at(how).copies:
+        return Check(name, True, f'start = "{how}"')
+    return Check(name, False, f'start = "{how}" makes no copy: {NO_COPY}')
 
 
 def _copy_check(bench: Bench, identity: TableIdentity) -> Check:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from core.domain.audit import Phase
-from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, ROLLED_BACK, WRITTEN, Entry
+from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, Entry
 from core.domain.reset_text import plan_from
 from core.errors import Refused, Trouble, TroubleName
 from core.slots import apply, plan
@@ -57,7 +57,7 @@ def _forget(bench: Bench) -> Result:
             bench.files.remove(RESETS, name)
             return Result(name, ROLLED_BACK, "the sink knows nothing of it")
         if entry.step == BACKED_UP:
-            return apply.end(bench, entry, Result(name, ROLLED_BACK, "nothing had been written"))
+            return apply.end(bench, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
             bench.told(f"reset {name}: {entry.outcome}")
         bench.files.remove(RESETS, name)

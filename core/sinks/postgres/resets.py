@@ -10,7 +10,7 @@ from typing import Any
 
 from core.domain.progress import ProgressRow
 from core.domain.reset import Swap, moved_from
-from core.domain.reset_entry import DONE, ROLLED_BACK, Entry
+from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, Entry
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Superseded, Trouble, TroubleName
@@ -122,6 +122,14 @@ class PostgresResets(PostgresProgress):
     def history(self, limit: int = 100) -> list[Entry]:
         """The slot's resets, the newest first."""
         return self._entries("history", {**self._all, "limit": limit})
+
+    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
+        """The plans of the slot's resets that have ended, the newest first, and when by the sink: ms since 1970."""
+        with self.session.transaction() as cursor:
+            if not _exists(self.session, cursor):
+                return []
+            which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
+            return [(plan, at) for plan, at in _run(self.session, cursor, "ended", which).fetchall()]
 
     def _entries(self, name: str, parameters: dict[str, Any]) -> list[Entry]:
         with self.session.transaction() as cursor:

@@ -77,6 +77,14 @@ FROM {schema}.slotkeeper_resets
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
 
+-- name: ended
+-- The plans of a slot's resets that have ended, the newest first, and when, as raise_epoch counts time: ms since 1970.
+SELECT plan, (extract(epoch FROM ended_at) * 1000)::bigint
+FROM {schema}.slotkeeper_resets
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND ended_at IS NOT NULL AND outcome <> %(never_begun)s
+ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
+
 -- name: writable
 -- Whether this session may change the progress rows now.
 SELECT has_table_privilege(%(table)s, 'UPDATE') AND NOT pg_is_in_recovery()

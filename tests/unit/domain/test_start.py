@@ -13,7 +13,7 @@ import pytest
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, SlotPoints
-from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first
+from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first, owes_copy
 from core.errors import TroubleName
 
 SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
@@ -155,3 +155,13 @@ def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
     assert set(SAFE) == set(TroubleName)
     assert compare(row(LaneState.RUNNING), look("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
     assert compare(row(LaneState.RUNNING), look("as registered")).safe == ""
+
+
+def test_a_row_owes_a_copy_where_its_job_applied_changes_or_a_reset_emptied_it() -> None:
+    first, points = replace(row(LaneState.CREATING), changes=0), Registered(100, 100, 1)
+    begun = replace(first, position=None, registered=Registered(0, 0, 0))
+    emptied = replace(first, position=None, registered=points)
+    broken_off = replace(first, position=Position(AT), registered=points)
+    assert not any(owes_copy(one) for one in (replace(first, position=None, registered=None), begun, broken_off))
+    assert owes_copy(emptied)
+    assert all(owes_copy(replace(one, changes=1)) for one in (begun, broken_off, emptied))

@@ -1,0 +1,93 @@
+"""Between a reset and a start no change is skipped in silence: a snapshot copies, or nothing begins; an undo does not
+call a target equal that a start has made anew since.
+
+Next door: `test_reset.py` has resets without such a start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.domain.reset import Goal, TargetKind
+from core.domain.reset_entry import DONE, NEVER_BEGUN
+from core.embedded.warehouse import Warehouse
+from core.errors import Refused
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.resetting import SNAPSHOT, Crash, CrashAt, Resetting
+from tests.support.standin import run
+
+TABLE, TARGET = "ods.t", "mart.t"
+
+
+def kill() -> None:
+    raise Crash("killed")
+
+
+def running(warehouse: Warehouse, make_mirror: MakeMirror, start: str, *target: str) -> Mirror:
+    """A mirror of two rows that runs."""
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'old'), (2, 'old')")
+    mirror = make_mirror(warehouse, TABLE, TARGET)
+    mirror.job = replace(mirror.job, start=start, on_existing="replace")
+    mirror.at_sink(*target)
+    mirror.start().wait_running()
+    return mirror
+
+
+def test_where_start_makes_no_copy_a_snapshot_is_refused_and_an_emptied_mirror_does_not_start(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    """The change that nobody has read yet is what a start at the newest point would skip."""
+    same = f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v text)"
+    mirror = running(warehouse, make_mirror, "latest", "CREATE SCHEMA mart", same)
+    mirror.at_sink(f"INSERT INTO {TARGET} VALUES (1, 'old'), (2, 'old')")
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (3, 'applied')")
+    mirror.wait_equal()
+    mirror.stop()
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (4, 'unread')")
+    resetting = Resetting(mirror, tmp_path / "state")
+    with pytest.raises(Refused, match='start = "latest" makes no copy: set start = "initial" for the snapshot'):
+        resetting.reset(SNAPSHOT)
+    mirror.job = replace(mirror.job, start="initial")
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    mirror.job = replace(mirror.job, start="latest")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused), error
+    assert "a copy of ods.t is due" in error.message
+    assert 'start = "initial"' in error.hint
+    mirror.job = replace(mirror.job, start="initial")
+    mirror.start(driver_probe=At("after_first_registration", kill)).wait_error()
+    assert sum(mirror.changes().values()) == 1, "after a copy that was killed, too, the rows tell that a copy is due"
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_an_undo_over_a_target_that_a_start_may_have_made_anew_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = running(warehouse, make_mirror, "initial")
+    mirror.stop()
+    resetting = Resetting(mirror, tmp_path / "state")
+    backup = Goal(TargetKind.BACKUP, backup=resetting.reset(SNAPSHOT).reset)
+    with pytest.raises(Crash):
+        resetting.reset(SNAPSHOT, CrashAt(point="after_mark"))
+    plan = resetting.plan(backup)
+    assert not plan.failed, "no start came"
+    mirror.at_sink(f"DROP TABLE {TARGET}")
+    mirror.start(driver_probe=At("before_first_registration", kill)).wait_error()
+    with pytest.raises(Refused, match="is stale"):
+        resetting.execute(plan)
+    with pytest.raises(Refused, match="may have made the target anew"):
+        resetting.reset(backup)
+    assert resetting.resume().sentence == NEVER_BEGUN
+    assert refusing(resetting, backup) == ["target is untouched"], "a reset that never began hides no start"
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    assert refusing(resetting, backup) == ["target is untouched"], "nor does another one"
+
+
+def refusing(resetting: Resetting, goal: Goal) -> list[str]:
+    return [check.name for check in resetting.plan(goal).failed]
