@@ -69,7 +69,7 @@ class Leases:
             self._lost = None
 
     def end(self, waits: bool) -> None:
-        """Ask no more; where it `waits`, whoever goes on uses the session: two threads would commit each other's halves.
+        """Ask no more; where it `waits`, whoever goes on uses the session: two threads would commit halves.
 
         A session that does not answer is cut off: each wait ends, as a login has a limit of its own.
         """

@@ -19,7 +19,7 @@ from core.embedded.warehouse import Warehouse
 from core.engine import attend, lease, start
 from core.engine.job import JobEnd
 from core.engine.lease import Leases
-from core.errors import Unreachable
+from core.errors import SlotkeeperError
 from core.sources.dws.session import DwsSession
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
@@ -41,59 +41,78 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.Mo
     return make_mirror(warehouse, TABLE, "mart.t")
 
 
+class Silence:
+    """Stops the backend of the job's lease right before it is asked."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.pid = 0
+        self._mirror = mirror
+        self._name = f"slotkeeper/{mirror.job.name}/lease"
+        self._keep = Leases.keep
+        self._wanted, self._asked = threading.Event(), threading.Event()
+
+    def keep(self, leases: Leases) -> None:
+        """Stands for `Leases.keep`."""
+        if self._wanted.is_set():
+            self._wanted.clear()
+            os.kill(self.pid, signal.SIGSTOP)
+            self._asked.set()
+        self._keep(leases)
+
+    def begin(self) -> None:
+        """Return once a thread of the driver waits for the answer, or is about to."""
+        self._asked.clear()
+        (self.pid,) = self.sessions()
+        self._wanted.set()
+        assert self._asked.wait(20)
+
+    def end(self) -> None:
+        """Let it go on; safe twice."""
+        pid, self.pid = self.pid, 0
+        if pid:
+            os.kill(pid, signal.SIGCONT)
+
+    def sessions(self) -> list[int]:
+        """The backends of the lease, a stopped one among them."""
+        found = f"SELECT pid FROM pg_stat_activity WHERE application_name = '{self._name}'"
+        return [pid for (pid,) in self._mirror.query(self._mirror.sink, found)]
+
+
 @pytest.fixture
-def silent(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The job runs, and the backend of its lease was stopped right before it was asked; its pid."""
-    armed, asked, keep = threading.Event(), threading.Event(), Leases.keep
-    name = f"slotkeeper/{mirror.job.name}/lease"
-    found: list[int] = []
+def silence(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Silence]:
+    made = Silence(mirror)
 
-    def stopping(self: Leases) -> None:
-        if armed.is_set() and not asked.is_set():
-            os.kill(found[0], signal.SIGSTOP)
-            asked.set()
-        keep(self)
+    def keep(leases: Leases) -> None:
+        made.keep(leases)
 
-    monkeypatch.setattr(Leases, "keep", stopping)
-    mirror.start().wait_running()
-    pids = mirror.query(mirror.sink, f"SELECT pid FROM pg_stat_activity WHERE application_name = '{name}'")
-    found += [pid for (pid,) in pids]
-    armed.set()
-    assert asked.wait(20)
-    try:
-        yield found[0]
-    finally:
-        os.kill(found[0], signal.SIGCONT)
+    monkeypatch.setattr(Leases, "keep", keep)
+    yield made
+    made.end()
 
 
-def test_a_driver_ends_although_the_session_of_its_lease_never_answers(mirror: Mirror, silent: int) -> None:
-    mirror.wish = Wish.STOP
-    mirror.join(20)
-    assert mirror.end is JobEnd.STOPPED
-
-
-def test_a_pause_and_its_end_obey_wishes_although_the_session_of_the_lease_never_answers(
-    mirror: Mirror, silent: int
+def test_a_lease_whose_session_never_answers_holds_up_neither_another_session_nor_a_wish(
+    mirror: Mirror, silence: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    mirror.start().wait_running()
+    with monkeypatch.context() as sooner:
+        silence.begin()
+        sooner.setattr(attend, "LEASE_LATE", 0.2)
+        until(lambda: len(silence.sessions()) > 1, 20, "another session to ask for the lease")
+        silence.end()
+        until(lambda: len(silence.sessions()) == 1, 20, "the silent one to find its line gone")
+    run(mirror.warehouse, f"INSERT INTO {TABLE} VALUES (1, 'x')")
+    mirror.wait_equal()
+    silence.begin()
+    epoch = mirror.heard.epoch
     mirror.pause()
     mirror.wish = Wish.RUN
     until(lambda: mirror.heard.events.count(JobEvent.BEGAN) == 2, 20, "the job to start again")
+    silence.end()
+    until(lambda: mirror.heard.epoch > epoch, 20, "the new start's lanes")
+    silence.begin()
     mirror.wish = Wish.STOP
     mirror.join(20)
     assert mirror.end is JobEnd.STOPPED
-
-
-def test_another_session_is_tried_for_a_lease_whose_own_never_answers(
-    mirror: Mirror, silent: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attend, "LEASE_LATE", 0.3)
-    name = f"slotkeeper/{mirror.job.name}/lease"
-    there = f"SELECT pid FROM pg_stat_activity WHERE application_name = '{name}' AND pid <> {silent}"
-    until(lambda: mirror.query(mirror.sink, there), 20, "another session to ask for the lease")
-    os.kill(silent, signal.SIGCONT)  # it finds its line gone
-    run(mirror.warehouse, f"INSERT INTO {TABLE} VALUES (1, 'x')")
-    mirror.wait_equal()
-    mirror.stop()
 
 
 def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
@@ -108,7 +127,7 @@ def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
     def ask() -> None:
         try:
             session.composed_rows(pg.sql.SQL("SELECT pg_sleep(30)"), None, 60_000)
-        except Unreachable as error:
+        except SlotkeeperError as error:
             raised.append(error)
 
     thread = threading.Thread(target=ask, daemon=True)

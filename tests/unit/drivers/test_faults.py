@@ -125,7 +125,7 @@ class Server:
         self.asked.append(password)
         if len(self.asked) >= self.crowd:
             self._crowded.set()
-        self._crowded.wait(0.2)
+        self._crowded.wait(0.1)
         if password != self.password:
             self.refuse()
         return "session"
