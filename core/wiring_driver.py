@@ -34,6 +34,8 @@ T = TypeVar("T")
 A = TypeVar("A", bound=DwsSlotAdmin)
 
 STARTER = "starter"
+CLOSE_WITHIN = 2.0
+"""Seconds for which closing sessions waits for statements that are under way in them."""
 
 
 class WiredTarget:
@@ -161,8 +163,24 @@ class _Opened:
             closing: list[DwsSession | SinkSession] = [*self._sources.values(), *self._sinks.values()]
             self._sources.clear()
             self._sinks.clear()
-        for one in closing:
+        _end(*closing)
+
+
+def _end(*sessions: DwsSession | SinkSession) -> None:
+    """Close them; what threads that were left behind still wait for is cut off after a moment."""
+
+    def sever() -> None:
+        for one in sessions:
+            one.sever()
+
+    late = threading.Timer(CLOSE_WITHIN, sever)
+    late.daemon = True
+    late.start()
+    try:
+        for one in sessions:
             one.close()
+    finally:
+        late.cancel()
 
 
 class WiredSessions:
@@ -240,7 +258,7 @@ class WiredSessions:
         """End all sessions."""
         self._close_named()
         if self._opened.lease is not None:
-            self._opened.lease.close()
+            _end(self._opened.lease)
             self._opened.lease = None
         self._store = self._target = None
         self._parts.clear()

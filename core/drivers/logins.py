@@ -2,14 +2,16 @@
 
 DWS, "Setting Account Security Policies": an account is locked after `failed_login_attempts` wrong passwords in a row
 (default 10), for a day. A driver opens many sessions, and each would be one more. Next door: `pg.py` asks before it
-connects; `core.retry` ends a job after two refusals.
+connects, with `turn`; `core.retry` ends a job after two refusals.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
@@ -17,6 +19,10 @@ from core.domain.endpoint import Endpoint
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
 """Two tries, then four a day: fewer than ten before the server forgets them."""
+
+RECENT_SECONDS = 10.0
+RECENT_AT_ONCE = 6
+"""So many logins may be under way at once where one has just succeeded: fewer than ten, should the password change."""
 
 PASSWORDS = ("password authentication failed", "login denied", "account has been locked")
 """Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
@@ -36,32 +42,65 @@ REFUSED = (
 _Key = tuple[str, int, str, str]
 
 
+@dataclass(slots=True)
+class _Found:
+    """What is known of a login: refusals in a row, the last one's moment and text, and the last success."""
+
+    count: int = 0
+    at: float = 0.0
+    text: str = ""
+    taken_at: float | None = None
+    under_way: int = 0
+
+
 class Refusals:
     """How often each login of this process was refused; shared by its threads."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or SystemClock().monotonic
-        self._lock = threading.Lock()
-        self._found: dict[_Key, tuple[int, float, str]] = {}
+        self._ended = threading.Condition()
+        self._found: dict[_Key, _Found] = {}
 
-    def standing(self, endpoint: Endpoint, password: str) -> str:
-        """What the server said, where this login is not to be asked again now; else nothing."""
-        with self._lock:
-            count, at, text = self._found.get(_key(endpoint, password), (0, 0.0, ""))
-            return text if count >= TRIES and self._now() - at < AGAIN_SECONDS else ""
+    @contextmanager
+    def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
+        """Wait for a turn to log in, held for the block; gives what the server said where it is not to be asked.
+
+        Sessions that log in at once would all be refused before one refusal is counted. Nobody waits longer than
+        `seconds`, in which any login ends: a server that was silent so long did not refuse either.
+        """
+        with self._ended:
+            found = self._found.setdefault(_key(endpoint, password), _Found())
+            self._ended.wait_for(lambda: self._standing(found) or found.under_way < self._at_once(found), seconds)
+            standing = self._standing(found)
+            found.under_way += 1
+        try:
+            yield standing
+        finally:
+            with self._ended:
+                found.under_way -= 1
+                self._ended.notify_all()
 
     def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
-        """Count a login that failed, where its password may be the cause."""
-        if not said(text, PASSWORDS):
-            return
-        with self._lock:
-            count = self._found.get(_key(endpoint, password), (0, 0.0, ""))[0]
-            self._found[_key(endpoint, password)] = (count + 1, self._now(), text)
+        """Count a login that failed, where its password may be the cause; any failure ends what a success allowed."""
+        with self._ended:
+            found = self._found.setdefault(_key(endpoint, password), _Found())
+            found.taken_at = None
+            if said(text, PASSWORDS):
+                found.count, found.at, found.text = found.count + 1, self._now(), text
 
     def taken(self, endpoint: Endpoint, password: str) -> None:
         """A login that succeeded: the server counts anew, and so do we."""
-        with self._lock:
-            self._found.pop(_key(endpoint, password), None)
+        with self._ended:
+            found = self._found.setdefault(_key(endpoint, password), _Found())
+            found.count, found.text, found.taken_at = 0, "", self._now()
+
+    def _standing(self, found: _Found) -> str:
+        return found.text if found.count >= TRIES and self._now() - found.at < AGAIN_SECONDS else ""
+
+    def _at_once(self, found: _Found) -> int:
+        if found.taken_at is not None and self._now() - found.taken_at < RECENT_SECONDS:
+            return RECENT_AT_ONCE
+        return max(1, TRIES - found.count)
 
 
 def said(text: str, words: tuple[str, ...]) -> bool:

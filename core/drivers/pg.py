@@ -6,9 +6,11 @@ Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg2
@@ -55,6 +57,7 @@ __all__ = [
     "connect_quietly",
     "failure",
     "named",
+    "sever",
     "sql",
     "transaction",
     "without_values",
@@ -104,31 +107,33 @@ def connect_quietly(
 
 
 def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
-    standing = _refusals.standing(endpoint, password)
-    if standing:
-        raise psycopg2.OperationalError(f"{standing} (refused twice, not asked again, so that no account gets locked)")
-    try:
-        connection = psycopg2.connect(
-            host=endpoint.host,
-            port=endpoint.port,
-            dbname=endpoint.database,
-            user=endpoint.user,
-            password=password,
-            sslmode=endpoint.sslmode,
-            application_name=application_name[:63],
-            connect_timeout=max(2, endpoint.connect_timeout_ms // 1000),
-            keepalives=1,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-            options=options or None,
-        )
-    except psycopg2.OperationalError as error:
-        _refusals.refused(endpoint, password, str(error).strip())
-        raise
-    _refusals.taken(endpoint, password)
-    return connection
+    seconds = max(2, endpoint.connect_timeout_ms // 1000)
+    with _refusals.turn(endpoint, password, seconds) as standing:
+        if standing:
+            again = "refused twice, not asked again, so that no account gets locked"
+            raise psycopg2.OperationalError(f"{standing} ({again})")
+        try:
+            connection = psycopg2.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                dbname=endpoint.database,
+                user=endpoint.user,
+                password=password,
+                sslmode=endpoint.sslmode,
+                application_name=application_name[:63],
+                connect_timeout=seconds,
+                keepalives=1,
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+                options=options or None,
+            )
+        except psycopg2.OperationalError as error:
+            _refusals.refused(endpoint, password, str(error).strip())
+            raise
+        _refusals.taken(endpoint, password)
+        return connection
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
@@ -149,6 +154,16 @@ def _apply_one(cursor: Cursor, name: str, value: str) -> None:
     except psycopg2.Error as error:
         if error.pgcode != "42704":  # undefined_object: a setting of a newer server
             raise
+
+
+def sever(connection: Connection) -> None:
+    """Shut the connection's line down, from any thread, without waiting: whatever waits there for an answer fails.
+
+    `close` waits for the statement of another thread, and a request to cancel for a server that may not answer either.
+    The server finds the line gone and ends the session.
+    """
+    with suppress(psycopg2.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def failure(error: BaseException) -> tuple[str, str]:

@@ -44,7 +44,10 @@ OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
 
 LEASE_EVERY = 1.0
 LEASE_LATE = 10.0
-"""A lease's session that answers later counts as lost: sooner than a server frees the locks of a line that is gone."""
+"""A lease's session that answers later counts as lost: sooner than a server frees the locks of a line that is gone.
+
+It is cut off then, so that a new one is tried.
+"""
 
 
 def unleased() -> None:
@@ -55,7 +58,7 @@ def unleased() -> None:
 class LoopPlan:
     """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
 
-    `keep_lease` raises where the job's lease, or the lock on a target, is not held.
+    `keep_lease` raises where the job's lease, or the lock on a target, is not held; `sever_lease` makes it end.
     """
 
     job: JobSpec
@@ -64,6 +67,7 @@ class LoopPlan:
     until_caught_up: bool = False
     stint_seconds: float = 3.0
     keep_lease: Callable[[], None] = unleased
+    sever_lease: Callable[[], None] = unleased
     ages: Ages = field(default_factory=lambda: Ages({}, {}))
 
 
@@ -189,8 +193,10 @@ class Attendant:
     def _keep_lease(self, now: float) -> None:
         """Every second: across progress schemas there is no fence, so nothing is dealt while the lock is not held."""
         if self._asked is not None:
-            if now - self._asked >= LEASE_LATE and self._not_ours is None:
+            if now - self._asked >= LEASE_LATE:
+                self._asked = now  # the session that is tried next may not answer either
                 self._not_ours = Busy("the session that holds the lease does not answer", where="sink")
+                self.plan.sever_lease()
             return
         if now < self._lease_at:
             return

@@ -15,13 +15,22 @@ CANCEL_EVERY = 0.2
 """A request to cancel ends one statement, and a call has several."""
 
 
-class Beside(threading.Thread):
-    """A call under way; `cancel` may be called from any thread and asks whatever it waits for to end."""
+def _nothing() -> None:
+    """For a call that nothing can cut off."""
 
-    def __init__(self, call: Callable[[], None], cancel: Callable[[], None]) -> None:
+
+class Beside(threading.Thread):
+    """A call under way; `cancel` may be called from any thread and asks whatever it waits for to end.
+
+    `sever` waits for nobody, and cuts off a call that did not end so.
+    """
+
+    def __init__(self, call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None]) -> None:
         super().__init__(name="slotkeeper-beside", daemon=True)
         self._call = call
         self._cancel = cancel
+        self._sever = sever
+        self._told = False
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -40,10 +49,18 @@ class Beside(threading.Thread):
         return over
 
     def end(self) -> None:
-        """Cancel what is under way, and leave behind what does not end; what it was doing may still take effect."""
+        """Cancel what is under way, and leave behind what does not end; what it was doing may still take effect.
+
+        Waits once: a second time it returns at once.
+        """
+        if self._told:
+            return
+        self._told = True
         asking = threading.Thread(target=self._ask, name="slotkeeper-cancel", daemon=True)
         asking.start()  # a server that hangs may not answer this either
         self.join(GIVEN_UP)
+        if self.is_alive():
+            self._sever()
 
     def _ask(self) -> None:
         while self.is_alive():
@@ -52,9 +69,11 @@ class Beside(threading.Thread):
 
 
 @contextmanager
-def beside(call: Callable[[], None], cancel: Callable[[], None]) -> Iterator[Beside]:
+def beside(
+    call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None] = _nothing
+) -> Iterator[Beside]:
     """The call, begun; ended with the block where it is still under way."""
-    going = Beside(call, cancel)
+    going = Beside(call, cancel, sever)
     going.start()
     try:
         yield going

@@ -162,9 +162,14 @@ class Streaming:
     def run(self) -> End:
         """Stream until a wish; raises what needs a person."""
         all_ = self._all
-        keep = self._leases.keep
         loop_plan = LoopPlan(
-            all_.job, self._epoch, all_.keepalive, all_.until_caught_up, keep_lease=keep, ages=self._ages
+            all_.job,
+            self._epoch,
+            all_.keepalive,
+            all_.until_caught_up,
+            keep_lease=self._leases.keep,
+            sever_lease=self._leases.sever,
+            ages=self._ages,
         )
         loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
         self._names = names_by_table(self._lanes)
@@ -173,9 +178,12 @@ class Streaming:
         self._behind = {table: one for table, one in tables.items() if table in behind}
         if _least(loop.lanes) is LaneState.RUNNING:
             all_.narrator.event(JobEvent.CAUGHT_UP)
-        ended = loop.run()
-        if ended in (End.RESUMED, End.OTHER_NODES):
-            self._leases.end()  # the next start uses their session
+        goes_on = False
+        try:
+            ended = loop.run()
+            goes_on = ended in (End.RESUMED, End.OTHER_NODES)
+        finally:
+            self._leases.end(waits=goes_on)  # the next start uses their session
         return ended
 
     def _tick(self, loop: Loop) -> None:

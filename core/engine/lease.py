@@ -15,6 +15,8 @@ from core.errors import Busy, Refused, Superseded, Unreachable
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""
+END_WAIT = 2.0
+"""Seconds for which the end of asking waits for an answer before it cuts the session off."""
 LOST_WAIT = 30.0
 """So long a server may take a session for living whose line is gone (keepalives: 10 s and three times 5 s)."""
 
@@ -60,14 +62,26 @@ class Leases:
         with self.lock:
             for number, part in enumerate(() if self._ended else self._all.parts):
                 if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
+                    if self._ended:
+                        return  # a session that is opened by now would be nobody's
                     with about(self._all, part):
                         self._again(part)
             self._lost = None
 
-    def end(self) -> None:
-        """Ask no more: whoever goes on uses the session, and two threads would commit each other's halves."""
-        with self.lock:
-            self._ended = True
+    def end(self, waits: bool) -> None:
+        """Ask no more; where it `waits`, whoever goes on uses the session: two threads would commit halves.
+
+        A session that does not answer is cut off: each wait ends, as a login has a limit of its own.
+        """
+        self._ended = True
+        while waits and not self.lock.acquire(timeout=END_WAIT):
+            self.sever()
+        if waits:
+            self.lock.release()
+
+    def sever(self) -> None:
+        """Cut off the session that holds them, without waiting: whoever waits for its answer takes them again."""
+        self._all.parts[0].sessions.store().sever()
 
     def _again(self, part: Surroundings) -> None:
         now, store = self._all.clock.monotonic(), part.sessions.store()

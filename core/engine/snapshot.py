@@ -237,7 +237,7 @@ class Snapshot:
             finally:
                 store.close()
 
-        with beside(exchange, store.cancel) as going:
+        with beside(exchange, store.cancel, store.sever) as going:
             while not going.ended(KEPT_AT_ONCE):
                 if self._all.wish() is not Wish.RUN:
                     going.end()

@@ -309,6 +309,10 @@ class PostgresProgress:
         """Ask the server to end what another thread has under way here."""
         self.session.cancel()
 
+    def sever(self) -> None:
+        """Cut the session off: what another thread has under way here fails at once."""
+        self.session.sever()
+
     @property
     def generation(self) -> int:
         """How many connections this session has had."""

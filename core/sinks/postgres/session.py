@@ -113,11 +113,21 @@ class SinkSession:
             with suppress(pg.DriverError):
                 connection.cancel()
 
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
+        connection = self._connection
+        if connection is not None:
+            pg.sever(connection)
+
     def close(self) -> None:
-        """End the session; safe to call twice."""
-        connection, self._connection = self._connection, None
-        if connection is not None and not connection.closed:
-            connection.close()
+        """End the session, after a statement of another thread unless it is severed; safe to call twice."""
+        connection = self._connection
+        if connection is None:
+            return
+        if not connection.closed:
+            connection.close()  # may wait, and `sever` must find it meanwhile
+        if self._connection is connection:
+            self._connection = None
 
 
 class _Transaction:

@@ -138,12 +138,19 @@ class DwsSession:
         connection.autocommit = True
         return count
 
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
+        connection = self._connection
+        if connection is not None:
+            pg.sever(connection)
+
     def close(self) -> None:
-        """End the session; safe to call twice."""
-        connection, self._connection, self._limit_ms = self._connection, None, None
-        self.oriented = ""
+        """End the session, after a statement of another thread unless it is severed; safe to call twice."""
+        connection = self._connection
         if connection is not None and not connection.closed:
-            connection.close()
+            connection.close()  # may wait, and `sever` must find it meanwhile
+        if self._connection is connection:
+            self._connection, self._limit_ms, self.oriented = None, None, ""
 
     def _ready(self, limit_ms: int) -> pg.Connection:
         if self._connection is None or self._connection.closed:

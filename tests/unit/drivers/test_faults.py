@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -117,9 +118,14 @@ class Server:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.password = "right"
+        self.crowd = 0
+        self._crowded = threading.Event()
 
     def connect(self, *, password: str, **_: Any) -> str:
         self.asked.append(password)
+        if len(self.asked) >= self.crowd:
+            self._crowded.set()
+        self._crowded.wait(0.1)
         if password != self.password:
             self.refuse()
         return "session"
@@ -177,3 +183,44 @@ def test_a_refused_login_is_asked_again_once_in_hours_because_somebody_may_have_
     now[0] += logins.AGAIN_SECONDS
     server.password = "wrong"
     assert login("wrong") == "session"
+
+
+def at_once(server: Server, password: str, threads: int = 12) -> None:
+    """So many sessions log in at once; the server answers when all have come, or after a moment."""
+    server.crowd = len(server.asked) + threads
+    server._crowded.clear()
+    gate = threading.Barrier(threads)
+
+    def one() -> None:
+        gate.wait(10)
+        with pytest.raises(pg.DriverError):
+            login(password)
+
+    begun = [threading.Thread(target=one, daemon=True) for _ in range(threads)]
+    for thread in begun:
+        thread.start()
+    for thread in begun:
+        thread.join(20)
+
+
+def test_sessions_that_log_in_at_once_ask_twice_with_a_password_that_is_refused(server: Server) -> None:
+    at_once(server, "wrong")
+    assert server.asked == ["wrong", "wrong"], "DWS locks an account after 10 (failed_login_attempts)"
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, logins.RECENT_AT_ONCE), (logins.RECENT_SECONDS, logins.TRIES)])
+def test_a_password_that_changes_under_sessions_that_log_in_at_once_locks_no_account(
+    server: Server, monkeypatch: pytest.MonkeyPatch, seconds: float, most: int
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(pg, "_refusals", logins.Refusals(lambda: now[0]))
+    assert login("right") == "session"
+    now[0], server.password = seconds, "other"
+    at_once(server, "right")
+    assert len(server.asked) == 1 + most < 10
+
+
+def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: Server) -> None:
+    known = logins.Refusals()
+    with known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 0.01) as standing:
+        assert standing == ""

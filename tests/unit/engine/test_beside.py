@@ -41,3 +41,25 @@ def test_a_call_that_does_not_end_is_left_behind(monkeypatch: pytest.MonkeyPatch
     assert going.is_alive()
     let_go.set()
     going.join(20)
+
+
+def test_a_call_that_was_left_behind_once_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVEN_UP", 0.0)
+    let_go = threading.Event()
+    with beside(lambda: let_go.wait(20) and None, lambda: None) as going:
+        going.end()
+        before = threading.active_count()
+        going.end()
+        assert threading.active_count() == before, "a second end asks, and waits, anew"
+    assert threading.active_count() == before
+    let_go.set()
+    going.join(20)
+
+
+def test_a_call_that_answers_no_cancel_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVEN_UP", 0.0)
+    let_go = threading.Event()
+    with beside(lambda: let_go.wait(20) and None, lambda: None, let_go.set) as going:
+        pass
+    assert let_go.is_set()
+    going.join(20)
