@@ -39,6 +39,16 @@ def quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    r"""A string that means the same whatever `standard_conforming_strings` says.
+
+    >>> print(literal("o'clock"), literal("a\\b"))
+    'o''clock' E'a\\b'
+    """
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'" if "\\" not in text else "E'" + doubled.replace("\\", "\\\\") + "'"
+
+
 def dotted(name: str) -> str:
     """`schema.table` as written in the configuration, in the form that a server reads back as that very name.
 
