@@ -18,9 +18,10 @@ from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.report import LaneReport
-from core.domain.text import safe
+from core.domain.text import safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
 from core.domain.verified import rows_held
+from core.sqltext import dotted
 
 ALERT_COLUMNS = (
     Column("mark", "", 1),
@@ -146,7 +147,9 @@ def _store(picture: Picture) -> Iterator[Alert]:
 def _resets(picture: Picture) -> Iterator[Alert]:
     for mark in picture.local.unfinished if picture.local else ():
         table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
-        options = (Option(f"slotkeeper slots reset --resume {table} {slot}: finishes it or rolls it back"),)
+        options = (
+            Option(f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}: finishes it or rolls it back"),
+        )
         yield Alert(
             "reset_unfinished", f"{table}/{slot}", Level.CRITICAL, "half", "-", None,
             f"reset {safe(mark.id, 60)} of the slot of job {job} was cut off between its steps",
@@ -207,8 +210,7 @@ def _job_ignored(job: JobFacts) -> str:
 def _job_options(job: JobFacts) -> tuple[Option, ...]:
     known = _known(job)
     options = [
-        Option(named(each.do, safe(job.name, 80), safe(job.table_in(job.wrong), 80), safe(job.slot, 80)), each.loses)
-        for each in known.options
+        Option(named(each.do, job.name, job.table_in(job.wrong), job.slot), each.loses) for each in known.options
     ]
     if job.safe:
         options.insert(0, Option(safe(job.safe, 300)))
@@ -226,7 +228,7 @@ def _held(picture: Picture) -> Iterator[Alert]:
             continue
         name, limit, rows = safe(job.name, 80), job.held_limit, rows_held(job.held)
         stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
-        options = tuple(Option(named(each.do, name), each.loses) for each in HELD_ROWS.options)
+        options = tuple(Option(named(each.do, job.name), each.loses) for each in HELD_ROWS.options)
         yield Alert(
             "rows_held", f"{name}: {rows}", fullness(job.held, limit), count(job.held), count(limit or 0),
             None, f"{rows}: {HELD_ROWS.means}", f"the target stays without them{stops}", options, ("held", job.name),
@@ -260,7 +262,7 @@ def _absent(one: SlotFacts) -> Alert:
     job = safe(one.slot.job or "JOB", 80)
     options = (
         Option(f"slotkeeper jobs start {job}: names it SLOT LOST, or makes it where the job never ran"),
-        Option(f"slotkeeper slots reset {safe(one.seen.table, 80)} {safe(one.slot.name, 80)} --to snapshot", Loss.TIME),
+        Option(f"slotkeeper slots reset {typed(one.seen.table, one.slot.name)} --to snapshot", Loss.TIME),
     )
     return Alert(
         "slot_absent", thing, Level.CRITICAL, "ABSENT", "-", None,
@@ -279,9 +281,10 @@ def _ttl(one: SlotFacts, level: Level, now: datetime) -> Alert:
     old = "?" if since is None else age(since, now)
     ends = deadline(one.held.left, now)
     table, slot = safe(one.seen.table, 80), safe(one.slot.name, 80)
+    register = f"slotkeeper slots register {typed(one.seen.table, one.slot.name)}"
     options = [
-        Option(f"raise binlog_ttl: ALTER TABLE {table} SET (binlog_ttl = ...)"),
-        Option(f"slotkeeper slots register {table} {slot}: gives up what is unread", Loss.UNREAD),
+        Option(f"raise binlog_ttl: ALTER TABLE {safe(dotted(one.seen.table))} SET (binlog_ttl = ...)"),
+        Option(f"{register}: gives up what is unread", Loss.UNREAD),
     ]
     if one.slot.job:
         options.insert(0, Option(f"slotkeeper jobs start {safe(one.slot.job, 80)}: reading and registering renews it"))

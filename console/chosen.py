@@ -16,6 +16,7 @@ from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
+from core.state.sqlite import Store
 
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
@@ -28,6 +29,12 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
     near = get_close_matches(name, loaded.jobs, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
     raise ConfigError(f"{loaded.path}: there is no job {name!r}", hint)
+
+
+def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
+    """Raise the error of a refused job that never ran here: that nothing is known of it would not tell why."""
+    if loaded is not None and job in loaded.refused and store.job(job) is None:
+        raise loaded.refused[job]
 
 
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:

@@ -122,9 +122,9 @@ def error_lines(one: ErrorSeen, job: JobFacts | None, now: datetime) -> list[tup
         held = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{held}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
-    table, slot = (safe(job.table_in(one.message), 80), safe(job.slot, 80)) if job is not None else ("", "")
+    table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [
-        (Level.FINE, f"{number}  {named(each.do, safe(one.job, 80), table, slot)} ({each.loses.words})")
+        (Level.FINE, f"{number}  {named(each.do, one.job, table, slot)} ({each.loses.words})")
         for number, each in enumerate(ranked(known.options), 1)
     ]
 

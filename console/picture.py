@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from core.slots.hold import TableHold
     from core.slots.inspect import TableSlots
 
+REFUSED = "refused: "
+"""How what is wrong with a refused job begins."""
+
 
 class Level(Enum):
     """How a row stands; the value is the glyph that says so where there is no colour."""
@@ -83,6 +86,11 @@ class JobFacts:
     only_held: bool = False
     held_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether it never ran and its configuration keeps it from it."""
+        return self.state is None and self.wrong.startswith(REFUSED)
 
     def table_in(self, text: str) -> str:
         """The source table that a trouble's text names, where the job has several; else the first."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from console.judging import Severity, judge
 from console.paces import Paces
-from console.picture import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
+from console.picture import REFUSED, ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
@@ -98,7 +98,7 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
     known = {job.name for job in jobs}
     never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
     never += [
-        JobFacts(name, _LEVELS[Severity.WARNING], None, f"refused: {error}")
+        JobFacts(name, _LEVELS[Severity.WARNING], None, f"{REFUSED}{error}")
         for name, error in (loaded.refused.items() if loaded else ())
         if name not in known
     ]

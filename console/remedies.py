@@ -10,7 +10,9 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
+from core.domain import refused_login
 from core.domain.start import SAFE
+from core.domain.text import typed
 from core.errors import TroubleName
 
 
@@ -68,10 +70,13 @@ _TROUBLES = {
         "somebody else registers this slot; what lies between may be gone",
         Option("find the other consumer: slotkeeper slots show TABLE SLOT"),
     ),
-    TroubleName.PROGRESS_LOST: _trouble(
-        TroubleName.PROGRESS_LOST,
+    TroubleName.PROGRESS_LOST: Remedy(
+        f"{TroubleName.PROGRESS_LOST.value}: {SAFE[TroubleName.PROGRESS_LOST]}",
         "the slot has points and the sink no progress rows: where to go on is not known",
-        Option("restore slotkeeper_progress at the sink from its backup"),
+        (
+            Option("restore slotkeeper_progress from a backup of the sink, then slotkeeper jobs start JOB"),
+            Option("slotkeeper slots drop TABLE SLOT: then set on_existing, and slotkeeper jobs start JOB", Loss.TIME),
+        ),
     ),
     TroubleName.SOURCE_OLDER: _trouble(
         TroubleName.SOURCE_OLDER,
@@ -118,6 +123,59 @@ _LOGIN = Remedy(
     "the login is refused",
     "user, password or privilege; it is tried twice at most, so that no account is locked",
     (Option("correct the password reference or the GRANT: slotkeeper doctor prints it"), _START),
+)
+_LOCKED = Remedy(
+    "the account is locked",
+    "the server counted too many wrong passwords, and keeps it locked for a day",
+    (
+        Option("an administrator unlocks it: ALTER USER <user> ACCOUNT UNLOCK; then see that the password is right"),
+        _START,
+    ),
+)
+_OPEN = Remedy(
+    "a start waits for open transactions",
+    "what they wrote before recording began is in no binlog and in no copy yet; nothing is skipped",
+    (
+        Option("wait: the start goes on by itself once they have ended"),
+        Option("end it: an administrator sees it in pg_prepared_xacts, pgxc_stat_activity, other databases' sessions"),
+        Option("let the login see all sessions: slotkeeper doctor prints the GRANT"),
+        Option("raise `wait` in [jobs.JOB], then slotkeeper jobs start JOB"),
+    ),
+)
+_MASKED = Remedy(
+    "rows or values may be hidden from us",
+    "row security or a redaction policy would let the copy and the comparison miss rows, without an error",
+    (Option("take it off the table, or use a login that it does not concern: slotkeeper doctor prints how"), _START),
+)
+_COPY_LOST = Remedy(
+    "a copy cannot go on",
+    "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied anew",
+    (
+        Option(
+            "slotkeeper slots reset TABLE SLOT --to snapshot: it needs on_existing where the target has rows", Loss.TIME
+        ),
+    ),
+)
+_TAKEN = Remedy(
+    "the target belongs to another job",
+    "two jobs would overwrite each other's rows, so that one of them stays away",
+    (Option("find that job and stop or cancel it, or choose another target"), _VERIFY),
+)
+_FILLED = Remedy(
+    "the target is not empty",
+    "a first copy would mix its rows with those that are there",
+    (
+        Option("if the job ran before, its progress rows are lost: do not empty the target, restore them"),
+        Option('set on_existing = "replace" or "merge" in [jobs.JOB], then slotkeeper jobs start JOB', Loss.TIME),
+    ),
+)
+_GTM = Remedy(
+    "the cluster's order of transactions is not certain",
+    "without one sync point per transaction and DN, in order, changes could be lost or applied in the wrong order",
+    (
+        Option("slotkeeper doctor --probe SOURCE finds out and records it (gtm-lite)"),
+        Option("an administrator sets gtm_option to gtm, and restarts the cluster"),
+    ),
 )
 _BUSY = Remedy("the server is busy", "a lock, a deadlock or too many connections", (_WAIT, _DOCTOR))
 _SLOW = Remedy(
@@ -169,6 +227,13 @@ _BY_STATE = {
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
     (r"driver ended", _CRASH),
+    (r"waiting for (a transaction|transactions) that|cannot be told here", _OPEN),
+    (r"row security|redaction policy", _MASKED),
+    (r"target \S.* is gone|half-done copy", _COPY_LOST),
+    (r"target \S.* belongs to job", _TAKEN),
+    (r"target \S.* is not empty", _FILLED),
+    (r"gtm_option|enable_gtm_free", _GTM),
+    (r"session that holds the lease does not answer", _DOWN),
     (r"the lease of|holds the lease", _LEASE),
     (r"password|login|permission denied|not permitted", _LOGIN),
     (r"statement timeout|time limit|timed out|not within", _SLOW),
@@ -177,6 +242,9 @@ _BY_WORDS = (
     (r"deadlock|lock|too many", _BUSY),
     (r"does not exist|lacks", _OBJECT),
 )
+
+
+_NAMES = re.compile(r"\b(?:JOB|TABLE|SLOT)\b")
 
 
 def remedy_for(code: str, message: str) -> Remedy:
@@ -192,6 +260,8 @@ def remedy_for(code: str, message: str) -> Remedy:
     for name, remedy in _TROUBLES.items():
         if code == name.value or message.startswith(name.value):
             return remedy
+    if refused_login.refusal(code, message):
+        return _LOCKED if refused_login.said(message, (refused_login.LOCKED,)) else _LOGIN
     for length in (5, 4, 3, 2):
         if code[:length] in _BY_STATE:
             return _BY_STATE[code[:length]]
@@ -207,12 +277,10 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
 
 
 def named(text: str, job: str, table: str = "", slot: str = "") -> str:
-    """A way out with the names put in.
+    """A way out with the names put in, as a shell takes them back; a name that is not known leaves its word.
 
-    >>> named("slotkeeper jobs start JOB", "orders_rt")
-    'slotkeeper jobs start orders_rt'
+    >>> named("slotkeeper slots drop TABLE SLOT", "orders_rt", "ods.MY SLOT", "s")
+    "slotkeeper slots drop 'ods.MY SLOT' s"
     """
-    for word, name in (("JOB", job), ("TABLE", table), ("SLOT", slot)):
-        if name:
-            text = name.join(re.split(rf"\b{word}\b", text))
-    return text
+    names = {"JOB": job, "TABLE": table, "SLOT": slot}
+    return _NAMES.sub(lambda found: typed(names[found[0]]) if names[found[0]] else found[0], text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from console.picture import JobFacts, Level, Local, Unfinished
 from console.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
-from core.domain.text import safe
+from core.domain.text import safe, typed
 
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
@@ -86,7 +86,7 @@ def unfinished_of(local: Local | None, table: str, slot: str) -> Unfinished | No
 
 def unfinished_line(one: Unfinished, table: str, slot: str) -> str:
     """What to do about it."""
-    place = f"{safe(table, 120)} {safe(slot, 80)}"
+    place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
     return f"{which} is unfinished ({safe(one.id, 60)}): slotkeeper slots reset --resume {place}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from console import diagnostics
 from core.config.load import default_state_dir, load_usable
 from core.config.model import NoConfig
+from core.domain.text import typed
 from core.errors import SlotkeeperError
 from core.state.resets import marks
 
@@ -21,7 +22,8 @@ def tell(args: Sequence[str]) -> None:
     folder = _folder(args)
     for mark in marks(folder) if folder is not None else ():
         where = f"{mark.table} {mark.slot}"
-        diagnostics.warn(f"reset {mark.id} of {where} is unfinished: slotkeeper slots reset --resume {where}")
+        again = f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}"
+        diagnostics.warn(f"reset {mark.id} of {where} is unfinished: {again}")
 
 
 def _folder(args: Sequence[str]) -> Path | None:

@@ -188,6 +188,8 @@ def what_is_safe(job: JobFacts) -> str:
     if job.safe:
         return safe(job.safe, 400)
     name = safe(job.name, 80)
+    if job.refused:
+        return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
     if job.only_held:
         return f"look at the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
     if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):

@@ -14,6 +14,23 @@ from core.errors import Defect
 
 _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+_RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        all analyse analyze and any array as asc asymmetric authid authorization between binary both case cast check
+        collate collation column concurrently constraint create cross current_catalog current_date current_role
+        current_schema current_time current_timestamp current_user default deferrable desc distinct do else end
+        except false fetch for foreign freeze from full function grant group having ilike in initially inner
+        intersect into is isnull join lateral leading left less like limit localtime localtimestamp maxvalue minus
+        modify natural nlssort not notnull null number offset on only or order outer over overlaps performance
+        placing primary procedure references reject returning right select session_user similar some split symmetric
+        sysdate table tablesample then to trailing true union unique user using variadic verbose when where window
+        with
+        """,
+    )
+)
+"""Words that stand for no column unquoted. PostgreSQL, "SQL Key Words"; DWS, "Keyword": its reserved ones."""
 
 
 @cache
@@ -31,20 +48,35 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """An identifier as it may stand in a statement; a plain one stays as it is.
+    """An identifier as it may stand in a statement; a plain one that is no reserved word stays as it is.
 
-    >>> quoted("orders"), quoted('Or"ders')
-    ('orders', '"Or""ders"')
+    >>> quoted("orders"), quoted('Or"ders'), quoted("order")
+    ('orders', '"Or""ders"', '"order"')
     """
+    return _part(name) if name not in _RESERVED else f'"{name}"'
+
+
+def _part(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    r"""A string that means the same whatever `standard_conforming_strings` says.
+
+    >>> print(literal("o'clock"), literal("a\\b"))
+    'o''clock' E'a\\b'
+    """
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'" if "\\" not in text else "E'" + doubled.replace("\\", "\\\\") + "'"
 
 
 def dotted(name: str) -> str:
     """`schema.table` as written in the configuration, in the form that a server reads back as that very name.
 
-    Unquoted text would be folded to lower case, so whatever is not plain is quoted.
+    Unquoted text would be folded to lower case, so whatever is not plain is quoted. A reserved word is one on its own
+    only.
 
     >>> dotted("ods.orders"), dotted("Ods.Order Lines")
     ('ods.orders', '"Ods"."Order Lines"')
     """
-    return ".".join(map(quoted, name.split(".", 1)))
+    return ".".join(map(_part, name.split(".", 1)))

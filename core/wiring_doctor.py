@@ -18,6 +18,7 @@ from core.config.secrets import resolve
 from core.domain.objection import Objection
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.text import typed
 from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.sinks.postgres import eligibility as sinks
@@ -284,7 +285,8 @@ def _left_behind(place: str, entry: SinkEntry, jobs: list[JobSpec], viewer: Post
             text = (
                 f"job {job} follows {table} of {source} by slot {slot} no more: nobody registers it, its rows stay here"
             )
-            yield Finding(place, Level.WARN, f"{text}; name the table again, or `slotkeeper slots drop {table} {slot}`")
+            drop = f"slotkeeper slots drop {typed(table, slot)}"
+            yield Finding(place, Level.WARN, f"{text}; name the table again, or `{drop}`")
 
 
 def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: PostgresViewer) -> Iterator[Finding]:

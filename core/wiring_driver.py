@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from core.domain.objection import refuse
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.text import typed
 from core.domain.turn import Turn
 from core.drivers import pg
 from core.engine.ports import Store, lane_key
@@ -36,6 +37,7 @@ A = TypeVar("A", bound=DwsSlotAdmin)
 STARTER = "starter"
 CLOSE_WITHIN = 2.0
 """Seconds for which closing sessions waits for statements that are under way in them."""
+NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
 class WiredTarget:
@@ -81,7 +83,7 @@ class WiredTarget:
             return "shadow"
         raise Refused(
             f"target {target.name} is not empty",
-            'set on_existing = "replace" or "merge", or empty it',
+            f'set on_existing = "replace" or "merge", or empty it; {NOT_FIRST}',
             where="sink",
         )
 
@@ -120,7 +122,7 @@ class WiredTarget:
 
     @property
     def _snapshot(self) -> str:
-        return f"slotkeeper slots reset {self._job.channel.source_table} {self._job.slot} --to snapshot"
+        return f"slotkeeper slots reset {typed(self._job.channel.source_table, self._job.slot)} --to snapshot"
 
     def _known(self) -> TargetTable:
         assert self._target is not None, "ready() comes first"

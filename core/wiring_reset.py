@@ -62,10 +62,14 @@ class WiredResets(PostgresResets):
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """The configured job that follows a table by a slot, narrowed to that channel; ConfigError where there is none."""
+    """The configured job that follows a table by a slot, narrowed to that channel; ConfigError where there is none.
+
+    A refused job may be the one that follows it: then its error is raised.
+    """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
             return job.of(table)
+    loaded.whole()
     places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
     known = ", ".join(places) or "none"
     raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
@@ -82,7 +86,10 @@ def bench(
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
     if job.sink_kind != "postgres":
         what = f"the sink of slot {job.slot} is a DWS: a reset keeps its steps in PostgreSQL only"
-        raise Refused(what, "jobs cancel, drop the slot, and start with a new one", where="sink")
+        cure = (
+            "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing (runbook.md)"
+        )
+        raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     session = DwsSession(job.source, resolve(job.source.password), wiring.session_name(job.name, name))
     reach = WiredReach(session, job.channel.source_table, job.slot, job.binlog)

@@ -20,7 +20,7 @@ from core.config.places import owners
 from core.config.secrets import resolve
 from core.domain.audit import AuditLine
 from core.domain.spec import BinlogOptions, JobSpec
-from core.domain.text import safe
+from core.domain.text import safe, typed
 from core.domain.ttl import Left
 from core.engine.attend import LOST_ANSWER_WAIT
 from core.errors import Refused, SlotkeeperError
@@ -297,7 +297,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
             )
         reset = progress.open_reset()
         if reset:
-            place = f"{job.channel.source_table} {job.slot}"
+            place = typed(job.channel.source_table, job.slot)
             raise Refused(
                 f"reset {reset} of slot {job.slot} is unfinished",
                 f"slotkeeper slots reset --resume {place}",

@@ -80,7 +80,9 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
 @app.command()
 def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
     """One job: its state, its processes, its lanes, its errors and what happened last."""
-    with Store.open(_place(ctx, state_dir)[1]) as store:
+    loaded, folder = _place(ctx, state_dir)
+    with Store.open(folder) as store:
+        chosen.refuse_refused(loaded, store, job)
         view = observe(store, job)
         errors, events = store.errors(job), store.events(job, _SHOWN_EVENTS)
         verified = last(store)
@@ -214,7 +216,9 @@ def _steer(
     asked: Asked,
     reached: Callable[[JobView], bool],
 ) -> None:
-    with Store.open(_place(ctx, asked.state_dir)[1]) as store:
+    loaded, folder = _place(ctx, asked.state_dir)
+    with Store.open(folder) as store:
+        chosen.refuse_refused(loaded, store, job)
         observe(store, job)
         with noted(store, verb.__name__, job, asked.reason) as seen:
             seen.view = view = verb(store, job, _patience(asked.wait))

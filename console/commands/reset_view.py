@@ -10,6 +10,7 @@ from core.domain import reset_text
 from core.domain.reset import Check, Move, Plan
 from core.domain.reset_entry import Entry
 from core.domain.reset_text import backup_from
+from core.domain.text import typed
 from core.slots.apply import Result
 
 __all__ = ["backup_from", "entry_values", "plan_values", "print_history", "print_plan", "print_result", "to_type"]
@@ -98,10 +99,10 @@ def print_history(found: list[Entry], ascii_only: bool) -> None:
 def _how(plan: Plan, undoing: str) -> list[str]:
     if plan.failed:
         return [f"not possible now: {len(plan.failed)} precondition(s) fail"]
-    what = f"undo {undoing}" if undoing else f"reset {plan.table} {plan.slot}"
+    what = f"undo {typed(undoing)}" if undoing else f"reset {typed(plan.table, plan.slot)}"
     rows = f" --rows {plan.skipped}" if plan.skipped else ""
-    typed = f"  --execute --plan {plan.id} --confirm {plan.slot}{rows} --reason '...'"
-    return [f"slotkeeper slots {what} \\", typed]
+    consent = f"  --execute --plan {plan.id} --confirm {typed(plan.slot)}{rows} --reason '...'"
+    return [f"slotkeeper slots {what} \\", consent]
 
 
 def _name(move: Move) -> str:

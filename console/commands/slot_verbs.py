@@ -17,6 +17,7 @@ from console import chosen, diagnostics, invocation, output, places
 from core import wiring_verbs
 from core.config.model import Loaded
 from core.config.places import owners
+from core.domain.text import typed
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
@@ -216,11 +217,11 @@ def _show(plan: Plan, ascii_only: bool) -> None:
 
 def _say_how(plan: Plan, ascii_only: bool) -> None:
     verb = "drop" if plan.verb == "abandon" else plan.verb
-    table = f" --confirm-table {plan.table}" if plan.highest else ""
+    table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = "" if plan.rows == 0 else f" --rows {'unknown' if plan.rows is None else plan.rows}"
     output.line("dry run: nothing was changed; to do it:", ascii_only)
-    typed = f"--execute --reason TEXT --confirm {plan.slot}{table}{rows}"
-    output.line(f"  slotkeeper slots {verb} {plan.table} {plan.slot} {typed}", ascii_only)
+    consent = f"--execute --reason TEXT --confirm {typed(plan.slot)}{table}{rows}"
+    output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)} {consent}", ascii_only)
 
 
 def _tell(done: Done, ascii_only: bool) -> None:

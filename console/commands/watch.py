@@ -44,8 +44,9 @@ def watch(
     ] = None,
 ) -> None:
     """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
-    folder = chosen.state_of(ctx, state_dir)[1]
+    loaded, folder = chosen.state_of(ctx, state_dir)
     with Store.open(folder) as store:
+        chosen.refuse_refused(loaded, store, job)
         view = observe(store, job)
         try:
             view = follow(store, job, chosen.ascii_only(ctx), lambda one: False)

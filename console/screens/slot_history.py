@@ -14,7 +14,7 @@ from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
 from console.slot_context import HISTORY_COLUMNS, Backup, history_rows
-from core.domain.text import safe
+from core.domain.text import safe, typed
 
 
 class SlotHistoryScreen(TableScreen):
@@ -56,7 +56,7 @@ class SlotHistoryScreen(TableScreen):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What a line says, in full, and what can be done with it."""
-        place = f"{safe(self._table, 120)} {safe(self._slot, 80)}"
+        place = typed(self._table, self._slot)
         lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
         row = next((one for one in self.rows() if one.key == key), None)
         if row is None:

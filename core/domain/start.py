@@ -17,7 +17,10 @@ from core.errors import TroubleName
 SAFE = {
     TroubleName.SLOT_LOST: "safe: verify the target, then take a new snapshot; never resume from here",
     TroubleName.SLOT_MOVED: "safe: find who else uses this slot (slots show), then verify or take a new snapshot",
-    TroubleName.PROGRESS_LOST: "safe: restore the sink's slotkeeper_progress, or drop the slot and take a new snapshot",
+    TroubleName.PROGRESS_LOST: (
+        "safe: restore slotkeeper_progress from a backup of the sink; or `slotkeeper slots drop TABLE SLOT`, then"
+        ' `jobs start` with on_existing = "replace" or "merge"; without rows `slots reset` is refused'
+    ),
     TroubleName.SOURCE_OLDER: "safe: find out whether the source was restored from a backup; then a new snapshot",
     TroubleName.SINK_OLDER: "safe: find out whether the sink was restored from a backup; then a new snapshot",
     TroubleName.SCHEMA_CHANGED: "safe: bring the target's columns in line, then take a new snapshot",

@@ -1,7 +1,11 @@
-"""`safe()`: the one place that makes hostile bytes visible before a terminal, a log or a CSV sees them."""
+"""`safe()`: the one place that makes hostile bytes visible before a terminal, a log or a CSV sees them.
+
+`typed()` spells a name for a command that is printed to be pasted.
+"""
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 from collections.abc import Iterator
 
@@ -24,6 +28,15 @@ def safe(value: object, limit: int = 500) -> str:
         return text
     shown = "".join(_shown(text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
+
+
+def typed(*names: str) -> str:
+    """Names as a shell takes them back, one word each; a printed command may be pasted with any name in it.
+
+    >>> print(typed("ods.orders", "s"), typed("ods.Order Lines"), typed("o';$(x)"))
+    ods.orders s 'ods.Order Lines' 'o'"'"';$(x)'
+    """
+    return " ".join(shlex.quote(safe(name)) for name in names)
 
 
 def _flooded(text: str) -> bool:

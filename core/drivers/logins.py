@@ -2,7 +2,7 @@
 
 DWS, "Setting Account Security Policies": an account is locked after `failed_login_attempts` wrong passwords in a row
 (default 10), for a day. A driver opens many sessions, and each would be one more. Next door: `pg.py` asks before it
-connects, with `turn`; `core.retry` ends a job after two refusals.
+connects, with `turn`; `core.domain.refused_login` has the words; `core.retry` ends a job after two refusals.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
+from core.domain.refused_login import PASSWORDS, said
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
@@ -23,21 +24,6 @@ AGAIN_SECONDS = 6 * 3600.0
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6
 """So many logins may be under way at once where one has just succeeded: fewer than ten, should the password change."""
-
-PASSWORDS = ("password authentication failed", "login denied", "account has been locked")
-"""Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
-account has been locked"."""
-LOCKED = PASSWORDS[2]
-REFUSED = (
-    *PASSWORDS,
-    "no password supplied",
-    "none of the server's sasl",
-    "authentication method",
-    "no pg_hba.conf entry",
-    "pg_hba.conf rejects",
-    "is not permitted to log in",
-)
-"""Words of any refused login; psycopg2 brings no SQLSTATE with an error at login."""
 
 _Key = tuple[str, int, str, str]
 
@@ -101,36 +87,6 @@ class Refusals:
         if found.taken_at is not None and self._now() - found.taken_at < RECENT_SECONDS:
             return RECENT_AT_ONCE
         return max(1, TRIES - found.count)
-
-
-def said(text: str, words: tuple[str, ...]) -> bool:
-    """Whether a server's sentence holds one of these words, in any case.
-
-    >>> said("FATAL:  Invalid username/password,login denied.", REFUSED)
-    True
-    """
-    lower = text.lower()
-    return any(one in lower for one in words)
-
-
-def refusal(code: str, text: str) -> bool:
-    """Whether an error is a refused login; a sentence about a row may hold the same words, so its class counts, too.
-
-    >>> refusal("22P02", 'invalid input: "the account has been locked"'), refusal("08006", "login denied.")
-    (False, True)
-    """
-    return code[:2] in ("", "08", "28") and said(text, REFUSED)
-
-
-def cure(text: str) -> str:
-    """What to do about a refused login.
-
-    >>> cure("FATAL:  The account has been locked.")
-    'an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right'
-    """
-    if said(text, (LOCKED,)):
-        return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
-    return "check user and password reference; a DWS user needs an MD5 password for psycopg2 (see README)"
 
 
 def _key(endpoint: Endpoint, password: str) -> _Key:

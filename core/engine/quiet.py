@@ -44,7 +44,7 @@ def wait_for_open_transactions(all_: Surroundings, source: Source, between: Call
             all_.narrator.retrying("")
             return
         if all_.clock.monotonic() >= end:
-            raise Refused(still, _hint(lacks), where="source")
+            raise Refused(still, _hint(lacks, all_.job.name), where="source")
         all_.narrator.retrying(still)
         between()
         pause(all_, PAUSE)
@@ -71,9 +71,10 @@ def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> s
     return ""
 
 
-def _hint(lacks: str) -> str:
-    more = ", or let this login see all sessions (see doctor)" if lacks else ""
-    return f"end them, or start with a longer --wait{more}"
+def _hint(lacks: str, job: str) -> str:
+    more = ", or let this login see all sessions (slotkeeper doctor prints the GRANT)" if lacks else ""
+    seen = "an administrator sees it in pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
+    return f"end it ({seen}), or raise `wait` in [jobs.{job}]{more}"
 
 
 def _sentence(waiting: list[Waiter]) -> str:

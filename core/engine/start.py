@@ -17,6 +17,7 @@ from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
 from core.domain.starting import NO_COPY, StartKind, start_at
+from core.domain.text import typed
 from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
@@ -262,7 +263,7 @@ def _refuse_open_reset(all_: Surroundings, store: Store) -> None:
     """A slot that is half moved is not followed: its rows and points are of two different plans."""
     reset = store.open_reset()
     if reset:
-        place = f"{all_.job.channel.source_table} {all_.job.slot}"
+        place = typed(all_.job.channel.source_table, all_.job.slot)
         hint = f"slotkeeper slots reset --resume {place}"
         raise Refused(f"reset {reset} of slot {all_.job.slot} is unfinished", hint, where="sink")
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from core.domain.job import JobEvent, JobState, Wish, transition
+from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
@@ -133,7 +134,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
         if mark.job == job:
             raise Refused(
                 f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end",
-                f"slotkeeper slots reset --resume {mark.table} {mark.slot}",
+                f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}",
             )
 
 

@@ -14,6 +14,7 @@ from core.domain.audit import AuditLine, Phase
 from core.domain.reset import Check, Plan, Swap, time_check, what_moved
 from core.domain.reset_entry import BEGUN, DONE, GOING_BACK, ROLLED_BACK, WRITTEN, Entry
 from core.domain.reset_text import plan_from
+from core.domain.text import typed
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
 from core.slots import plan as planning
 from core.slots import points
@@ -246,5 +247,5 @@ def _asked(now: object, to: object) -> str:
 
 
 def _unfinished(entry: Entry, error: SlotkeeperError) -> Busy:
-    hint = f"the job does not start until then: slotkeeper slots reset --resume {entry.table} {entry.slot}"
+    hint = f"the job does not start until then: slotkeeper slots reset --resume {typed(entry.table, entry.slot)}"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)

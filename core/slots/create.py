@@ -12,6 +12,7 @@ from typing import Protocol
 from core.domain.slot import Look, Shard, slot_name
 from core.errors import Refused
 from core.slots.change import Asked, Done, Plan, VerbViewer, per_shard, seen, view_of
+from core.sqltext import dotted, literal
 
 
 class Creator(Protocol):
@@ -51,6 +52,7 @@ def plan(viewer: VerbViewer, asked: Asked) -> Plan:
         effects.insert(0, "it is the first slot of the table: recording starts with it")
     if asked.owner is None:
         effects.append("no configured job reads it")
+    names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
     return Plan(
         verb="create",
         source=asked.source,
@@ -61,10 +63,7 @@ def plan(viewer: VerbViewer, asked: Asked) -> Plan:
         before=before,
         rows=0,
         effects=tuple(effects),
-        sql=tuple(
-            f"SELECT * FROM pgxc_get_binlog_sync_point('{asked.table}', '{asked.slot}', {flag}, 0)"
-            for flag in ("false", "true")
-        ),
+        sql=tuple(f"SELECT * FROM pgxc_get_binlog_sync_point({names}, {flag}, 0)" for flag in ("false", "true")),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from core.domain.ttl import Left, in_words
 from core.errors import Refused
 from core.slots.change import SINK_SILENT, Asked, Done, Owner, Plan, VerbViewer, per_shard, seen, view_of
+from core.sqltext import dotted, literal
 
 CLEARS = "pgxc_binlog_clear_target_slot"
 
@@ -61,7 +62,7 @@ def plan(viewer: DropViewer, asked: Asked, left: Left | None) -> Plan:
         before=before,
         rows=rows,
         effects=tuple(effects),
-        sql=(f"SELECT {CLEARS}('{asked.table}', '{asked.slot}')",) if allowed else (),
+        sql=(f"SELECT {CLEARS}({literal(dotted(asked.table))}, {literal(asked.slot)})",) if allowed else (),
     )
 
 

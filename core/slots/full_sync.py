@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from core.domain.text import typed
 from core.errors import Refused
 from core.slots.change import SINK_SILENT, Asked, Done, Owner, Plan, VerbViewer, per_shard, seen, view_of
 from core.slots.inspect import SlotOnShard, SlotView
+from core.sqltext import dotted, literal
 
 
 class FullSyncViewer(VerbViewer, Protocol):
@@ -32,7 +34,8 @@ def plan(viewer: FullSyncViewer, asked: Asked) -> Plan:
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         raise Refused(
-            f"{asked.source} {asked.table} has no slot {asked.slot!r}", f"`slots create {asked.table} {asked.slot}`"
+            f"{asked.source} {asked.table} has no slot {asked.slot!r}",
+            f"`slots create {typed(asked.table, asked.slot)}`",
         )
     rows = before.unread
     count = "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
@@ -47,7 +50,7 @@ def plan(viewer: FullSyncViewer, asked: Asked) -> Plan:
         before=before,
         rows=rows,
         effects=(*effects, *_for_owner(asked.owner)),
-        sql=(f"SELECT * FROM pgxc_register_full_sync_point('{asked.table}', '{asked.slot}')",),
+        sql=(f"SELECT * FROM pgxc_register_full_sync_point({literal(dotted(asked.table))}, {literal(asked.slot)})",),
     )
 
 

@@ -39,6 +39,7 @@ from core.errors import Refused
 from core.slots.backup import load_backup
 from core.slots.inspect import Point
 from core.slots.surroundings import PLANS, Bench
+from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
@@ -345,9 +346,9 @@ def _sql(bench: Bench, moves: list[Move]) -> list[str]:
             state = move.to.state.value
             lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}' ...")
         if move.points:
-            table, node, xmin = job.channel.source_table, move.seen.row.node_id, move.points.xmin
+            table, node, xmin = literal(dotted(job.channel.source_table)), move.seen.row.node_id, move.points.xmin
             for flag, point in (("false", move.points.live), ("true", move.points.durable)):
-                call = f"'{table}', '{job.slot}', {node}, {point}, {flag}, {xmin}"
+                call = f"{table}, {literal(job.slot)}, {node}, {point}, {flag}, {xmin}"
                 lines.append(f"source {name}: SELECT pgxc_register_binlog_sync_point({call})")
     return lines
 

@@ -71,7 +71,7 @@ def test_at_the_limit_the_job_stops_and_says_so(hidden: bool, warehouse: Warehou
     error = mirror.start().wait_error()
     assert type(error) is Refused
     assert f"pid {writer.info.backend_pid} (postgres" in error.message
-    assert "--wait" in error.hint
+    assert f"`wait` in [jobs.{mirror.job.name}]" in error.hint
     writer.rollback()
     writer.close()
     mirror.job = replace(mirror.job, wait_ms=20_000)

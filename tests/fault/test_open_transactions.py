@@ -104,7 +104,7 @@ def test_at_the_limit_it_says_what_it_cannot_see(mirror: Mirror) -> None:
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
     assert "is in no list" in error.message
-    assert "--wait" in error.hint and "doctor" in error.hint
+    assert f"`wait` in [jobs.{mirror.job.name}]" in error.hint and "doctor" in error.hint
     said(writer, "ROLLBACK")
 
 

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from core.domain import refused_login
 from core.domain.text import safe
-from core.drivers import logins, passing, pg
+from core.drivers import passing, pg
 from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 
 _BY_CODE: dict[str, type[SlotkeeperError]] = {
@@ -44,8 +45,8 @@ def classify(error: BaseException, place: str) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words."""
     code, text = pg.failure(error)
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
-    if logins.refusal(code, text):
-        return AccessRefused(message, logins.cure(text), code, "sink")
+    if refused_login.refusal(code, text):
+        return AccessRefused(message, refused_login.cure(text), code, "sink")
     if code in _BY_CODE:
         return _BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):

@@ -5,19 +5,9 @@ It goes round every guard of ours: no lease, no plan, no backup, no audit. Next 
 
 from __future__ import annotations
 
-from core.sqltext import dotted
+from core.sqltext import dotted, literal
 
 UNKNOWN = "?"
-
-
-def quoted(text: str) -> str:
-    r"""A literal that means the same whatever `standard_conforming_strings` says.
-
-    >>> print(quoted("o'clock"), quoted("a\\b"))
-    'o''clock' E'a\\b'
-    """
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'" if "\\" not in text else "E'" + doubled.replace("\\", "\\\\") + "'"
 
 
 def look(table: str) -> str:
@@ -26,7 +16,7 @@ def look(table: str) -> str:
     >>> look("ods.orders")
     "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
     """
-    return f"SELECT * FROM pgxc_get_binlog_slots({quoted(dotted(table))}, 0);"
+    return f"SELECT * FROM pgxc_get_binlog_slots({literal(dotted(table))}, 0);"
 
 
 def register(table: str, slot: str, shard: str, live: int | None, durable: int | None, xmin: int | None) -> str:
@@ -38,9 +28,9 @@ def register(table: str, slot: str, shard: str, live: int | None, durable: int |
     FROM pgxc_node n WHERE n.node_name = 'dn_1';
     """
     known = [UNKNOWN if number is None else str(number) for number in (live, durable, xmin)]
-    call = f"pgxc_register_binlog_sync_point({quoted(dotted(table))}, {quoted(slot)}, n.node_id, "
+    call = f"pgxc_register_binlog_sync_point({literal(dotted(table))}, {literal(slot)}, n.node_id, "
     return (
         f"SELECT {call}{known[0]}, false, {known[2]}),\n"
         f"       {call}{known[1]}, true, {known[2]})\n"
-        f"FROM pgxc_node n WHERE n.node_name = {quoted(shard)};"
+        f"FROM pgxc_node n WHERE n.node_name = {literal(shard)};"
     )

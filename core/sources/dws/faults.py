@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from core.domain import refused_login
 from core.domain.text import safe
-from core.drivers import logins, passing, pg
+from core.drivers import passing, pg
 from core.errors import (
     AccessRefused,
     Busy,
@@ -49,8 +50,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
-    if logins.refusal(code, text):
-        return AccessRefused(message, logins.cure(text), code, "source")
+    if refused_login.refusal(code, text):
+        return AccessRefused(message, refused_login.cure(text), code, "source")
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
     kind = _kind(code, text, timed_out)

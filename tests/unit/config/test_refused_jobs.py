@@ -9,6 +9,8 @@ import pytest
 
 from console.__main__ import main
 from console.reader import complete
+from console.view_models import what_is_safe
+from core import wiring_reset
 from core.config.load import load, load_usable
 from core.errors import ConfigError
 from tests.unit.config.samples import VALID
@@ -97,3 +99,22 @@ def test_the_slot_of_nobody_is_not_changed_while_a_job_is_refused(
     """It may be the refused job's."""
     assert main(["slots", "drop", "ods.lines", "bad", "--config", str(config), "--source", "dws1"]) == 2
     assert SAID in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["show", "stop", "watch"])
+def test_a_refused_job_that_never_ran_is_answered_with_its_error(
+    verb: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*([] if verb == "watch" else ["jobs"]), verb, "bad", "--config", str(config)]) == 2
+    assert SAID in capsys.readouterr().err
+
+
+def test_a_reset_of_a_refused_jobs_slot_says_why_it_is_refused(config: Path) -> None:
+    with pytest.raises(ConfigError, match="without double quotes"):
+        wiring_reset.job_of(load_usable(config, {}), "ods.elsewhere", "bad")
+
+
+def test_what_is_safe_for_a_refused_job_is_to_correct_the_configuration(config: Path) -> None:
+    jobs = complete([], load_usable(config, {}), {})
+    said = {job.name: what_is_safe(job) for job in jobs}
+    assert "correct the configuration" in said["bad"] and "jobs start" in said["orders_rt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 
@@ -24,6 +25,7 @@ from core.domain.job import JobState
 from core.errors import TroubleName
 from tests.tui.filled import NOW
 
+OPEN = "a start waits for open transactions"
 OLD = NOW - timedelta(minutes=20)
 
 
@@ -101,6 +103,20 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("42883", "", "a table, column or function is not there"),
         ("SIGKILL", "driver ended: killed by SIGKILL", "the driver ended by itself"),
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
+        ("08006", "source dws1: FATAL: Invalid username/password,login denied", "the login is refused"),
+        ("08006", "source dws1: FATAL: The account has been locked.", "the account is locked"),
+        ("", "the session that holds the lease does not answer", "the server does not answer"),
+        ("", "ods.t has row security, which may hide rows from this login", "rows or values may be hidden from us"),
+        ("", "ods.t has a redaction policy: masked values would be mirrored", "rows or values may be hidden from us"),
+        ("", "target mart.t is gone: take a new snapshot", "a copy cannot go on"),
+        ("", "how the half-done copy into mart.t goes in is not recorded", "a copy cannot go on"),
+        ("", "the shadow table of the half-done copy into mart.t is gone", "a copy cannot go on"),
+        ("", "target mart.t belongs to job x (dws1 ods.t slot x)", "the target belongs to another job"),
+        ("", "target mart.t is not empty", "the target is not empty"),
+        ("", "gtm_option is gtm-lite: not documented", "the cluster's order of transactions is not certain"),
+        ("", "waiting for transactions that were open when recording began: etl pid 7", OPEN),
+        ("", "waiting for a transaction that was open and is in no list (of another database, login)", OPEN),
+        ("", "other logins' sessions cannot all be seen: whether they have ended cannot be told here", OPEN),
         ("", "never seen", UNKNOWN_KIND.title),
     ],
 )
@@ -114,5 +130,16 @@ def test_ways_out_are_ranked_by_what_they_lose() -> None:
         assert losses == sorted(losses) and losses[0] is Loss.NOTHING
 
 
-def test_names_are_put_in_as_they_are() -> None:
-    assert named("start JOB now", r"a\1b") == r"start a\1b now"
+def test_names_are_put_in_as_a_shell_takes_them_and_never_into_each_other() -> None:
+    assert named("start JOB now", r"a\1b") == r"start 'a\1b' now"
+    assert shlex.split(named("reset TABLE SLOT", "SLOT", "ods.MY SLOT '; $(x)", "TABLE")) == [
+        "reset",
+        "ods.MY SLOT '; $(x)",
+        "TABLE",
+    ]
+
+
+def test_progress_lost_leads_to_no_refused_reset() -> None:
+    remedy = remedy_for(TroubleName.PROGRESS_LOST.value, "")
+    assert not any("slots reset" in one.do for one in remedy.options)
+    assert "restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 
 import pytest
 
-from core.domain.text import safe
+from core.domain.text import safe, typed
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,12 @@ def test_what_is_printable_stays_and_nothing_else_does() -> None:
     assert kept == {one for one in every if one.isprintable()}
     assert not any(unicodedata.category(one)[0] == "C" or one in "\u00a0\u2028\u2029\u202f" for one in kept)
     assert all(safe(one).isascii() for one in set(every) - kept)
+
+
+@pytest.mark.parametrize("name", ["ods.orders", "ods.Order Lines", "o'; $(touch x)", '"', "--steal", ""])
+def test_a_name_in_a_printed_command_reaches_it_as_one_word(name: str) -> None:
+    assert shlex.split(f"slots drop {typed(name, 's')}") == ["slots", "drop", name, "s"]
+
+
+def test_a_control_character_in_a_name_is_shown_and_still_quoted() -> None:
+    assert typed("a\x1b;b") == r"'a\x1b;b'"

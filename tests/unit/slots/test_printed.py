@@ -1,0 +1,41 @@
+"""What a dry run prints is pasted as it stands: names with blanks and quotes mean themselves."""
+
+from __future__ import annotations
+
+import shlex
+from types import ModuleType
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from console.commands import slot_verbs
+from core.slots import create, drop, full_sync
+from core.slots.change import Asked, Plan
+from core.slots.inspect import SlotView, TableSlots
+
+ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
+AS_LITERAL = """('ods."O''Neil Lines"', 's'"""
+
+
+def planned(module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    there = () if verb == "create" else (SlotView("s", None, True),)
+    monkeypatch.setattr(module, "seen", lambda viewer, asked: TableSlots("dws1", asked.table, there))
+    viewer = Mock()
+    viewer.functions.return_value = {drop.CLEARS: True}
+    more: tuple[Any, ...] = (None,) if verb == "drop" else ()
+    made = module.plan(viewer, ASKED, *more)
+    assert isinstance(made, Plan)
+    return made
+
+
+@pytest.mark.parametrize(("module", "verb"), [(create, "create"), (drop, "drop"), (full_sync, "register")])
+def test_a_dry_run_prints_sql_and_a_command_that_can_be_pasted(
+    module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(module, verb, monkeypatch)
+    assert plan.sql and all(AS_LITERAL in text for text in plan.sql)
+    slot_verbs._say_how(plan, True)
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[:5] == ["slotkeeper", "slots", verb, ASKED.table, "s"]
+    assert words[words.index("--confirm-table") + 1] == ASKED.table
