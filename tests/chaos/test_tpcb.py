@@ -70,8 +70,12 @@ class Killer:
         if not self.left:
             self.left = self.draw.sample(KINDS, len(KINDS)) if not self.killed else self.draw.sample(again, 3)
         kind = self.left.pop()
+        before = self.bench.job.view().driver
         self._kill(kind)
         self.killed.append(kind)
+        if kind in ("driver", "jvm"):
+            # what it leaves behind still writes: a kill of the supervisor before its end would leave nobody
+            self.wait(lambda: self._another(before), f"another driver after the end of: {kind}")
         arrived, began = self.arrived(), time.monotonic()
         self.wait(lambda: self.arrived() >= arrived + BETWEEN, f"rows to arrive after the end of: {kind}")
         print(f"{kind}: rows arrive again after {time.monotonic() - began:.1f} s", flush=True)
@@ -91,6 +95,10 @@ class Killer:
         """Rows of history at the sink."""
         self.bench.job.refuse_end()
         return int(self.bench.product.at_sink("SELECT count(*) FROM mart.pgbench_history")[0][0])
+
+    def _another(self, before: object) -> bool:
+        view = self.bench.job.view()
+        return view.driver_alive and view.supervisor_alive and view.driver != before
 
     def _kill(self, kind: Kind) -> None:
         job = self.bench.job
