@@ -24,11 +24,11 @@ from core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine import watch
-from core.engine.sessions import most_sessions
 from core.spark.runner import open_runner
 from core.wiring import session_name
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.report import Page
+from tests.support.session_bound import most_sessions
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 
