@@ -234,7 +234,6 @@ class Loop(Attendant):
             tasks = []
             for name in stint.lanes:
                 lane = replace(self.lanes[name], activity=Activity.STINT, stint=stint.number)
-                lane = replace(lane, changes_before=lane.changes)
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[stint.number] = self._parallel()
@@ -313,7 +312,7 @@ class Loop(Attendant):
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome, crowded: bool = False) -> None:
         now = self._clock.monotonic()
-        lane = replace(lane, stint=0, changes=max(lane.changes, lane.changes_before + outcome.rows))
+        lane = replace(lane, stint=0, changes=max(lane.changes, outcome.changes))
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))

@@ -155,8 +155,8 @@ class _Turn:
             self._source, self._sink = self.opened(self.task.table)
             plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
-            self._after = self._begin()
-            self.outcome = replace(self.outcome, position=self._after.text)
+            self._after, changes = self._begin()
+            self.outcome = replace(self.outcome, position=self._after.text, changes=changes)
         step = self._stepper.take(self._look, self._after)
         self._after = step.position
         self.quiet = step.quiet
@@ -166,6 +166,7 @@ class _Turn:
             position=step.position.text,
             steps=done.steps + (not step.quiet),
             rows=done.rows + step.rows,
+            changes=done.changes + step.rows,
             top_point=step.top_point if step.rows else done.top_point,
             look_latest=step.look.latest,
             look_xmin=step.look.xmin,
@@ -173,15 +174,15 @@ class _Turn:
             write_seconds=done.write_seconds + step.write_seconds,
         )
 
-    def _begin(self) -> Position:
-        """The position to read from: the row's own, never one that was sent."""
+    def _begin(self) -> tuple[Position, int]:
+        """The position to read from and the changes applied up to it: the row's own, never those that were sent."""
         row = self._sink.read_row(self._key)
         if row is None or row.epoch != self.spec.epoch or row.position is None or row.state not in STREAMING:
             reason = explain_miss(row, self.spec.epoch, Position(0))
             if isinstance(reason, Position):
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self._key.shard} has no position")
             raise reason
-        return row.position
+        return row.position, row.changes
 
     def _look(self) -> Look:
         looks = self._source.look(self.task.shard)

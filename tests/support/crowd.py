@@ -174,7 +174,7 @@ class Crowd:
     def commit(self, name: str, new: Position) -> None:
         with self._lock:
             self._ends(self.seconds(name))
-            self.rows_[name] = replace(self.rows_[name], position=new)
+            self.rows_[name] = replace(self.rows_[name], position=new, changes=self.rows_[name].changes + 1)
             self.done[name] += 1
 
     def registered(self, name: str, values: Registered) -> None:
