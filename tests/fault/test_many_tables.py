@@ -95,6 +95,7 @@ def written_beside(mirror: Mirror, tables: tuple[str, ...]) -> Iterator[None]:
         writer.join()
 
 
+@pytest.mark.chaos
 def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn_hangs(
     warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
