@@ -39,9 +39,10 @@ class StintSpec:
 class LaneOutcome:
     """What a stint did on one lane.
 
-    `position` is the text of the last position known to be committed, None where none was read; `top_point` the
-    highest point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look. `changes` are
-    those of the lane's progress row, with what others applied before (0: not read); `rows` this stint's. `waited` are the seconds from the stint's beginning to the lane's first turn, None where it had none.
+    `position` is the text of the last position known to be committed, None where none was read; `top_point` the highest
+    point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look. `changes` are those of
+    the lane's progress row, with what others applied before (0: not read); `rows` this stint's. `waited` are the
+    seconds from the stint's beginning to the lane's first turn, None where it had none.
     """
 
     table: str
