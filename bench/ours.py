@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from bench.rig import TARGET, Rig
-from core import wiring
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
@@ -25,7 +24,8 @@ from core.engine.plan import LaneOutcome, StintOutcome
 from core.engine.ports import Surroundings
 from core.engine.runner import LocalRunner, TaskRunner
 from core.ports import ChunkCounts
-from core.wiring_driver import WiredSessions
+from core.wiring import worker
+from core.wiring.driver import WiredSessions
 
 LIMIT = 300.0
 POLL = 0.01
@@ -104,7 +104,9 @@ def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
         from core.spark.runner import open_runner as open_spark
 
         runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
-    warming = [runner.submit("core.wiring.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.seats)]
+    warming = [
+        runner.submit("core.wiring.worker.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.seats)
+    ]
     for one in warming:
         one.result(LIMIT)
     return runner, time.monotonic() - began
@@ -151,7 +153,7 @@ class OurJob:
 
     def drop(self) -> None:
         """End what this process keeps open, and the slot, so that the warehouse can purge."""
-        wiring.close_idle(self.spec)
+        worker.close_idle(self.spec)
         connection = self.rig.warehouse.connect()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.spec.slot))

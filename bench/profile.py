@@ -14,7 +14,6 @@ import psutil
 
 from bench.ours import OurJob, Recorder
 from bench.rig import Rig, run
-from core import wiring
 from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.postgres import Server
@@ -22,6 +21,7 @@ from core.sinks.postgres import effects
 from core.sinks.postgres.sink import PostgresSink
 from core.sinks.postgres.target import target_of
 from core.sources.dws.source import DwsSource
+from core.wiring import worker
 
 _TOP = """
 SELECT left(regexp_replace(query, '\\s+', ' ', 'g'), 70) AS text, sum(calls)::bigint, sum(total_exec_time) / 1000,
@@ -113,8 +113,8 @@ class Anatomy:
 def anatomy(job: OurJob) -> Anatomy:
     """Read a range that waits, stage it, time and explain each part, and roll all of it back."""
     found, spec = Anatomy(), job.spec
-    source = wiring.open_source(spec, "bench")
-    session = wiring.open_sink_session(spec, "bench")
+    source = worker.open_source(spec, "bench")
+    session = worker.open_sink_session(spec, "bench")
     target = target_of(spec.channel, source.identify())
     sink = PostgresSink(session, target, spec.sink_options)
     try:
@@ -132,7 +132,7 @@ def anatomy(job: OurJob) -> Anatomy:
 
 def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, int]:
     """About one step's rows of the first DN after its progress row."""
-    progress = wiring.open_progress(job.spec, "bench", wiring.who(job.spec, "bench"))
+    progress = worker.open_progress(job.spec, "bench", worker.who(job.spec, "bench"))
     row = progress.rows()[0]
     progress.close()
     looks = _timed(found, "look", lambda: source.look(None))

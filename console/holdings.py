@@ -2,7 +2,7 @@
 
 Each question is a thread and a session of its own, which ends with it: a sink that does not answer holds nothing up,
 and is not asked again meanwhile. Values of a PROD source are masked, as those of its binlog are; who wants them shown
-leaves two lines in the audit. Next door: `core.wiring_quarantine` reads, `console.held_models` has the words.
+leaves two lines in the audit. Next door: `core.services.quarantine` reads, `console.held_models` has the words.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class SinkHoldings:
 
     def counts(self, job: JobSpec) -> Sequence[HeldCount]:
         """How many are held, by slot, of all jobs of that sink."""
-        from core.wiring_quarantine import looking
+        from core.services.quarantine import looking
 
         with looking(job) as rows:
             return rows.counts()
 
     def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
         """Entries without their values, the newest first."""
-        from core.wiring_quarantine import looking
+        from core.services.quarantine import looking
 
         with looking(job) as rows:
             return rows.page(wanted)
@@ -85,17 +85,17 @@ class SinkHoldings:
         return self._audited(loaded, job, id) if unmask else self._entry(job, id, True)
 
     def _entry(self, job: JobSpec, id: int, masked: bool) -> Whole | None:
-        from core.wiring_quarantine import looking
+        from core.services.quarantine import looking
 
         with looking(job) as rows:
             found = rows.entry(id)
         return Whole(found, masked) if found else None
 
     def _audited(self, loaded: Loaded, job: JobSpec, id: int) -> Whole | None:
+        from core.services.slot_commands import audited
         from core.slots.change import Done
         from core.state.audit import Audit, intent
         from core.state.folder import StateFolder
-        from core.wiring_verbs import audited
 
         found: list[Whole | None] = []
 

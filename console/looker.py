@@ -34,7 +34,7 @@ OpenWatch = Callable[["Loaded", str, "Clock"], Watched]
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
     """The real one; its drivers are loaded when a source is first asked, not when the console starts."""
-    from core.wiring_peek import watch
+    from core.services.binlog_rows import watch
 
     return watch(loaded, source, clock)
 

@@ -33,9 +33,9 @@ Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 
 def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
     """The real peeker."""
-    from core import wiring_peek
+    from core.services import binlog_rows
 
-    return wiring_peek.rows(loaded, source, table, ask, unmask)
+    return binlog_rows.rows(loaded, source, table, ask, unmask)
 
 
 def whoami() -> str:

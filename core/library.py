@@ -2,7 +2,7 @@
 
 There is no progress row here: the slot's own points are the memory, so a program that dies between writing and
 registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
-read like this belongs to no job. Next door: `core.wiring` composes jobs, which deliver exactly once.
+read like this belongs to no job. Next door: `core.wiring.worker` composes jobs, which deliver exactly once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from core import wiring
 from core.config.load import load as load_config
 from core.config.model import Loaded
 from core.domain.position import Position
@@ -27,6 +26,7 @@ from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Troub
 from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
+from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
 
@@ -87,7 +87,7 @@ class Reader:
     """
 
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
-        self._admin = wiring.open_admin(job, "library")
+        self._admin = worker.open_admin(job, "library")
         self._admin.points_proven = points_proven
         self._options = job.binlog
         self._position: dict[Shard, Position] = {}
@@ -174,7 +174,7 @@ class Sink:
         if self._options.quarantines:
             what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
-        self._session = wiring.open_sink_session(job, "library")
+        self._session = worker.open_sink_session(job, "library")
         target, image = targets.target_of(job.channel, table), targets.image_of(job.channel, table)
         if job.channel.create_target:
             targets.create(self._session, job.channel.target, image)

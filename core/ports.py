@@ -1,6 +1,6 @@
 """What the engine asks of the outside, as protocols: it never sees a dialect or a sink by name.
 
-Next door: `core.sources.dws` and `core.sinks.postgres` implement these; `core.wiring` puts them together.
+Next door: `core.sources.dws` and `core.sinks.postgres` implement these; `core.wiring.worker` puts them together.
 All calls block; each raises an error of `core.errors` and nothing else.
 """
 

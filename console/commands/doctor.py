@@ -1,6 +1,6 @@
 """`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
 
-Here: Java and Spark, memory, the state folder, logind. Next door: `core.wiring_doctor` looks at the servers,
+Here: Java and Spark, memory, the state folder, logind. Next door: `core.services.doctor` looks at the servers,
 `doctor_probe` is the part that makes a scratch table; Spark's own Python is asked in a process of its own.
 """
 
@@ -23,14 +23,15 @@ import typer
 
 from console import chosen, diagnostics, invocation, output, refusals
 from console.commands import doctor_probe
-from core import wiring_doctor, wiring_probe
 from core.config.model import Loaded
 from core.domain.master import Master, MasterKind
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError, SlotkeeperError
+from core.services import doctor as doctor_service
+from core.services import probe as probe_service
+from core.services.doctor import Finding, Level
 from core.state.folder import StateFolder
-from core.wiring_doctor import Finding, Level
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
 
@@ -85,11 +86,11 @@ def doctor(
         raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
     found = [*here(loaded)]
     for source in loaded.sources.values():
-        found += wiring_doctor.check_source(loaded, source)
-        found += last_probe(source.name, wiring_probe.remembered(loaded, source.name))
+        found += doctor_service.check_source(loaded, source)
+        found += last_probe(source.name, probe_service.remembered(loaded, source.name))
     for sink in loaded.sinks.values():
-        found += wiring_doctor.check_sink(loaded, sink)
-    scripts = wiring_doctor.grants(loaded)
+        found += doctor_service.check_sink(loaded, sink)
+    scripts = doctor_service.grants(loaded)
     if as_json:
         output.as_json({"ok": not _failed(found), "findings": found, "grants": dict(scripts)})
     else:

@@ -1,7 +1,7 @@
 """`slotkeeper doctor --probe SOURCE`: how a cluster behaves where its vendor documents nothing, told and kept.
 
 At a source whose environment is PROD it is a dry run unless consented to, as the verbs on slots are.
-Next door: `core.wiring_probe` carries it out; `docs/probe.md` lists the questions.
+Next door: `core.services.probe` carries it out; `docs/probe.md` lists the questions.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import FrameType
 import typer
 
 from console import diagnostics, output, places
-from core import wiring_probe
 from core.config.model import Loaded
 from core.errors import Refused
+from core.services import probe as probe_service
+from core.services.probe import ProbePlan, Report
 from core.sources.dws.questions import Answer
-from core.wiring_probe import ProbePlan, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Wanted:
 
 def probe(loaded: Loaded, wanted: Wanted, as_json: bool, ascii_only: bool) -> None:
     """Plan, ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
-    found = wiring_probe.plan(loaded, wanted.source, wanted.schema)
+    found = probe_service.plan(loaded, wanted.source, wanted.schema)
     for one in found.others:
         diagnostics.warn(f"there is {one.table} ({one.why}); if nobody probes now: {one.cure}")
     if found.prod and not wanted.execute:
@@ -46,7 +46,7 @@ def probe(loaded: Loaded, wanted: Wanted, as_json: bool, ascii_only: bool) -> No
         return
     _refuse_without_consent(found, wanted)
     with _ended_by_signals():
-        report = wiring_probe.probe(
+        report = probe_service.probe(
             loaded, found, wanted.reason, lambda said: diagnostics.note(f"probe: {said}"), diagnostics.warn
         )
     if as_json:
@@ -85,7 +85,7 @@ def _show(found: ProbePlan, ascii_only: bool) -> None:
     places.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
     for effect in (
         "two scratch tables and a slot on each are made, written to, altered, emptied and dropped again",
-        f"{wiring_probe.ASKED} questions are asked about them; no other table or slot is touched",
+        f"{probe_service.ASKED} questions are asked about them; no other table or slot is touched",
         "each registration may move the cluster's sync point by one, as a job's do",
     ):
         places.paragraph("effect", effect, ascii_only)

@@ -1,7 +1,7 @@
 """`slotkeeper errors list|show|replay|discard`: rows that a target refused and that are held in quarantine.
 
 Rows are hostile and may be secret: values are shown by `show` only, and never in a log. Next door:
-`core.wiring_quarantine` reads and acts; the errors of jobs themselves are on the console's Errors screen.
+`core.services.quarantine` reads and acts; the errors of jobs themselves are on the console's Errors screen.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from console import chosen, diagnostics, invocation, output
-from core import wiring_quarantine
 from core.config.model import Loaded
 from core.domain.quarantine import Held, HeldState, Replayed, Wanted
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
+from core.services import quarantine
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Rows that a target refused: look, replay, discard.", no_args_is_help=True)
@@ -69,9 +69,9 @@ def show(
 ) -> None:
     """One entry with all that is known of it, and the row as the source sent it."""
     _, spec = chosen.job_of(ctx, job)
-    with wiring_quarantine.looking(spec) as rows:
+    with quarantine.looking(spec) as rows:
         entry = rows.entry(id)
-    if entry is None or not wiring_quarantine.is_of(entry, spec):
+    if entry is None or not quarantine.is_of(entry, spec):
         raise Refused(f"there is no entry {id} of job {job}", f"slotkeeper errors list {job}")
     if as_json:
         output.as_json({**_values(entry), "values": dict(entry.values)})
@@ -94,7 +94,7 @@ def replay(
     """
     loaded, spec = chosen.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
-    found = wiring_quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+    found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
     _tell(ctx, found, as_json)
     if any(one.state is HeldState.HELD for one in found):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
@@ -130,11 +130,11 @@ def discard(
 
 
 def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str) -> list[Replayed]:
-    return wiring_quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+    return quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason)
 
 
 def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: int) -> list[Held]:
-    with wiring_quarantine.looking(job) as rows:
+    with quarantine.looking(job) as rows:
         found = []
         for channel in job.channels:
             place = {"source": job.source.name, "source_table": channel.source_table, "slot": job.slot}
@@ -145,7 +145,7 @@ def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: 
 def _chosen(job: JobSpec, ids: Sequence[int], every: bool) -> list[int]:
     if bool(ids) == every:
         raise ConfigError("which entries?", "name them by ID, or all that are held by --all")
-    return [entry.id for entry in wiring_quarantine.held_of(job)] if every else list(dict.fromkeys(ids))
+    return [entry.id for entry in quarantine.held_of(job)] if every else list(dict.fromkeys(ids))
 
 
 def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:

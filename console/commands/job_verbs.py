@@ -57,9 +57,9 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
+    from core.services.slot_commands import audited
     from core.slots.change import Done
     from core.state.audit import Audit, intent
-    from core.wiring_verbs import audited
 
     if confirm != job:
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
@@ -120,12 +120,12 @@ def drain(
 
 def _left(loaded: Loaded, spec: JobSpec, tables: list[str]) -> Mapping[str, str]:
     """What is unread by DN, or by table and DN where the job reads several."""
-    from core import wiring_verbs
+    from core.services import slot_commands
     from core.slots.preflight import left_by_shard
 
     found: dict[str, str] = {}
     for table in tables:
-        left = left_by_shard(wiring_verbs.preflight(loaded, spec.source.name, table, lambda jobs: ()))
+        left = left_by_shard(slot_commands.preflight(loaded, spec.source.name, table, lambda jobs: ()))
         found |= {spec.lane_name(table, shard): said for shard, said in left.items()}
     return found
 

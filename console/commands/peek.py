@@ -1,8 +1,8 @@
 """`slotkeeper slots peek`: rows of one DN's binlog, read-only; the group itself is in `slots`.
 
 No slot is named at the source, so none can be made, and no point moves. Values of a PROD source are masked but for the
-key, unless --unmask asks for them, which the audit keeps.
-Next door: `core.wiring_peek` reads, `console.binlog_models` says what changed; the console's screen 5 shows the same.
+key, unless --unmask asks for them, which the audit keeps. Next door: `core.services.binlog_rows` reads,
+`console.binlog_models` says what changed; the console's screen 5 shows the same.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import typer
 from console import binlog_models, chosen, invocation, output, places
 from console.binlog_models import Shown
 from console.rows import Column, Row
-from core import wiring_peek
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
 from core.domain.position import Position
 from core.errors import ConfigError
+from core.services import binlog_rows
 
 LATEST = "latest"
 TYPES = "IdBU"
@@ -79,7 +79,7 @@ def peek(
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
     after = None if start is None else Position(start)
     ask = Ask(dn, after, slot, _moment(time), _point(to), only, limit)
-    page = wiring_peek.rows(loaded, *place, ask, unmask, reason)
+    page = binlog_rows.rows(loaded, *place, ask, unmask, reason)
     if as_json:
         output.as_json(page_values(page))
     elif as_jsonl:

@@ -1,7 +1,7 @@
 """`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
 
 A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
-Next door: `core.slots.plan` and `apply` do it, `core.wiring_reset` connects them, `reset_view` prints.
+Next door: `core.slots.plan` and `apply` do it, `core.services.reset` connects them, `reset_view` prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import typer
 
 from console import chosen, diagnostics, invocation, output
 from console.commands import reset_view
-from core import wiring_reset
 from core.config.model import Loaded
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.reset import EVERY, Check, Goal, TargetKind
@@ -24,6 +23,7 @@ from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
+from core.services import reset as reset_service
 from core.slots import apply, plan, resume
 from core.slots.apply import Order, Result
 from core.slots.surroundings import BACKUPS, Bench
@@ -83,7 +83,7 @@ def reset(
         return
     if not table or not slot:
         raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
-    job = wiring_reset.job_of(loaded, table, slot)
+    job = reset_service.job_of(loaded, table, slot)
     order = Order(plan_id, reason, confirm, rows)
     goal = None if execute else _goal(to, points or [], time, backup, tuple(dns or ()))
     _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
@@ -110,7 +110,7 @@ def undo(
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
     """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
     loaded = invocation.of(ctx).load()
-    job = wiring_reset.job_of(loaded, table, slot)
+    job = reset_service.job_of(loaded, table, slot)
     found: list[Entry] = _on(loaded, job, lambda bench: bench.resets.history(), lock=False)
     if as_json:
         output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
@@ -156,7 +156,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
     if not found:
         raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
     for its_table, its_slot in found:
-        job = wiring_reset.job_of(loaded, its_table, its_slot)
+        job = reset_service.job_of(loaded, its_table, its_slot)
         _tell(_on(loaded, job, resume.resume, steal), as_json, chosen.ascii_only(ctx))
 
 
@@ -198,11 +198,11 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
         saved = reset_view.backup_from(text)
-        return wiring_reset.job_of(loaded, saved.table, saved.slot)
+        return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
         entry: Entry | None = _on(loaded, job, lambda bench: bench.resets.reset(backup), lock=False)
         if entry is not None:
-            return wiring_reset.job_of(loaded, entry.table, entry.slot)
+            return reset_service.job_of(loaded, entry.table, entry.slot)
     raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
 
 
@@ -212,7 +212,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[Bench], Any], steal: str = 
         held = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
         with (
             held,
-            wiring_reset.bench(
+            reset_service.bench(
                 job, store.folder, lambda: at_rest(store, job.name), lambda text: _told(store, job.name, text), steal
             ) as bench,
         ):

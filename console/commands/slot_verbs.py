@@ -1,7 +1,7 @@
 """`slotkeeper slots preflight`, `create`, `register` and `drop`; the group itself is in `slots`.
 
 The three verbs are dry runs unless executed with consent (one rule: `core.slots.change`).
-Next door: `core.wiring_verbs` carries them out between two audit lines.
+Next door: `core.services.slot_commands` carries them out between two audit lines.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Annotated
 import typer
 
 from console import chosen, diagnostics, invocation, output, places
-from core import wiring_verbs
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.text import typed
 from core.launch.control import START_LOCK
 from core.launch.view import observe
+from core.services import slot_commands
+from core.services.slot_commands import Create, Drop, Register, Verb
 from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
 from core.slots.preflight import Action, Answer, Preflight, Rate, rate_between
 from core.state.sqlite import Store
-from core.wiring_verbs import Create, Drop, Register, Verb
 
 RATE_SECONDS = 3.0
 """How long a job's next report is waited for, to tell its rate; it reports every second or so."""
@@ -71,7 +71,7 @@ def add_to(app: typer.Typer) -> None:
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
     """May I VACUUM FULL, scale out or alter the table now? 0: yes; 3: something holds it back; 5: unreachable."""
     loaded = invocation.of(ctx).load()
-    found = wiring_verbs.preflight(loaded, *places.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
+    found = slot_commands.preflight(loaded, *places.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
     actions = wanted or list(Action)
     if as_json:
         answers = {each.action.value: {"answer": each.answer, "reason": each.reason} for each in found.verdicts}
@@ -185,7 +185,7 @@ def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: C
         if job and consent.execute:
             # no start of the job may come between the check and the act
             stack.enter_context(store.folder.locked(job, START_LOCK, LOCK_SECONDS))
-        ended = wiring_verbs.change(loaded, verb, place, owner_of(loaded, store, *place), consent, show)
+        ended = slot_commands.change(loaded, verb, place, owner_of(loaded, store, *place), consent, show)
     if as_json:
         more = {"to_type": to_type(ended.plan), "undo": _UNDO[ended.plan.verb]}
         output.as_json({"executed": ended.done is not None, "plan": ended.plan, "done": ended.done, **more})

@@ -12,12 +12,12 @@ import typer
 
 from console import chosen, diagnostics, invocation, output, places, refusals
 from console.commands import peek, reset, slot_verbs
-from core import wiring_verbs
 from core.domain.ttl import Left, Ttl, in_words
 from core.errors import SlotkeeperError
+from core.services import slot_commands
+from core.services.slot_commands import Looked
 from core.slots.hold import Clock, Holding, SlotHold, TableHold
 from core.slots.inspect import SlotOnShard, SlotView
-from core.wiring_verbs import Looked
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
 
@@ -39,7 +39,7 @@ def list_slots(
     failed: list[tuple[str, SlotkeeperError]] = []
     for its_source, its_table in places.places(loaded, source, table):
         try:
-            found.append(wiring_verbs.look(loaded, its_source, its_table))
+            found.append(slot_commands.look(loaded, its_source, its_table))
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
     if as_json:
@@ -65,7 +65,7 @@ def show(
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
     loaded = invocation.of(ctx).load()
     refusals.say(loaded)
-    found = wiring_verbs.look(loaded, *places.place(loaded, source, table))
+    found = slot_commands.look(loaded, *places.place(loaded, source, table))
     one = found.slots.slot(slot)
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}

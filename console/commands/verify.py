@@ -1,7 +1,7 @@
 """`slotkeeper verify`: compare a job's source tables with their targets, key by key where they differ.
 
-What was found is kept in the state store. Next door: `core.verify` compares; `core.wiring_slots` opens both sides and
-waits until a running job has caught up.
+What was found is kept in the state store. Next door: `core.verify` compares; `core.services.verify` opens both sides
+and waits until a running job has caught up.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Annotated
 import typer
 
 from console import chosen, diagnostics, output
-from core import wiring_slots
 from core.clock import SystemClock
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
 from core.errors import SlotkeeperError
 from core.launch.view import JobView, view_of
+from core.services import verify as verify_service
 from core.state.audit import actor
 from core.state.sqlite import Store
 from core.state.verified import record
@@ -46,7 +46,7 @@ def verify(
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
-    parts = [(part, wiring_slots.verify(part, runs, _silent)) for part in spec.narrowed]
+    parts = [(part, verify_service.verify(part, runs, _silent)) for part in spec.narrowed]
     verdict = _worst(_verdict(found) for _, found in parts)
     _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
     if as_json:

@@ -2,7 +2,7 @@
 
 Nothing is polled: a look is made when a person asks, in a thread of its own, and a look that is left is forgotten.
 Next door: `console.binlog_models` has rows and words, `console.screens.binlog_row` one row in full,
-`core.wiring_peek` reads.
+`core.services.binlog_rows` reads.
 """
 
 from __future__ import annotations

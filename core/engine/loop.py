@@ -33,7 +33,7 @@ MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
 """The task of such a stint is given so long to end by itself: ending it costs its worker, and a new one is slow."""
 STOP_WITHIN = 5.0
-STINT = "core.wiring.run_stint"
+STINT = "core.wiring.worker.run_stint"
 
 
 class End(Enum):

@@ -1,4 +1,4 @@
-"""What the driver's part of the engine asks of its surroundings; `core.wiring` provides it.
+"""What the driver's part of the engine asks of its surroundings; `core.wiring.worker` provides it.
 
 Next door: `core.ports` has what one source or sink session can do.
 """

@@ -27,7 +27,7 @@ from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
 from core.ports import Chunk, ChunkCounts
 from core.retry import Failure, History, RetryRules
 
-COPY = "core.wiring.run_copy"
+COPY = "core.wiring.worker.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"

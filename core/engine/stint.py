@@ -3,7 +3,7 @@
 Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
 which the channels of the lanes that follow each other there share.
 Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
-`core.wiring` opens the sessions.
+`core.wiring.worker` opens the sessions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What slots a table has and how far each has come, without ever creating one: only calls that read.
 
-Unknown is None and a sentence in `TableSlots.untold`, never 0. Next door: `core.wiring_slots` gives this a viewer of
+Unknown is None and a sentence in `TableSlots.untold`, never 0. Next door: `core.services.verify` gives this a viewer of
 a dialect; the verbs that change a slot have a file each.
 """
 

@@ -2,7 +2,7 @@
 
 A range is read in windows of sync points that grow while they hold little, until there are rows enough or time is up.
 Where a table was quiet, the next record is asked for first, so that no empty stretch is read.
-Next door: `core.sources.dws.peek` reads, `core.wiring_peek` connects; `inspect` lists slots.
+Next door: `core.sources.dws.peek` reads, `core.services.binlog_rows` connects; `inspect` lists slots.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a reset asks of the outside, as protocols: the source's reach, the sink's rows and resets, the local files.
 
-Next door: `core.wiring_reset` provides them; `plan.py`, `apply.py` and `resume.py` use them.
+Next door: `core.services.reset` provides them; `plan.py`, `apply.py` and `resume.py` use them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
-from core.wiring_driver import WiredSessions
+from core.wiring.driver import WiredSessions
 
 CRASHED = 1
 WATCH_EVERY = 3.0

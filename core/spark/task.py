@@ -76,7 +76,7 @@ def nothing(_spec: object) -> None:
 
 def whereabouts(_spec: object) -> str:
     """Who runs tasks, as a driver's log says it: host, Python, and where our package came from."""
-    importlib.import_module("core.wiring")
+    importlib.import_module("core.wiring.worker")
     python = f"Python {platform.python_version()} in {sys.executable}"
     return f"the worker {socket.gethostname()} has {python} and runs {Path(core.__file__).parent}"
 

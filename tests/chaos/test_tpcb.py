@@ -20,7 +20,7 @@ from core.domain.job import JobState
 from core.drivers import pg
 from core.launch import control
 from core.launch.control import Patience
-from core.wiring import session_name
+from core.wiring.worker import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
 from tests.support.product import Product
 from tests.support.report import Page

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from core import wiring
 from core.domain.job import Wish
 from core.domain.progress import LaneState
 from core.domain.spec import ChannelSpec
@@ -20,6 +19,7 @@ from core.embedded.warehouse import Warehouse
 from core.engine.job import JobEnd
 from core.errors import Refused, TooLarge, Trouble, TroubleName
 from core.sinks.postgres.session import SETTINGS
+from core.wiring import worker
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -111,7 +111,7 @@ def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror
     mirror.stop()
     mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end + 1000000")
     rows = mirror.rows()
-    with closing(wiring.open_progress(mirror.job, "test", wiring.who(mirror.job, "test"))) as progress:
+    with closing(worker.open_progress(mirror.job, "test", worker.who(mirror.job, "test"))) as progress:
         turn = Turn(rows[0].epoch, len(rows), (LaneState.CATCHING_UP,), LaneState.RUNNING)
         with pytest.raises(Trouble, match="we had seen it beyond") as raised:
             progress.set_state(turn)

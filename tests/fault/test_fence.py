@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from core import wiring
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
@@ -17,7 +16,8 @@ from core.engine.plan import LaneTask, StintOutcome, StintSpec
 from core.engine.register import exactly
 from core.engine.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
-from core.wiring_driver import WiredSessions
+from core.wiring import worker
+from core.wiring.driver import WiredSessions
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until
@@ -58,7 +58,7 @@ class Running(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        self._outcome = wiring.run_stint(self._spec)
+        self._outcome = worker.run_stint(self._spec)
 
     def finish(self) -> StintOutcome:
         self.join(240)
@@ -70,7 +70,7 @@ def test_two_copies_of_one_stint_apply_every_event_once(mirror: Mirror, seed: in
     with written(mirror, seed, changes=200):
         copies = [Running(stint_of(mirror)) for _ in range(2)]
         outcomes = [copy.finish() for copy in copies]
-    last = wiring.run_stint(stint_of(mirror))
+    last = worker.run_stint(stint_of(mirror))
     assert not [lane.error for one in (*outcomes, last) for lane in one.lanes if lane.error]
     mirror.wait_applied(mirror.booked(), 1)
 
@@ -80,7 +80,7 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
     with written(mirror, seed):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
+    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
     zombie = Running(stint_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from core import wiring
 from core.domain.slot import Shard
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
@@ -14,6 +13,7 @@ from core.engine import start
 from core.errors import SlotkeeperError
 from core.sources.dws.session import REGISTER_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.wiring import worker
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
@@ -28,7 +28,7 @@ class LeftBehind(threading.Thread):
         assert row.registered
         self.shard, self.point = Shard(row.key.shard, row.node_id), row.registered.live
         self.error: SlotkeeperError | None = None
-        self._admin = wiring.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
+        self._admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
         self._mirror = mirror
         self._blocker = mirror.warehouse.connect(False)
         with self._blocker.cursor() as cursor:

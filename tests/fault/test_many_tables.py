@@ -25,7 +25,7 @@ from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine import watch
 from core.spark.runner import open_runner
-from core.wiring import session_name
+from core.wiring.worker import session_name
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.report import Page
 from tests.support.session_bound import most_sessions

@@ -6,9 +6,9 @@ import pytest
 
 from core.domain.spec import BinlogOptions
 from core.embedded.warehouse import Warehouse
+from core.services.verify import verify
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
-from core.wiring_slots import verify
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from core import wiring
 from core.domain.reset import Check
 from core.domain.reset_entry import DONE, ROLLED_BACK
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import ErrorKind, Refused
 from core.state.sqlite import Store
+from core.wiring import worker
 from tests.fault.test_fence import Running, stint_of
 from tests.fault.test_reset import followed
 from tests.support import looking
@@ -120,7 +120,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    wiring.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
+    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
     zombie = Running(stint_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
@@ -132,7 +132,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
     assert resetting.held() == held, "a commit of an older epoch got through"
-    wiring.close_idle(mirror.job)
+    worker.close_idle(mirror.job)
 
 
 MOMENTS = ("after_look", "after_read", "after_second_look")
@@ -142,7 +142,7 @@ def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int)
     for number in range(9):
         interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number // 3)
     mirror = resetting.mirror
-    wiring.probe = lambda _: None
+    worker.probe = lambda _: None
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -158,13 +158,13 @@ def test_a_zombie_commits_nothing_in_100_interleavings(resetting: Resetting, see
 KILLED = """
 import os, signal, sys
 from console.__main__ import main
-from core import wiring_reset
+from core.services import reset
 
 def kill(point):
     if point == sys.argv[1]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-wiring_reset.probe = kill
+reset.probe = kill
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core import wiring
 from core.domain.position import Position
 from core.domain.progress import ProgressRow
 from core.domain.reset import Goal
@@ -25,6 +24,7 @@ from core.errors import Busy, Trouble, TroubleName, Unclassified
 from core.slots import points
 from core.slots.apply import Result
 from core.slots.surroundings import Probe
+from core.wiring import worker
 from tests.fault.test_fence import stint_of
 from tests.fault.test_reset import followed
 from tests.support.flow import written
@@ -243,8 +243,8 @@ def stepped(losing: Losing) -> Callable[[], object]:
 
     def step() -> None:
         before = losing.rows()
-        wiring.close_idle(losing.resetting.mirror.job)
-        outcome = wiring.run_stint(stint_of(losing.resetting.mirror))
+        worker.close_idle(losing.resetting.mirror.job)
+        outcome = worker.run_stint(stint_of(losing.resetting.mirror))
         assert not [lane.error for lane in outcome.lanes if lane.error]
         assert losing.rows() != before
 
@@ -262,7 +262,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
     landed = losing.rows()
     losing.over(result, "stale, this moved: dn_1: position ")
     assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
-    wiring.close_idle(mirror.job)
+    worker.close_idle(mirror.job)
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from core import wiring
 from core.domain.job import JobEvent
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
@@ -24,6 +23,7 @@ from core.engine.plan import LaneTask, StintSpec
 from core.engine.register import exactly
 from core.errors import Refused, Trouble, TroubleName
 from core.sources.dws.session import DwsSession
+from core.wiring import worker
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
@@ -242,7 +242,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     touched(mirror)
-    wiring.close_idle(mirror.job)
+    worker.close_idle(mirror.job)
     asked: list[str] = []
 
     def rows(self: DwsSession, name: str, *more: Any) -> list[tuple[Any, ...]]:
@@ -262,7 +262,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
         assert row.registered is not None
         shard = Shard(row.key.shard, row.node_id)
         tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
-    outcome = wiring.run_stint(StintSpec(mirror.job, found[0].epoch, tuple(tasks), 30.0))
+    outcome = worker.run_stint(StintSpec(mirror.job, found[0].epoch, tuple(tasks), 30.0))
     assert [one.error for one in outcome.lanes] == [None] * len(tables)
     assert all(one.rows for one in outcome.lanes)
     identified = ["identity", "deferrable_key", "user_types"]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from core import wiring_driver
 from core.domain.job import JobEvent, Wish
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
@@ -21,6 +20,7 @@ from core.engine.job import JobEnd
 from core.engine.lease import Leases
 from core.errors import SlotkeeperError
 from core.sources.dws.session import DwsSession
+from core.wiring import driver
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -31,7 +31,7 @@ TABLE = "ods.t"
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     for module, name, value in (
-        (wiring_driver, "CLOSE_WITHIN", 0.2),
+        (driver, "CLOSE_WITHIN", 0.2),
         (lease, "END_WAIT", 0.2),
         (attend, "LEASE_EVERY", 0.0),
         (start, "LEASE_WAIT", 60.0),
@@ -118,7 +118,7 @@ def test_a_lease_whose_session_never_answers_holds_up_neither_another_session_no
 def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring_driver, "CLOSE_WITHIN", 0.1)
+    monkeypatch.setattr(driver, "CLOSE_WITHIN", 0.1)
     password = warehouse.etl_password_file.read_text(encoding="utf-8").strip()
     session = DwsSession(warehouse.endpoint(), password, "slotkeeper/test/silent")
     session.composed_rows(pg.sql.SQL("SELECT 1"), None)
@@ -140,6 +140,6 @@ def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
             return cursor.fetchone() is not None
 
         until(sleeps, 10, "the statement to be under way")
-    wiring_driver._end(session)
+    driver._end(session)
     thread.join(10)
     assert raised and session.fresh

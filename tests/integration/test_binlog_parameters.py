@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from core import wiring
 from core.config.load import load
 from core.domain.position import Position
 from core.drivers import pg
@@ -23,7 +22,8 @@ from core.errors import Refused, SlotkeeperError
 from core.sources.dws import session as dws_session
 from core.sources.dws.session import DwsSession, copy_line
 from core.sources.dws.source import DwsSource
-from core.wiring import open_source
+from core.wiring import worker
+from core.wiring.worker import open_source
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse
@@ -227,7 +227,7 @@ def test_connection_pool_size_bounds_the_tasks_that_read_at_once(
 ) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_pool_size=size)
     mirror.start().wait_running()
-    together = wiring.probe = Together()
+    together = worker.probe = Together()
     for _ in range(3):
         mirror.source(f"UPDATE {TABLE} SET note = note || '.'")
     mirror.wait_equal()

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from core import wiring
 from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.spec import ChannelSpec, SinkOptions
@@ -25,6 +24,7 @@ from core.sinks.postgres import target
 from core.sinks.postgres.statements import TargetTable, shadow
 from core.verify.compare import compare
 from core.verify.pg import open_pair
+from core.wiring import worker
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -166,7 +166,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
 
     def read(copy_allowed: bool) -> tuple[list[bytes], list[bytes]]:
         events, rows = io.BytesIO(), io.BytesIO()
-        with closing(wiring.open_source(mirror.job, "test")) as source:
+        with closing(worker.open_source(mirror.job, "test")) as source:
             source.copy_allowed = copy_allowed
             for look in source.look(None):
                 source.copy_changes(look.shard, Position(0), look.latest, events)

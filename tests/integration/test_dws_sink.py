@@ -21,9 +21,9 @@ from core.embedded.postgres import Server
 from core.embedded.scaling import rename_dn
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError
+from core.services.reset import bench
 from core.sinks.postgres.session import SinkSession
 from core.state.folder import StateFolder
-from core.wiring_reset import bench
 from tests.property.test_sink_effects import CELLS, even, run
 from tests.support import standin
 from tests.support.effects import Effects

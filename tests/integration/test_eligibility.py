@@ -15,11 +15,11 @@ from core.embedded import facts
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
+from core.services.doctor import Level, check_sink, check_source
+from core.services.verify import verify
 from core.sinks.postgres import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
-from core.wiring import open_sink_session
-from core.wiring_doctor import Level, check_sink, check_source
-from core.wiring_slots import verify
+from core.wiring.worker import open_sink_session
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend

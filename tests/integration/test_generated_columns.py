@@ -16,9 +16,9 @@ from core.config.load import load
 from core.domain.spec import BinlogOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
+from core.services.doctor import Level, check_source
 from core.sources.dws.viewer import DwsViewer
-from core.wiring import open_admin
-from core.wiring_doctor import Level, check_source
+from core.wiring.worker import open_admin
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run

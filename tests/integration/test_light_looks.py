@@ -21,11 +21,11 @@ from console.looker import Looker
 from console.opening import place_of
 from console.reader import Reader
 from console.services import Services
-from core import wiring_peek
 from core.clock import SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.embedded.warehouse import Warehouse
+from core.services import binlog_rows
 from core.slots.inspect import NO_COUNT, NO_LIST
 from tests.support.looking import config, job
 from tests.support.standin import Surface, run
@@ -118,7 +118,7 @@ def test_every_screen_leaves_the_slots_alone_and_asks_at_most_one_thing_in_two_s
 
 
 def test_a_watch_sends_one_statement_a_turn_and_none_at_login(place: Place) -> None:
-    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
     turns = [watch.turn() for _ in range(4)]
     watch.close()
     assert [turn.error for turn in turns] == [None] * 4
@@ -139,7 +139,7 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
         "DROP FUNCTION pg_catalog.pgxc_get_binlog_consume_progress(text, integer)",
         settings=("SET allow_system_table_mods = on",),
     )
-    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
     turns = [watch.turn() for _ in range(5)]
     watch.close()
     assert [turn.error for turn in turns] == [None] * 5
@@ -153,7 +153,7 @@ def test_a_server_that_takes_too_long_is_left_after_three_seconds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.sources.dws.watch.LIMIT_MS", 200)
-    watch = wiring_peek.watch(place.loaded, "dws1", SystemClock())
+    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
     place.warehouse.dn_hanging("dn_2")
     try:
         late = watch.turn()

@@ -171,12 +171,12 @@ def test_verify_names_the_keys_and_waits_for_a_running_job(
 
 
 def test_verify_of_a_running_job_settles_before_it_judges(place: Place) -> None:
-    from core import wiring_slots
+    from core.services import verify
 
     place.mirror.source(f"INSERT INTO {TABLE} SELECT g, 'row ' || g FROM generate_series(1, 200) g")
     place.mirror.start().wait_running()
     place.mirror.source(f"UPDATE {TABLE} SET note = 'later'")
-    found = wiring_slots.verify(place.mirror.job, True, lambda done, known: None)
+    found = verify.verify(place.mirror.job, True, lambda done, known: None)
     place.mirror.stop()
     assert (found.equal, found.rows_source, found.unsettled.count) == (True, 200, 0)
 
@@ -184,15 +184,15 @@ def test_verify_of_a_running_job_settles_before_it_judges(place: Place) -> None:
 def test_verify_of_a_job_that_hangs_is_unsettled_never_equal(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from core import wiring_slots
+    from core.services import verify
 
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
     place.mirror.start().wait_running()
     place.mirror.stop()
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (2, 'b')")
-    settled = wiring_slots.settled
-    monkeypatch.setattr(wiring_slots, "settled", lambda *given: settled(*given, seconds=0.3))
-    found = wiring_slots.verify(place.mirror.job, True, lambda done, known: None)
+    settled = verify.settled
+    monkeypatch.setattr(verify, "settled", lambda *given: settled(*given, seconds=0.3))
+    found = verify.verify(place.mirror.job, True, lambda done, known: None)
     assert (found.equal, found.unsettled.keys) == (False, (("2",),))
 
 

@@ -11,8 +11,8 @@ import pytest
 from console.__main__ import main
 from core.domain.spec import SinkOptions
 from core.embedded.warehouse import Warehouse
+from core.services.verify import verify
 from core.sqltext import dotted
-from core.wiring_slots import verify
 from tests.support import odd_names
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from console.__main__ import main
-from core import wiring_peek
 from core.config.load import load
 from core.config.secrets import resolve
 from core.domain.audit import Phase
@@ -20,6 +19,7 @@ from core.domain.position import Position
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
+from core.services import binlog_rows
 from core.sources.dws import by_hand
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
@@ -58,7 +58,7 @@ class Place:
         return names[self.surface.value(f"SELECT t.xc_node_id FROM {TABLE} t WHERE id = {key}")]
 
     def look(self, ask: Ask, unmask: bool = False) -> Page:
-        return wiring_peek.rows(load(self.config, {}), "dws1", TABLE, ask, unmask)
+        return binlog_rows.rows(load(self.config, {}), "dws1", TABLE, ask, unmask)
 
     def call(self, *words: str) -> int:
         return main(["slots", "peek", TABLE, *words, "--config", str(self.config)])
@@ -160,7 +160,7 @@ def test_a_changed_key_is_a_delete_of_one_key_and_a_write_of_another(make: Make)
     run(place.warehouse, "INSERT INTO ods.lines VALUES (1, 1, 'a')", "UPDATE ods.lines SET line = 2")
     found: list[Any] = []
     for name, _ in place.warehouse.nodes():
-        found += wiring_peek.rows(load(place.config, {}), "dws1", "ods.lines", Ask(dn=name)).rows
+        found += binlog_rows.rows(load(place.config, {}), "dws1", "ods.lines", Ask(dn=name)).rows
     assert [(row.kind, row.values) for row in found] == [
         ("I", ("1", "1", "a")), ("B", ("1", "1", "a")), ("U", ("1", "2", "a")),
     ]  # fmt: skip
@@ -339,7 +339,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     place.warehouse.create_table(dotted(table), "id bigint, status text", ("id",))
     place.surface.start(dotted(table), FOREIGN)
     run(place.warehouse, f"INSERT INTO {dotted(table)} VALUES (1, 'NEW')")
-    page = wiring_peek.rows(load(place.config, {}), "dws1", table, Ask(filter=Filter(key={"id": "1"})))
+    page = binlog_rows.rows(load(place.config, {}), "dws1", table, Ask(filter=Filter(key={"id": "1"})))
     assert [row.values for row in page.rows] == [("1", "NEW")]
     source = load(place.config, {}).sources["dws1"].endpoint
     reader = DwsWatch(source, resolve(source.password), "test")

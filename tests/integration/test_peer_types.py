@@ -19,11 +19,11 @@ from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, RowRefused
+from core.services.doctor import Level, check_sink
 from core.sinks.postgres import eligibility
 from core.verify.compare import compare
 from core.verify.pg import open_pair
-from core.wiring import open_sink_session, open_source
-from core.wiring_doctor import Level, check_sink
+from core.wiring.worker import open_sink_session, open_source
 from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run

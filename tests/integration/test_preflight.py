@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from core import wiring_slots
 from core.domain.ttl import Behind
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Unreachable
+from core.services import verify
 from core.slots.preflight import Action, Answer, Preflight, gather, judge
 from tests.support.standin import MakeWarehouse, Surface, run
 
@@ -140,7 +140,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    viewer = wiring_slots.open_viewer(stage.warehouse.endpoint())
+    viewer = verify.open_viewer(stage.warehouse.endpoint())
     try:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
     finally:

@@ -25,6 +25,7 @@ from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError, Unclassified
+from core.services.doctor import Level, check_source
 from core.sources.dws import probe_table, scratch
 from core.sources.dws.probe import Bench, Told_
 from core.sources.dws.questions import QUESTIONS
@@ -33,7 +34,6 @@ from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.state.probes import points_proven
-from core.wiring_doctor import Level, check_source
 from tests.support.looking import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from core import wiring_slots
 from core.domain.quarantine import Held, HeldState, Wanted
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, Trouble, TroubleName
+from core.services import verify
+from core.services.quarantine import discard, held_of, looking, replay
 from core.state.folder import StateFolder
-from core.wiring_quarantine import discard, held_of, looking, replay
 from tests.support import standin
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, Resetting
@@ -250,11 +250,11 @@ def test_verify_tells_held_keys_apart(warehouse: Warehouse, make_mirror: MakeMir
     mirror.start().wait_running()
     applied(mirror, f"UPDATE {TABLE} SET id = 104, n = 1 WHERE id = 4")
     mirror.stop()
-    found = wiring_slots.verify(mirror.job, False, lambda done, known: None)
+    found = verify.verify(mirror.job, False, lambda done, known: None)
     assert found.equal
     assert sorted(found.quarantined.keys) == [("0", "104"), ("0", "20"), ("0", "4")]
     mirror.at_sink("DELETE FROM mart.orders WHERE id = 5")
-    found = wiring_slots.verify(mirror.job, False, lambda done, known: None)
+    found = verify.verify(mirror.job, False, lambda done, known: None)
     assert (found.missing.keys, found.quarantined.count) == ((("1", "5"),), 3)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from console.__main__ import main
-from core import wiring
 from core.domain.job import JobState
 from core.embedded.warehouse import Warehouse
 from core.state.sqlite import Store
+from core.wiring import worker
 from tests.support import looking
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
@@ -202,7 +202,7 @@ def test_a_plan_that_only_the_newest_point_left_behind_is_carried_out(shell: She
 
 def test_anothers_lease_is_refused_and_stolen_by_its_id_only(shell: Shell) -> None:
     plan = shell.planned("--to", "earliest")["id"]
-    other = wiring.open_progress(shell.mirror.job, "elsewhere", wiring.who(shell.mirror.job, "run-1"))
+    other = worker.open_progress(shell.mirror.job, "elsewhere", worker.who(shell.mirror.job, "run-1"))
     assert other.take_lease()
     refused(shell.execute(plan), f"'lease' does not hold: held: job {shell.mirror.job.name} run run-1 by")
     refused(shell.execute(plan, "--steal", "run-2"), "--steal run-2 is not its id")

@@ -17,7 +17,7 @@ from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, Trouble, TroubleName
-from core.wiring_slots import verify
+from core.services.verify import verify
 from tests.support.looking import config, job
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.spoiled import HSTORE

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from core import wiring
 from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState, ProgressRow
@@ -32,7 +31,8 @@ from core.engine.runner import LocalRunner, TaskRunner
 from core.engine.step import Probe, nothing
 from core.ports import ChunkCounts
 from core.sqltext import dotted
-from core.wiring_driver import WiredSessions
+from core.wiring import worker
+from core.wiring.driver import WiredSessions
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -136,7 +136,7 @@ class Mirror:
 
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
-        wiring.probe = probe
+        worker.probe = probe
         self.wish, self.error, self.end = Wish.RUN, None, None
         self.heard = Heard()
         self.runner = self.make_runner()
@@ -296,7 +296,7 @@ class Mirror:
         """The progress rows of all channels now."""
         found = []
         for job in self.job.narrowed:
-            progress = wiring.open_progress(job, "test", wiring.who(job, "test"))
+            progress = worker.open_progress(job, "test", worker.who(job, "test"))
             try:
                 found += progress.rows()
             finally:
@@ -315,8 +315,8 @@ class Mirror:
         self.wish = Wish.STOP
         if self._thread is not None:
             self._thread.join(120)
-        wiring.probe = nothing
-        wiring.close_idle(self.job)
+        worker.probe = nothing
+        worker.close_idle(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 

@@ -1,6 +1,6 @@
 """Resets of a mirror's slot, with a state folder of their own, and what both ends hold as one comparable value.
 
-Next door: `tests.support.mirror` (the job), `core.wiring_reset` (what a reset is given).
+Next door: `tests.support.mirror` (the job), `core.services.reset` (what a reset is given).
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from core import wiring, wiring_reset
 from core.domain.audit import AuditLine
 from core.domain.progress import ProgressRow
 from core.domain.reset import Check, Goal, Plan, TargetKind
 from core.drivers import pg
+from core.services import reset as reset_service
 from core.sinks.postgres.progress import PostgresProgress
 from core.slots import apply, plan, resume
 from core.slots.apply import Order, Result
 from core.slots.surroundings import Bench, Probe, silent
 from core.state.audit import Audit
 from core.state.folder import StateFolder
+from core.wiring import worker
 from tests.support.mirror import Mirror
 
 
@@ -60,7 +61,7 @@ class Resetting:
     def on(self, act: Callable[[Bench], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Do something with a bench of its own, as one command would."""
         folder = StateFolder.open(self.folder)
-        with wiring_reset.bench(self.mirror.job, folder, self.at_rest, self.events.append, steal) as bench:
+        with reset_service.bench(self.mirror.job, folder, self.at_rest, self.events.append, steal) as bench:
             bench.probe = probe
             return act(bench)
 
@@ -115,7 +116,7 @@ class Resetting:
     def rows(self) -> list[ProgressRow]:
         """The progress rows, over a session that stays."""
         job = self.mirror.job
-        self._sink = self._sink or wiring.open_progress(job, "test", wiring.who(job, "test"))
+        self._sink = self._sink or worker.open_progress(job, "test", worker.who(job, "test"))
         return self._sink.rows()
 
     @staticmethod

@@ -30,13 +30,13 @@ from core.domain.spec import JobSpec
 from core.domain.ttl import Behind, Ttl, left_of
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
+from core.services.slot_commands import Looked
 from core.slots.hold import Clock as Whose
 from core.slots.hold import Holding, SlotHold, TableHold
 from core.slots.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.watch import Seen, Turn
 from core.state.audit import Audit
 from core.state.sqlite import Store
-from core.wiring_verbs import Looked
 from tests.unit.config.samples import SECOND_JOB, VALID
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

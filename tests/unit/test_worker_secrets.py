@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from core import retry, wiring
+from core import retry
 from core.config.load import load
 from core.errors import ConfigError
 from core.retry import Failure, RetryRules, Stop
+from core.wiring import worker
 from tests.unit.config.samples import VALID
 
 
@@ -22,7 +23,7 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
     file = tmp_path / "c.toml"
     file.write_text(VALID, "utf-8")
     job = load(file, {}).jobs["orders_rt"]
-    with pytest.raises(ConfigError) as missing, wiring._pair(job, 1):
+    with pytest.raises(ConfigError) as missing, worker._pair(job, 1):
         pass
     assert missing.value.message == (
         f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"

@@ -10,9 +10,9 @@ import pytest
 from console.__main__ import main
 from console.reader import complete
 from console.view_models import what_is_safe
-from core import wiring_reset
 from core.config.load import load, load_usable
 from core.errors import ConfigError
+from core.services import reset
 from tests.unit.config.samples import VALID
 
 NAME = 'ods."lines"'
@@ -111,7 +111,7 @@ def test_a_refused_job_that_never_ran_is_answered_with_its_error(
 
 def test_a_reset_of_a_refused_jobs_slot_says_why_it_is_refused(config: Path) -> None:
     with pytest.raises(ConfigError, match="without double quotes"):
-        wiring_reset.job_of(load_usable(config, {}), "ods.elsewhere", "bad")
+        reset.job_of(load_usable(config, {}), "ods.elsewhere", "bad")
 
 
 def test_what_is_safe_for_a_refused_job_is_to_correct_the_configuration(config: Path) -> None:

@@ -13,7 +13,7 @@ from console.commands import doctor
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.spec import SparkOptions
-from core.wiring_doctor import Level, grants
+from core.services.doctor import Level, grants
 from tests.unit.config.samples import SECOND_JOB, VALID
 
 

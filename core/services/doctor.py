@@ -1,6 +1,6 @@
 """What jobs need at the servers, checked with sessions that only look; and the least rights, as GRANT statements.
 
-No slot, table or row is made. Next door: `core.wiring_slots` composes the other looking commands,
+No slot, table or row is made. Next door: `core.services.verify` composes the other looking commands,
 `console.commands.doctor` checks this machine and shows the findings.
 """
 
@@ -21,6 +21,7 @@ from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
+from core.services.verify import look_name, open_viewer
 from core.sinks.postgres import eligibility as sinks
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.target import image_of, target_of
@@ -35,7 +36,6 @@ from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
 from core.state import probes
 from core.state.probes import points_proven
-from core.wiring_slots import look_name, open_viewer
 
 CLOCK_SECONDS = 2.0
 """A clock further away than this makes ages between machines misleading."""

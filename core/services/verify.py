@@ -1,7 +1,8 @@
 """The composition root of what only looks: sessions at a source that look, and the comparison of a job's two tables.
 
-`core.wiring` is the one of jobs. Nothing here creates a slot, a table or a progress row.
-Next door: `core.verify` sees protocols only; `core.wiring_verbs` looks at slots, `core.wiring_doctor` checks all of it.
+`core.wiring.worker` is the one of jobs. Nothing here creates a slot, a table or a progress row. Next door:
+`core.verify` sees protocols only; `core.services.slot_commands` looks at slots, `core.services.doctor` checks all of
+it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
-from core import wiring
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.objection import refuse
@@ -32,6 +32,7 @@ from core.verify import Comparison, Key, KeyRange, Options, TableReader, compare
 from core.verify.keys import KeyColumn
 from core.verify.pg import PgTable, open_pair
 from core.verify.reader import Checksum, Digest
+from core.wiring import worker
 
 SETTLE_SECONDS = 60.0
 
@@ -129,7 +130,7 @@ def _connection(
 def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
     viewer = open_viewer(job.source)
     session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
-    progress = PostgresProgress(session, lane_key(job, ""), wiring.who(job, "verify"))
+    progress = PostgresProgress(session, lane_key(job, ""), worker.who(job, "verify"))
     try:
         yield partial(settled, viewer, progress, job.channel.source_table)
     finally:

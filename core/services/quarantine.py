@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from core import wiring
 from core.config.secrets import resolve
 from core.domain.audit import AuditLine
 from core.domain.quarantine import Held, HeldState, Replayed
@@ -18,6 +17,8 @@ from core.domain.spec import ChannelSpec, JobSpec
 from core.domain.text import safe
 from core.engine.ports import lane_key
 from core.errors import Refused
+from core.services.audit import CopiedAudit
+from core.services.verify import look_name
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.held import HeldRows
 from core.sinks.postgres.replaying import Replays
@@ -26,8 +27,7 @@ from core.sinks.postgres.statements import TargetTable
 from core.state.audit import actor, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
-from core.wiring_audit import CopiedAudit
-from core.wiring_slots import look_name
+from core.wiring import worker
 
 OnEach = Callable[[Replayed], None]
 
@@ -146,7 +146,7 @@ def _of(job: JobSpec, channel: ChannelSpec) -> JobSpec:
 
 def _table(job: JobSpec, session: SinkSession) -> TargetTable:
     """The target as the job's workers see it; the source is asked for its columns and key, no slot is touched."""
-    source = wiring.open_source(job, "errors")
+    source = worker.open_source(job, "errors")
     try:
         return targets.seen(session, targets.target_of(job.channel, source.identify()))
     finally:

@@ -1,7 +1,7 @@
 """The composition root of `doctor --probe`: what it would do, doing it between two audit lines, its record.
 
 Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that.
-Next door: `core.sources.dws.probe` asks, `core.sources.dws.scratch` makes and drops; `core.wiring_doctor` only looks.
+Next door: `core.sources.dws.probe` asks, `core.sources.dws.scratch` makes and drops; `core.services.doctor` only looks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from core.domain.objection import refuse
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ConfigError, Refused
+from core.services.verify import look_name
 from core.slots.change import PROD
 from core.sources.dws import eligibility
 from core.sources.dws.probe_table import GROUPS, ask_all
@@ -37,7 +38,6 @@ from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
-from core.wiring_slots import look_name
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 

@@ -1,6 +1,6 @@
 """The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
 
-Next door: `core.engine` sees ports only; `core.wiring_driver` has the driver's side; workers call `run_stint` and
+Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; workers call `run_stint` and
 `run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch; the
 channels of a job share them.
 """

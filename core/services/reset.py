@@ -1,7 +1,7 @@
 """The composition root of a slot's reset: one session at the source, one at the sink that holds the lease, the files.
 
 Whether a job lives is asked by the console, because processes are seen above this layer.
-Next door: `core.slots` plans, applies and resumes; `core.wiring_slots` has the commands that only look.
+Next door: `core.slots` plans, applies and resumes; `core.services.verify` has the commands that only look.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 
-from core import wiring
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.config.secrets import resolve
@@ -22,6 +21,7 @@ from core.domain.spec import JobSpec
 from core.engine.ports import lane_key
 from core.errors import ConfigError, Refused
 from core.ports import Runner
+from core.services.audit import CopiedAudit
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.resets import PostgresResets
 from core.sinks.postgres.session import SinkSession
@@ -31,7 +31,7 @@ from core.sources.dws.session import DwsSession
 from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
-from core.wiring_audit import CopiedAudit
+from core.wiring import worker
 
 probe: Probe = silent
 """Called at named points of a reset; tests put theirs here."""
@@ -44,7 +44,7 @@ class WiredReach(DwsReach):
 
     def silence(self) -> bool:
         """End the job's sessions of earlier epochs at the source; False where it is not certain."""
-        pattern = wiring.session_name(self.job_name, "%").replace("_", r"\_")
+        pattern = worker.session_name(self.job_name, "%").replace("_", r"\_")
         return self.end_sessions(pattern, self.session.application_name)
 
 
@@ -91,11 +91,11 @@ def bench(
         )
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    session = DwsSession(job.source, resolve(job.source.password), wiring.session_name(job.name, name))
+    session = DwsSession(job.source, resolve(job.source.password), worker.session_name(job.name, name))
     reach = WiredReach(session, job.channel.source_table, job.slot, job.binlog)
     reach.job_name = job.name
-    sink = SinkSession(job.sink, resolve(job.sink.password), wiring.session_name(job.name, name), job.progress_schema)
-    resets = WiredResets(sink, job, wiring.who(job, name))
+    sink = SinkSession(job.sink, resolve(job.sink.password), worker.session_name(job.name, name), job.progress_schema)
+    resets = WiredResets(sink, job, worker.who(job, name))
     try:
         yield Bench(
             job=job,

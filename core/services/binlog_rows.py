@@ -2,7 +2,7 @@
 
 Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
 where those cannot be written. Nothing here creates a slot or moves a point.
-Next door: `core.slots.peek` searches, `core.sources.dws.peek` reads; `core.wiring_slots` lists slots.
+Next door: `core.slots.peek` searches, `core.sources.dws.peek` reads; `core.services.verify` lists slots.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from core.config.secrets import resolve
 from core.domain.peek import Ask, Page
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
+from core.services.slot_commands import audited, own_lanes
 from core.slots.change import PROD, Done
 from core.slots.hold import OwnLane
 from core.slots.peek import peek
@@ -28,7 +29,6 @@ from core.sources.dws.session import DwsSession
 from core.sources.dws.watch import DwsWatch
 from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
-from core.wiring_verbs import audited, own_lanes
 
 ACTION = "slots peek --unmask"
 

@@ -1,6 +1,6 @@
 """The audit of a command that changes a slot: the local file first, which decides, then a copy in the job's sink.
 
-Next door: `core.wiring_reset` and `core.wiring_verbs` write their lines through this.
+Next door: `core.services.reset` and `core.services.slot_commands` write their lines through this.
 """
 
 from __future__ import annotations

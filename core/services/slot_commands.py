@@ -1,7 +1,7 @@
 """The composition root of slot commands: what is held back, preflight, and the verbs that change a slot.
 
 Each change is audited: an intent line before (nothing is done where it cannot be written), what was seen after.
-Next door: `core.slots` has the verbs, `core.wiring_slots` the looking commands; whether a job lives is asked by the
+Next door: `core.slots` has the verbs, `core.services.verify` the looking commands; whether a job lives is asked by the
 console, because processes are seen above this layer.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from core import wiring
 from core.config.model import Loaded
 from core.config.places import owners
 from core.config.secrets import resolve
@@ -24,6 +23,8 @@ from core.domain.text import safe, typed
 from core.domain.ttl import Left
 from core.engine.attend import LOST_ANSWER_WAIT
 from core.errors import Refused, SlotkeeperError
+from core.services.audit import CopiedAudit
+from core.services.verify import look_name, open_viewer
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.viewer import LaneSeen, PostgresViewer
 from core.slots import create as creating
@@ -50,8 +51,7 @@ from core.sources.dws.viewer import DwsViewer, PointSeen, UnreadSeen
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
-from core.wiring_audit import CopiedAudit
-from core.wiring_slots import look_name, open_viewer
+from core.wiring import worker
 
 
 class _Once:
@@ -284,7 +284,7 @@ def _left(viewer: DwsViewer, asked: Asked) -> Left | None:
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
     """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
-    progress = wiring.open_progress(job, "lease", wiring.who(job, f"slots {verb}"))
+    progress = worker.open_progress(job, "lease", worker.who(job, f"slots {verb}"))
     try:
         if not progress.take_lease():
             holder = ""
@@ -310,7 +310,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
 
 def _silence(job: JobSpec, admin: DwsSlotVerbs) -> None:
     """No registration of a driver that was killed may land after ours: ended, or waited out."""
-    pattern = wiring.session_name(job.name, "%").replace("_", r"\_")
+    pattern = worker.session_name(job.name, "%").replace("_", r"\_")
     if not admin.end_sessions(pattern, admin.session.application_name):
         time.sleep(LOST_ANSWER_WAIT)
 
@@ -319,7 +319,7 @@ def _silence(job: JobSpec, admin: DwsSlotVerbs) -> None:
 def _admin(loaded: Loaded, asked: Asked, job: JobSpec | None, verb: str) -> Iterator[DwsSlotVerbs]:
     endpoint = loaded.sources[asked.source].endpoint
     # a job's name in it lets the job's next start end this session where it hangs
-    name = wiring.session_name(job.name, f"slots-{verb}") if job else f"slotkeeper-slots/{asked.slot}"[:63]
+    name = worker.session_name(job.name, f"slots-{verb}") if job else f"slotkeeper-slots/{asked.slot}"[:63]
     session = DwsSession(endpoint, resolve(endpoint.password), name)
     admin = DwsSlotVerbs(session, asked.table, asked.slot, job.binlog if job else BinlogOptions())
     try:

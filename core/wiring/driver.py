@@ -1,6 +1,6 @@
 """The composition root of a job's driver: its sessions by name, and the target as a start sees it.
 
-Next door: `core.wiring` opens sessions and has the worker's side; `core.spark.job` and the tests start with
+Next door: `core.wiring.worker` opens sessions and has the worker's side; `core.spark.job` and the tests start with
 `WiredSessions`.
 """
 
@@ -29,7 +29,7 @@ from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import DwsSource
-from core.wiring import dws_session, open_sink_session, session_name, source_over, who
+from core.wiring.worker import dws_session, open_sink_session, session_name, source_over, who
 
 T = TypeVar("T")
 A = TypeVar("A", bound=DwsSlotAdmin)
