@@ -18,11 +18,11 @@ from core.domain.job import JobEvent, Wish
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from core.embedded.orders import TABLE
-from core.engine.job import run as run_job
-from core.engine.lanes import Lane
-from core.engine.plan import LaneOutcome, StintOutcome
-from core.engine.ports import Surroundings
-from core.engine.runner import LocalRunner, TaskRunner
+from core.engine.driver.context import Surroundings
+from core.engine.driver.job import run as run_job
+from core.engine.driver.lanes import Lane
+from core.engine.local_runner import LocalRunner, TaskRunner
+from core.engine.messages import LaneOutcome, StintOutcome
 from core.ports import ChunkCounts
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
@@ -33,7 +33,7 @@ POLL = 0.01
 
 @dataclass
 class Heard:
-    """When what was told; implements `core.engine.ports.Narrator`."""
+    """When what was told; implements `core.engine.driver.context.Narrator`."""
 
     at: dict[JobEvent, float] = field(default_factory=dict)
     retries: list[str] = field(default_factory=list)

@@ -20,8 +20,8 @@ from core.domain.position import Position
 from core.domain.slot import EventType, Look, Shard, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
+from core.engine.driver.registration import widened
 from core.engine.progress import choose_xmin, position_after, range_end
-from core.engine.register import widened
 from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres import modes
 from core.sinks.postgres import statements as compose

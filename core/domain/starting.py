@@ -1,6 +1,7 @@
 """Where a new job starts, as written: a copy, the newest point, a time, or a point per DN. Pure.
 
-Next door: `core.engine.starts` makes the slot of a job that does not begin with a copy; `core.config.values` reads.
+Next door: `core.engine.driver.start_point` makes the slot of a job that does not begin with a copy;
+`core.config.values` reads.
 """
 
 from __future__ import annotations

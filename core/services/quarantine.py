@@ -15,7 +15,7 @@ from core.domain.audit import AuditLine
 from core.domain.quarantine import Held, HeldState, Replayed
 from core.domain.spec import ChannelSpec, JobSpec
 from core.domain.text import safe
-from core.engine.ports import lane_key
+from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.audit import CopiedAudit
 from core.services.verify import look_name

@@ -18,7 +18,7 @@ from core.config.secrets import resolve
 from core.domain.reset import Check
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
-from core.engine.ports import lane_key
+from core.engine.driver.context import lane_key
 from core.errors import ConfigError, Refused
 from core.ports import Runner
 from core.services.audit import CopiedAudit

@@ -18,7 +18,7 @@ from core.domain.objection import refuse
 from core.domain.spec import JobSpec
 from core.domain.starting import start_at
 from core.drivers import pg
-from core.engine.ports import lane_key
+from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.held import HeldRows

@@ -2,7 +2,7 @@
 
 Exit codes are a contract with `core.launch.verdict`: 0 ended as wished, 2 configuration, 10 FAILED, 11 SUPERSEDED,
 12 ended by SIGTERM; anything else is a crash and the job is started again.
-Next door: `core.engine.job` runs the phases, `runner.py` gives tasks to Spark, `narrator.py` reports.
+Next door: `core.engine.driver.job` runs the phases, `runner.py` gives tasks to Spark, `narrator.py` reports.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from core.clock import SystemClock
 from core.config.load import load_usable
 from core.domain.job import JobEvent, Wish
 from core.domain.spec import JobSpec
-from core.engine.job import JobEnd
-from core.engine.job import run as run_job
-from core.engine.ports import Surroundings
+from core.engine.driver.context import Surroundings
+from core.engine.driver.job import JobEnd
+from core.engine.driver.job import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor

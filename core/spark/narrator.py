@@ -1,6 +1,6 @@
 """Tells the state store what the engine does: state changes at once, reports about once a second.
 
-Next door: `core.engine.ports.Narrator` is the port; `job.py` is the driver that holds one.
+Next door: `core.engine.driver.context.Narrator` is the port; `job.py` is the driver that holds one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from core.domain.job import JobEvent, JobState, transition
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
-from core.engine.lanes import Activity, Lane
-from core.engine.runner import TaskRunner
+from core.engine.driver.lanes import Activity, Lane
+from core.engine.local_runner import TaskRunner
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports import ChunkCounts
 from core.state.sqlite import StateError, Store
@@ -25,7 +25,7 @@ EVERY = 1.0
 
 
 class StoreNarrator:
-    """Implements `core.engine.ports.Narrator` over the state store of this host."""
+    """Implements `core.engine.driver.context.Narrator` over the state store of this host."""
 
     def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
         self._store = store

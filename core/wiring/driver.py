@@ -16,7 +16,7 @@ from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.turn import Turn
 from core.drivers import pg
-from core.engine.ports import Store, lane_key
+from core.engine.driver.context import Store, lane_key
 from core.errors import Refused
 from core.ports import Chunk
 from core.sinks.postgres import eligibility
@@ -41,7 +41,7 @@ NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it
 
 
 class WiredTarget:
-    """The target table over the start's sink session; implements `core.engine.ports.Target`."""
+    """The target table over the start's sink session; implements `core.engine.driver.context.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job
@@ -186,7 +186,7 @@ def _end(*sessions: DwsSession | SinkSession) -> None:
 
 
 class WiredSessions:
-    """The driver's sessions by name; implements `core.engine.ports.DriverSessions`.
+    """The driver's sessions by name; implements `core.engine.driver.context.DriverSessions`.
 
     Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.

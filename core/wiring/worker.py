@@ -20,10 +20,10 @@ from core.clock import SystemClock
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
-from core.engine import copy, stint
-from core.engine.plan import CopyOutcome, CopySpec, StintOutcome, StintSpec
-from core.engine.ports import lane_key
-from core.engine.step import Probe, nothing
+from core.engine.driver.context import lane_key
+from core.engine.messages import CopyOutcome, CopySpec, StintOutcome, StintSpec
+from core.engine.worker import copy_task, stream_task
+from core.engine.worker.step import Probe, nothing
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports import Runner
 from core.sinks.postgres import target as targets
@@ -184,7 +184,7 @@ def run_stint(spec: StintSpec) -> StintOutcome:
         pairs = [stack.enter_context(_pair(spec.job, spec.epoch)) for _ in range(wanted)]
         for pair in pairs:
             _reach(pair, spec)
-        return stint.run(spec, [pair.opened for pair in pairs], SystemClock(), probe)
+        return stream_task.run(spec, [pair.opened for pair in pairs], SystemClock(), probe)
 
 
 def _reach(pair: _Pair, spec: StintSpec) -> None:
@@ -203,4 +203,4 @@ def run_copy(spec: CopySpec) -> CopyOutcome:
     """Some chunks, on a worker."""
     with _pair(spec.job, spec.epoch) as pair:
         source, sink = pair.opened(spec.job.channel.source_table, spec.copying)
-        return copy.run(spec, source, sink, SystemClock(), probe)
+        return copy_task.run(spec, source, sink, SystemClock(), probe)

@@ -12,7 +12,7 @@ import pytest
 from core.domain.job import JobEvent, Wish
 from core.domain.spec import SinkOptions
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
+from core.engine.driver.job import JobEnd
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unclassified
 from core.sources.dws.session import DwsSession
 from tests.support.flow import orders, written

@@ -16,7 +16,7 @@ from core.domain.spec import ChannelSpec
 from core.domain.turn import Turn
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
+from core.engine.driver.job import JobEnd
 from core.errors import Refused, TooLarge, Trouble, TroubleName
 from core.sinks.postgres.session import SETTINGS
 from core.wiring import worker

@@ -12,7 +12,7 @@ import pytest
 
 from core.domain.reset_entry import DONE
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
+from core.engine.driver.job import JobEnd
 from core.errors import Refused
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting

@@ -11,10 +11,10 @@ import pytest
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
-from core.engine import attend, start
-from core.engine.plan import LaneTask, StintOutcome, StintSpec
-from core.engine.register import exactly
-from core.engine.step import nothing
+from core.engine.driver import idle_lanes, start
+from core.engine.driver.registration import exactly
+from core.engine.messages import LaneTask, StintOutcome, StintSpec
+from core.engine.worker.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
@@ -169,7 +169,7 @@ def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
 def test_a_lost_answer_of_a_registration_is_not_taken_for_somebody_else(
     mirror: Mirror, moment: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(attend, "LOST_ANSWER_WAIT", 0.5)
+    monkeypatch.setattr(idle_lanes, "LOST_ANSWER_WAIT", 0.5)
 
     def foreign() -> None:
         raise RuntimeError("a failure that no table names")

@@ -12,7 +12,7 @@ import pytest
 from core.domain.job import Wish
 from core.domain.progress import LaneState
 from core.embedded.warehouse import Warehouse
-from core.engine import start
+from core.engine.driver import start
 from core.errors import Trouble, TroubleName
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from tests.support.mirror import At, MakeMirror, Mirror

@@ -9,7 +9,7 @@ import pytest
 from core.domain.slot import Shard
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
-from core.engine import start
+from core.engine.driver import start
 from core.errors import SlotkeeperError
 from core.sources.dws.session import REGISTER_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.clock import SystemClock
-from core.engine.plan import StintSpec
+from core.engine.messages import StintSpec
 from core.errors import Busy
 from tests.support.crowd import Crowd
 from tests.support.waiting import until

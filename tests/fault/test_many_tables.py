@@ -23,7 +23,7 @@ from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
-from core.engine import watch
+from core.engine.driver import lane_io
 from core.spark.runner import open_runner
 from core.wiring.worker import session_name
 from tests.support.mirror import MakeMirror, Mirror
@@ -110,8 +110,8 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn
         looked[source.table] += 1
         return see_all(source, *more)
 
-    see_all = watch.see_all
-    monkeypatch.setattr(watch, "see_all", counted)
+    see_all = lane_io.see_all
+    monkeypatch.setattr(lane_io, "see_all", counted)
     mirror.start().wait_running()
     until(lambda: min(looked[table] for table in tables) >= 3, 60, "three looks at each table")
     print(refuse_more_than_told(mirror, 4), dict(looked))

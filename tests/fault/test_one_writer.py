@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 
 from core.embedded.warehouse import Warehouse
-from core.engine import attend, lease, start
-from core.engine.lanes import Activity
-from core.engine.lease import Leases
+from core.engine.driver import idle_lanes, lease, start
+from core.engine.driver.lanes import Activity
+from core.engine.driver.lease import Leases
 from core.errors import Refused
 from core.sinks.postgres.progress import lock_number
 from tests.support.flow import orders, written
@@ -145,8 +145,8 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     answers, keep = threading.Event(), Leases.keep
-    monkeypatch.setattr(attend, "LEASE_LATE", 0.3)
-    monkeypatch.setattr(attend, "LEASE_EVERY", 0.0)
+    monkeypatch.setattr(idle_lanes, "LEASE_LATE", 0.3)
+    monkeypatch.setattr(idle_lanes, "LEASE_EVERY", 0.0)
     silent = threading.Event()
 
     def late(self: Leases) -> None:

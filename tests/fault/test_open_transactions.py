@@ -17,7 +17,7 @@ from core.embedded import sight
 from core.embedded.sight import THROUGH_SECOND
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.engine import start
+from core.engine.driver import start
 from core.errors import Refused
 from tests.support.flow import as_superuser
 from tests.support.mirror import MakeMirror, Mirror

@@ -19,8 +19,8 @@ from core.domain.spec import ChannelSpec
 from core.drivers import pg
 from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
-from core.engine.plan import LaneTask, StintSpec
-from core.engine.register import exactly
+from core.engine.driver.registration import exactly
+from core.engine.messages import LaneTask, StintSpec
 from core.errors import Refused, Trouble, TroubleName
 from core.sources.dws.session import DwsSession
 from core.wiring import worker

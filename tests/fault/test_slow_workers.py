@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.engine import loop, stint
-from core.engine.plan import StintSpec
-from core.engine.step import nothing
+from core.engine.driver import loop
+from core.engine.messages import StintSpec
+from core.engine.worker import stream_task
+from core.engine.worker.step import nothing
 from tests.support.crowd import Crowd, One
 from tests.support.waiting import until
 
@@ -34,7 +35,7 @@ class SlowToStart(Crowd):
 
         def work() -> None:
             pairs: list[Any] = [lambda table: (One(self), One(self))]
-            future.set_result(stint.run(spec, pairs, SystemClock(), nothing))
+            future.set_result(stream_task.run(spec, pairs, SystemClock(), nothing))
 
         self.under_way[group] = (threading.Timer(self.start, work), future)
         self.under_way[group][0].start()

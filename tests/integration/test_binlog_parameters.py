@@ -17,7 +17,7 @@ from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
+from core.engine.driver.job import JobEnd
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws import session as dws_session
 from core.sources.dws.session import DwsSession, copy_line

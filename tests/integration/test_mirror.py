@@ -6,7 +6,7 @@ import pytest
 
 from core.domain.job import JobEvent
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
+from core.engine.driver.job import JobEnd
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

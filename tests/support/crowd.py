@@ -21,13 +21,13 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, SlotPoints
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.engine import stint
-from core.engine.attend import LoopPlan
-from core.engine.job import lane_of
-from core.engine.lanes import Activity, Lane
-from core.engine.loop import Loop
-from core.engine.plan import StintSpec
-from core.engine.step import nothing
+from core.engine.driver.idle_lanes import LoopPlan
+from core.engine.driver.job import lane_of
+from core.engine.driver.lanes import Activity, Lane
+from core.engine.driver.loop import Loop
+from core.engine.messages import StintSpec
+from core.engine.worker import stream_task
+from core.engine.worker.step import nothing
 from core.errors import Unreachable
 from core.ports import Rows, SlotAdmin, Source, StepSink, Top
 
@@ -134,7 +134,7 @@ class Crowd:
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
         pairs = [lambda table, one=one: one for one in ones]
-        return self._pool.submit(stint.run, spec, pairs, self.clock, nothing)
+        return self._pool.submit(stream_task.run, spec, pairs, self.clock, nothing)
 
     def cancel(self, group: str) -> None: ...
 

@@ -13,7 +13,7 @@ from core.embedded import workload
 from core.embedded.plans import Mix
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import TABLE, Workload
-from core.engine.step import Probe, nothing
+from core.engine.worker.step import Probe, nothing
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

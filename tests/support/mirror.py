@@ -23,12 +23,12 @@ from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.engine.job import JobEnd
-from core.engine.job import run as run_job
-from core.engine.lanes import Lane
-from core.engine.ports import Surroundings
-from core.engine.runner import LocalRunner, TaskRunner
-from core.engine.step import Probe, nothing
+from core.engine.driver.context import Surroundings
+from core.engine.driver.job import JobEnd
+from core.engine.driver.job import run as run_job
+from core.engine.driver.lanes import Lane
+from core.engine.local_runner import LocalRunner, TaskRunner
+from core.engine.worker.step import Probe, nothing
 from core.ports import ChunkCounts
 from core.sqltext import dotted
 from core.wiring import worker
@@ -42,7 +42,7 @@ FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=10
 
 @dataclass
 class Heard:
-    """What the narrator was told; implements `core.engine.ports.Narrator`."""
+    """What the narrator was told; implements `core.engine.driver.context.Narrator`."""
 
     events: list[JobEvent] = field(default_factory=list)
     now: dict[str, Lane] = field(default_factory=dict)

@@ -1,14 +1,15 @@
 """How many sessions a job holds at most, at either end; what it holds follows its DNs and not its tables.
 
-Next door: `looks.py` and `lines.py` bound the driver's lines, `core.engine.loop` shares out `connection_pool_size`.
+Next door: `looks.py` and `lines.py` bound the driver's lines, `core.engine.driver.loop` shares out
+`connection_pool_size`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.engine.lines import SHARED_FROM
-from core.engine.looks import LINES
+from core.engine.driver.poll_schedule import LINES
+from core.engine.driver.serial_executor import SHARED_FROM
 
 STARTING = 3
 """Of a start: one that reads, one that registers, one for what the catalog says."""

@@ -15,8 +15,9 @@ from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec, JobSpec
 from core.domain.watch import Expected
 from core.drivers import pg
-from core.engine import copy, snapshot, stint
-from core.engine.plan import CopySpec, LaneTask, StintSpec
+from core.engine.driver import copy as copy_driver
+from core.engine.messages import CopySpec, LaneTask, StintSpec
+from core.engine.worker import copy_task, stream_task
 from core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
 from core.ports import Chunk, Source, StepSink
 from core.sinks.postgres import faults as sink_faults
@@ -68,7 +69,7 @@ class Anything:
 def test_a_stint_answers_the_type_of_a_foreign_exception_alone() -> None:
     lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
     spec = StintSpec(JOB, 1, (lane,), 0.0)
-    (lane_outcome,) = stint.run(spec, [loud], SystemClock()).lanes
+    (lane_outcome,) = stream_task.run(spec, [loud], SystemClock()).lanes
     assert lane_outcome.error is not None and lane_outcome.error.kind == ErrorKind.UNKNOWN.value
     tells_nothing(lane_outcome)
     tells_nothing(lane_outcome.error.error())
@@ -77,7 +78,7 @@ def test_a_stint_answers_the_type_of_a_foreign_exception_alone() -> None:
 
 def test_a_copy_answers_the_type_of_a_foreign_exception_alone() -> None:
     source, sink = cast(Source, Anything()), cast(StepSink, Anything())
-    outcome = copy.run(CopySpec(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
+    outcome = copy_task.run(CopySpec(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
     assert outcome.error is not None and "LoudError" in outcome.error.message
     tells_nothing(outcome)
 
@@ -99,7 +100,7 @@ def test_what_a_copying_driver_makes_of_a_failed_task_repeats_no_exceptions_text
         loud()
     except LoudError as error:
         future.set_exception(classed(error))
-    outcome = snapshot.Snapshot._outcome(cast(Any, None), future)
+    outcome = copy_driver.Snapshot._outcome(cast(Any, None), future)
     assert outcome.error is not None and "LoudError" in outcome.error.message
     tells_nothing(outcome)
 
@@ -126,7 +127,7 @@ def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
     def gone(_table: str) -> tuple[Source, StepSink]:
         raise TopologyTrouble("dn_9 is new")
 
-    (outcome,) = stint.run(StintSpec(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
+    (outcome,) = stream_task.run(StintSpec(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
     assert outcome.error is not None and isinstance(outcome.error.error(), TopologyTrouble)
 
 

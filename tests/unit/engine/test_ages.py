@@ -8,8 +8,8 @@ import pytest
 
 from core.domain.lag import Curve
 from core.domain.position import Position
-from core.engine.ages import Ages
-from core.engine.lanes import Lane
+from core.engine.driver.lanes import Lane
+from core.engine.driver.record_ttl import Ages
 from tests.unit.engine.test_lanes import lane
 
 TABLE, TTL = "ods.t", 1_000

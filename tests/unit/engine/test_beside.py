@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from core.engine import beside as module
-from core.engine.beside import beside
+from core.engine.driver import long_call as module
+from core.engine.driver.long_call import beside
 
 
 def test_a_call_that_raises_raises_where_it_is_waited_for() -> None:

@@ -10,7 +10,7 @@ from core.domain.progress import LaneKey
 from core.domain.slot import Look, Shard, SlotPoints
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected
-from core.engine.step import Stepper, StepPlan, nothing
+from core.engine.worker.step import Stepper, StepPlan, nothing
 from core.ports import Source, StepSink, Top
 
 DN = Shard("dn_1", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from core.engine.lines import SHARED_FROM, Lines, line_of
+from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
 
 SOON = 60.0
 

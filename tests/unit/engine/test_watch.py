@@ -8,8 +8,8 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Look, Shard, SlotPoints, TableIdentity
 from core.domain.watch import Expected
-from core.engine import watch
-from core.engine.lanes import Activity, Lane
+from core.engine.driver import lane_io
+from core.engine.driver.lanes import Activity, Lane
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 
 DN = Shard("dn_1", 1)
@@ -61,11 +61,11 @@ class Server:
 def test_a_question_that_ddl_makes_fail_is_named_by_the_look_behind_it(
     behind: Look | SlotkeeperError, name: TroubleName
 ) -> None:
-    seen = watch.see_one(Server(look(), behind), LANE)  # type: ignore[arg-type]
+    seen = lane_io.see_one(Server(look(), behind), LANE)  # type: ignore[arg-type]
     assert isinstance(seen.error, Trouble)
     assert seen.error.name is name
 
 
 @pytest.mark.parametrize("behind", [look(), Unreachable("it is gone for now")], ids=["nothing changed", "no answer"])
 def test_else_the_questions_own_error_stands(behind: Look | SlotkeeperError) -> None:
-    assert watch.see_one(Server(look(), behind), LANE).error is MISSING  # type: ignore[arg-type]
+    assert lane_io.see_one(Server(look(), behind), LANE).error is MISSING  # type: ignore[arg-type]

@@ -15,10 +15,10 @@ from core.domain.position import Position
 from core.domain.progress import Registered
 from core.domain.slot import Look, Shard
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.lanes import Lane
+from core.engine.driver.lanes import Lane
+from core.engine.driver.registration import Registration, register
 from core.engine.progress import XminChoice, choose_xmin, explain_miss
-from core.engine.register import Registration, register
-from core.engine.step import Probe
+from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.ports import Rows, SlotAdmin, Source
 

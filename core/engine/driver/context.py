@@ -17,10 +17,10 @@ from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import Shard, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.turn import Turn
-from core.engine.lanes import Lane
-from core.engine.runner import TaskRunner
-from core.engine.step import Probe, nothing
-from core.engine.watch import Sessions
+from core.engine.driver.lane_io import Sessions
+from core.engine.driver.lanes import Lane
+from core.engine.local_runner import TaskRunner
+from core.engine.worker.step import Probe, nothing
 from core.errors import Refused, SlotkeeperError
 from core.ports import Chunk, ChunkCounts, Rows, SlotAdmin
 

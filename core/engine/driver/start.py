@@ -21,12 +21,12 @@ from core.domain.text import typed
 from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
-from core.engine import lease, nodes, starts
-from core.engine.ages import Ages
-from core.engine.keepalive import KeepAlive, Kept
-from core.engine.nodes import refuse
-from core.engine.ports import Store, Surroundings, about, lane_key
-from core.engine.quiet import pause, wait_for_open_transactions
+from core.engine.driver import lease, start_point, topology
+from core.engine.driver.context import Store, Surroundings, about, lane_key
+from core.engine.driver.keepalive import KeepAlive, Kept
+from core.engine.driver.open_transactions import pause, wait_for_open_transactions
+from core.engine.driver.record_ttl import Ages
+from core.engine.driver.topology import refuse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.ports import SlotAdmin
 
@@ -132,7 +132,7 @@ class _Opening:
             return
         there = target.admit(self.identity)
         if self._at.kind is not StartKind.INITIAL:
-            starts.check(self.part, self._at)
+            start_point.check(self.part, self._at)
         elif there:
             target.copying()
 
@@ -170,13 +170,13 @@ class _Opening:
     def refuse_unread(self) -> None:
         """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
         if self._change is not None:
-            nodes.refuse_unread(self.part.sessions.admin("start"), self._rows, self._looks, self._change)
+            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._looks, self._change)
 
     def adopt(self, epoch: int) -> None:
         """Write another set of DNs into the rows, or how many there are where the rows do not tell yet."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
-            nodes.adopt(self.part, self.store, self._rows, self._looks, self._change, epoch)
+            topology.adopt(self.part, self.store, self._rows, self._looks, self._change, epoch)
         elif self._action is not None and not creating and self.store.known_dns() is None:
             self.store.adopt({}, [], epoch, len(self._rows))
         self._rows = self.store.rows()
@@ -187,7 +187,7 @@ class _Opening:
             return
         self.part.sessions.source("start").admit()
         if self._action in (StartAction.COPY, StartAction.STREAM):  # what is created anew wants nothing older
-            starts.refuse_aged(self.part, self.store)
+            start_point.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
@@ -203,7 +203,7 @@ class _Opening:
         if self._action is None:
             return _begin_copy_only(begun, self.store, unfinished, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
-            starts.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
+            start_point.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
@@ -331,7 +331,7 @@ def _compared(
         if not creating:
             _refuse_unanswered(all_, looks, rows, incarnation)
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
-            change = nodes.compared(all_, rows, looks)
+            change = topology.compared(all_, rows, looks)
         _refuse_first(refused, tuple(TroubleName))
         return decisions[0].action if decisions else StartAction.CREATE, looks, change
     raise AssertionError("every round returns, raises or goes on")
@@ -363,7 +363,7 @@ def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[Progres
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
     admin = all_.sessions.admin("start")
-    looks = starts.looks_everywhere(admin, all_)
+    looks = start_point.looks_everywhere(admin, all_)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
@@ -371,7 +371,7 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
             changes=changes.get(look.shard.node_id, 0),
             position=Position(look.latest),
             noted_start=look.latest,
-            registered=starts.intended(look, look.xmin),
+            registered=start_point.intended(look, look.xmin),
         )
         for look in looks
     ]

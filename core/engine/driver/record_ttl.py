@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from core.domain.lag import Curve
 from core.domain.watch import trouble
-from core.engine.lanes import Lane
-from core.engine.ports import Surroundings
+from core.engine.driver.context import Surroundings
+from core.engine.driver.lanes import Lane
 from core.errors import Trouble, TroubleName
 
 MARGIN = 60.0

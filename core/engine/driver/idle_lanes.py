@@ -17,14 +17,14 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
-from core.engine import watch
-from core.engine.ages import Ages
-from core.engine.lanes import Activity, Lane, due, names_by_table
-from core.engine.lines import SHARED_FROM, Lines, line_of
-from core.engine.looks import LINES, Looks
-from core.engine.ports import placed
-from core.engine.register import exactly, widened
-from core.engine.step import Probe
+from core.engine.driver import lane_io
+from core.engine.driver.context import placed
+from core.engine.driver.lanes import Activity, Lane, due, names_by_table
+from core.engine.driver.poll_schedule import LINES, Looks
+from core.engine.driver.record_ttl import Ages
+from core.engine.driver.registration import exactly, widened
+from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
+from core.engine.worker.step import Probe
 from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.retry import Failure, RetryRules
 
@@ -78,7 +78,7 @@ class Attendant:
         self,
         plan: LoopPlan,
         lanes: dict[str, Lane],
-        sessions: watch.Sessions,
+        sessions: lane_io.Sessions,
         clock: Clock,
         probe: Probe,
     ) -> None:
@@ -239,9 +239,9 @@ class Attendant:
     def _see_one(self, lane: Lane) -> None:
         try:
             source = self._sessions.of(lane.key.source_table).source(f"watch/{self._line(lane)}")
-            seen = watch.see_one(source, lane, not self.paused)
+            seen = lane_io.see_one(source, lane, not self.paused)
         except Exception as error:  # a thread that ended without an answer would end all looking
-            seen = watch.Seen(lane.shard, error=classed(error))
+            seen = lane_io.Seen(lane.shard, error=classed(error))
         self._post(self._looked_alone, lane, seen)
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
@@ -249,7 +249,7 @@ class Attendant:
             ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
             source = self._sessions.of(table).source(session)
             # a pause keeps slots alive and reads nothing: a question that fails must not come in between
-            seen, shards = watch.see_all(source, idle, set(ours), max(ours.values()), not self.paused)
+            seen, shards = lane_io.see_all(source, idle, set(ours), max(ours.values()), not self.paused)
         except Exception as error:
             self._post(self._look_failed, table, classed(error))
             return
@@ -263,7 +263,7 @@ class Attendant:
             return
         self._looks.together_failed(table, self._clock.monotonic())
 
-    def _looked(self, table: str, pairs: list[tuple[Lane, watch.Seen]], shards: set[Shard]) -> None:
+    def _looked(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]], shards: set[Shard]) -> None:
         ours = {lane.shard for lane in self._of(table)}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
@@ -300,11 +300,11 @@ class Attendant:
         else:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
-    def _looked_alone(self, lane: Lane, seen: watch.Seen) -> None:
+    def _looked_alone(self, lane: Lane, seen: lane_io.Seen) -> None:
         self._looks.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
         self._consider_all(lane.key.source_table, [(lane, seen)])
 
-    def _consider_all(self, table: str, pairs: list[tuple[Lane, watch.Seen]]) -> None:
+    def _consider_all(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self.lanes[asked.name] is asked:
@@ -313,7 +313,7 @@ class Attendant:
         options = self.plan.job.binlog
         self._looks.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
-    def _consider(self, lane: Lane, seen: watch.Seen, now: float) -> None:
+    def _consider(self, lane: Lane, seen: lane_io.Seen, now: float) -> None:
         if seen.error is not None:
             self._lane_failed(lane, seen.error)
             return
@@ -368,7 +368,7 @@ class Attendant:
     def _start_settling(self, lane: Lane, move: bool) -> None:
         self._start_registration(
             lane,
-            lambda: watch.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
+            lambda: lane_io.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
         )
 
     def _older_look(self, lane: Lane, latest: int, now: float) -> None:
@@ -382,7 +382,7 @@ class Attendant:
         name, sessions = f"r/{self._line(lane)}", self._sessions.of(lane.key.source_table)
         return sessions.admin(name), sessions.rows(name)
 
-    def _start_registration(self, lane: Lane, work: Callable[[], watch.Settled]) -> None:
+    def _start_registration(self, lane: Lane, work: Callable[[], lane_io.Settled]) -> None:
         self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
 
         def run() -> None:
@@ -390,12 +390,12 @@ class Attendant:
             try:
                 settled = work()
             except Exception as error:
-                settled = watch.Settled(lane.position, error=classed(error))
+                settled = lane_io.Settled(lane.position, error=classed(error))
             self._post(self._registered, lane.name, settled, self._clock.monotonic() - began)
 
         self._lines.submit(f"register {self._line(lane)}", run)
 
-    def _registered(self, name: str, settled: watch.Settled, seconds: float) -> None:
+    def _registered(self, name: str, settled: lane_io.Settled, seconds: float) -> None:
         now = self._clock.monotonic()
         lane = replace(self.lanes[name], position=max(self.lanes[name].position, settled.position))
         lane = replace(lane, spent=lane.spent.more(register=seconds))
@@ -413,7 +413,7 @@ class Attendant:
         if again:
             self._looks.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
 
-    def _registration_failed(self, lane: Lane, settled: watch.Settled) -> None:
+    def _registration_failed(self, lane: Lane, settled: lane_io.Settled) -> None:
         assert settled.error is not None
         sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
         if sent:

@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 from core.clock import Clock
 from core.domain.progress import LaneKey
-from core.engine.plan import CopyOutcome, CopySpec
-from core.engine.pump import pump
-from core.engine.step import Probe, may_hold, nothing
-from core.engine.stint import peak_kib
+from core.engine.messages import CopyOutcome, CopySpec
+from core.engine.worker.copy_pipe import pump
+from core.engine.worker.step import Probe, may_hold, nothing
+from core.engine.worker.stream_task import peak_kib
 from core.error_values import ErrorValues
 from core.errors import RowRefused
 from core.ports import Chunk, Source, StepSink

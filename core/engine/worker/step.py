@@ -17,7 +17,7 @@ from core.domain.slot import Look
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import explain_miss, position_after, range_end
-from core.engine.pump import pump
+from core.engine.worker.copy_pipe import pump
 from core.errors import RowRefused, SlotkeeperError
 from core.ports import Source, StepSink
 

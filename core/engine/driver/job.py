@@ -15,18 +15,18 @@ from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import Expected
-from core.engine.ages import Ages
-from core.engine.attend import LoopPlan
-from core.engine.lanes import Lane, names_by_table
-from core.engine.lease import Leases
-from core.engine.loop import End, Loop
-from core.engine.nodes import refuse
-from core.engine.ports import Surroundings, about
-from core.engine.quiet import Interrupted
-from core.engine.register import exactly
-from core.engine.runner import Pooled
-from core.engine.snapshot import Snapshot
-from core.engine.start import Begun, begin
+from core.engine.driver.context import Surroundings, about
+from core.engine.driver.copy import Snapshot
+from core.engine.driver.idle_lanes import LoopPlan
+from core.engine.driver.lanes import Lane, names_by_table
+from core.engine.driver.lease import Leases
+from core.engine.driver.loop import End, Loop
+from core.engine.driver.open_transactions import Interrupted
+from core.engine.driver.record_ttl import Ages
+from core.engine.driver.registration import exactly
+from core.engine.driver.start import Begun, begin
+from core.engine.driver.topology import refuse
+from core.engine.local_runner import Pooled
 from core.errors import Busy, SlotkeeperError, Unreachable
 from core.retry import Failure, RetryRules
 

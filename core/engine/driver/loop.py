@@ -18,13 +18,13 @@ from core import retry
 from core.clock import Clock
 from core.domain.job import Wish
 from core.domain.position import Position
-from core.engine import watch
-from core.engine.attend import Attendant, LoopPlan
-from core.engine.lanes import Activity, Lane, Stint, deal, due
-from core.engine.nodes import changed
-from core.engine.plan import LaneOutcome, LaneTask, StintOutcome, StintSpec
-from core.engine.runner import TaskRunner
-from core.engine.step import Probe
+from core.engine.driver import lane_io
+from core.engine.driver.idle_lanes import Attendant, LoopPlan
+from core.engine.driver.lanes import Activity, Lane, Stint, deal, due
+from core.engine.driver.topology import changed
+from core.engine.local_runner import TaskRunner
+from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
+from core.engine.worker.step import Probe
 from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
 
 OVERRUN = 2.0
@@ -52,7 +52,7 @@ class Loop(Attendant):
         self,
         plan: LoopPlan,
         lanes: dict[str, Lane],
-        sessions: watch.Sessions,
+        sessions: lane_io.Sessions,
         runner: TaskRunner,
         clock: Clock,
         wish: Callable[[], Wish],
@@ -333,7 +333,7 @@ class Loop(Attendant):
             look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
             self._start_registration(
                 lane,
-                lambda: watch.after_stint(
+                lambda: lane_io.after_stint(
                     *self._registrar(lane), lane, self.plan.epoch, look, self._clock, self._probe
                 ),
             )

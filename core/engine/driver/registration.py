@@ -14,7 +14,7 @@ from core.domain.slot import Look, Shard
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.domain.watch import trouble as named
 from core.engine.progress import XminChoice
-from core.engine.step import Probe, nothing
+from core.engine.worker.step import Probe, nothing
 from core.errors import Busy, Defect, TroubleName
 from core.ports import Rows, SlotAdmin
 

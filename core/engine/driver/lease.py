@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 
-from core.engine.ports import Store, Surroundings, about
-from core.engine.quiet import pause
+from core.engine.driver.context import Store, Surroundings, about
+from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, Superseded, Unreachable
 
 TARGET_WAIT = 5.0

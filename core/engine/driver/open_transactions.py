@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from core.domain.job import Wish
-from core.engine.ports import Surroundings
+from core.engine.driver.context import Surroundings
 from core.errors import Refused
 from core.ports import Source, Waiter
 
