@@ -16,7 +16,7 @@ from bench import native, profile, report
 from bench.ours import OurJob, job_of, open_runner
 from bench.rig import PUBLISHER, TARGET, WAREHOUSE, Rig, Sizes, run
 from core.embedded.orders import TABLE
-from core.engine.local_runner import TaskRunner
+from core.ports.driver import TaskRunner
 
 
 class Bench:

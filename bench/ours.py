@@ -21,9 +21,10 @@ from core.embedded.orders import TABLE
 from core.engine.driver.context import Surroundings
 from core.engine.driver.job import run as run_job
 from core.engine.driver.lanes import Lane
-from core.engine.local_runner import LocalRunner, TaskRunner
+from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StintOutcome
-from core.ports import ChunkCounts
+from core.ports.driver import TaskRunner
+from core.ports.progress import ChunkCounts
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
 

@@ -1,6 +1,6 @@
-"""Where tasks run: the port, and the local runner that runs them in threads of this process, without Spark.
+"""Runs tasks in threads of this process, without Spark, for unit, property and fault tests with the same engine.
 
-The product path is `core.spark.runner`; this one serves unit, property and fault tests with the same engine.
+The product path is `core.spark.runner`. Next door: `core.ports.driver` has the port.
 """
 
 from __future__ import annotations
@@ -8,28 +8,9 @@ from __future__ import annotations
 import importlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
-
-class TaskRunner(Protocol):
-    """Runs a named function of an importable module with one plain value, somewhere else."""
-
-    @property
-    def seats(self) -> int:
-        """How many tasks can run at once."""
-
-    @property
-    def tasks_started(self) -> int:
-        """How many tasks were ever started."""
-
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
-        """Start a task; `function_path` is `package.module.function`."""
-
-    def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group; a cancelled one may still commit, which the fence makes harmless."""
-
-    def close(self) -> None:
-        """End all tasks and whatever runs them; safe to call twice."""
+from core.ports.driver import TaskRunner
 
 
 def function_of(path: str) -> Any:

@@ -11,7 +11,7 @@ from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected
 from core.error_values import ErrorValues
-from core.ports import Chunk
+from core.ports.source import Chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.engine.driver.context import lane_key
 from core.errors import ConfigError, Refused
-from core.ports import Runner
+from core.ports.progress import Runner
 from core.services.audit import CopiedAudit
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.resets import PostgresResets

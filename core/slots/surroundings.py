@@ -19,7 +19,7 @@ from core.domain.reset import Check, Count, Swap
 from core.domain.reset_entry import Entry
 from core.domain.slot import Look, Shard, TableIdentity
 from core.domain.spec import JobSpec
-from core.ports import Lock
+from core.ports.progress import Lock
 from core.slots.inspect import Point
 
 Probe = Callable[[str], None]

@@ -15,9 +15,9 @@ from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
 from core.engine.driver.lanes import Activity, Lane
-from core.engine.local_runner import TaskRunner
 from core.errors import Busy, Refused, SlotkeeperError
-from core.ports import ChunkCounts
+from core.ports.driver import TaskRunner
+from core.ports.progress import ChunkCounts
 from core.state.sqlite import StateError, Store
 
 EVERY = 1.0

@@ -16,9 +16,10 @@ from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.turn import Turn
 from core.drivers import pg
-from core.engine.driver.context import Store, lane_key
+from core.engine.driver.context import lane_key
 from core.errors import Refused
-from core.ports import Chunk
+from core.ports.progress import Store
+from core.ports.source import Chunk
 from core.sinks.postgres import eligibility
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.progress import PostgresProgress

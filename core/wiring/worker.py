@@ -25,7 +25,7 @@ from core.engine.messages import CopyOutcome, CopySpec, StintOutcome, StintSpec
 from core.engine.worker import copy_task, stream_task
 from core.engine.worker.step import Probe, nothing
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
-from core.ports import Runner
+from core.ports.progress import Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession

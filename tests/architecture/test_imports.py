@@ -14,7 +14,7 @@ SEEDED = {
     # wrong import -> the file of ours that gets it
     "import time": "core/domain/position.py",
     "import core.drivers.pg": "core/retry.py",
-    "import random": "core/ports.py",
+    "import random": "core/ports/source.py",
     "import psycopg2": "core/state/seeded.py",
     "import pyspark": "core/engine/seeded.py",
     "import textual": "core/config/seeded.py",

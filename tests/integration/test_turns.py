@@ -12,7 +12,7 @@ from core.domain.progress import LaneState
 from core.domain.turn import Turn
 from core.embedded.postgres import Server
 from core.errors import Superseded, Trouble, TroubleName
-from core.ports import Chunk
+from core.ports.source import Chunk
 from core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
 from tests.support.held import Target
 from tests.support.standin import drop_database

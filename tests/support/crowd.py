@@ -29,7 +29,9 @@ from core.engine.messages import StintSpec
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from core.errors import Unreachable
-from core.ports import Rows, SlotAdmin, Source, StepSink, Top
+from core.ports.progress import Rows
+from core.ports.sink import StepSink, Top
+from core.ports.source import SlotAdmin, Source
 
 LOOK_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""

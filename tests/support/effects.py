@@ -17,7 +17,8 @@ from core.domain.spec import SinkOptions
 from core.domain.turn import Turn
 from core.embedded.postgres import Server
 from core.errors import RowRefused
-from core.ports import Chunk, Runner
+from core.ports.progress import Runner
+from core.ports.source import Chunk
 from core.sinks.postgres.progress import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.sink import PostgresSink

@@ -17,7 +17,7 @@ from core.domain.quarantine import Held, Wanted
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
 from core.errors import RowRefused
-from core.ports import Runner
+from core.ports.progress import Runner
 from core.sinks.postgres import target as targets
 from core.sinks.postgres.held import HeldRows
 from core.sinks.postgres.progress import PostgresProgress

@@ -27,9 +27,10 @@ from core.engine.driver.context import Surroundings
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.engine.driver.lanes import Lane
-from core.engine.local_runner import LocalRunner, TaskRunner
+from core.engine.local_runner import LocalRunner
 from core.engine.worker.step import Probe, nothing
-from core.ports import ChunkCounts
+from core.ports.driver import TaskRunner
+from core.ports.progress import ChunkCounts
 from core.sqltext import dotted
 from core.wiring import worker
 from core.wiring.driver import WiredSessions

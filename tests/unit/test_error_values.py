@@ -19,7 +19,8 @@ from core.engine.driver import copy as copy_driver
 from core.engine.messages import CopySpec, LaneTask, StintSpec
 from core.engine.worker import copy_task, stream_task
 from core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
-from core.ports import Chunk, Source, StepSink
+from core.ports.sink import StepSink
+from core.ports.source import Chunk, Source
 from core.sinks.postgres import faults as sink_faults
 from core.sources.dws import faults as source_faults
 from core.spark import task

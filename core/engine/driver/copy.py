@@ -15,7 +15,7 @@ from core.domain.progress import LaneState
 from core.domain.slot import Look, Shard
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
-from core.engine.driver.context import Store, Surroundings, about
+from core.engine.driver.context import Surroundings, about
 from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
@@ -24,7 +24,8 @@ from core.engine.driver.topology import changed, refuse
 from core.engine.messages import CopyOutcome, CopySpec
 from core.error_values import ErrorValues
 from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
-from core.ports import Chunk, ChunkCounts
+from core.ports.progress import ChunkCounts, Store
+from core.ports.source import Chunk
 from core.retry import Failure, History, RetryRules
 
 COPY = "core.wiring.worker.run_copy"

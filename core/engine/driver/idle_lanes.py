@@ -26,6 +26,7 @@ from core.engine.driver.registration import exactly, widened
 from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
 from core.engine.worker.step import Probe
 from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, classed
+from core.ports.driver import Sessions
 from core.retry import Failure, RetryRules
 
 READ_EVERY = 1.0
@@ -78,7 +79,7 @@ class Attendant:
         self,
         plan: LoopPlan,
         lanes: dict[str, Lane],
-        sessions: lane_io.Sessions,
+        sessions: Sessions,
         clock: Clock,
         probe: Probe,
     ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from core.clock import Clock
 from core.domain.position import Position
@@ -20,23 +19,8 @@ from core.engine.driver.registration import Registration, register
 from core.engine.progress import XminChoice, choose_xmin, explain_miss
 from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from core.ports import Rows, SlotAdmin, Source
-
-
-class Sessions(Protocol):
-    """Sessions of the driver, taken by name and kept; a session that failed opens anew by itself."""
-
-    def of(self, table: str) -> Sessions:
-        """The sessions for the channel of a source table: those of one name are one session for all channels."""
-
-    def source(self, name: str) -> Source:
-        """The source session `name`."""
-
-    def admin(self, name: str) -> SlotAdmin:
-        """The registering session `name`."""
-
-    def rows(self, name: str) -> Rows:
-        """The sink session `name` for progress rows."""
+from core.ports.progress import Rows
+from core.ports.source import SlotAdmin, Source
 
 
 @dataclass(frozen=True, slots=True)

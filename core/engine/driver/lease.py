@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 
-from core.engine.driver.context import Store, Surroundings, about
+from core.engine.driver.context import Surroundings, about
 from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, Superseded, Unreachable
+from core.ports.progress import Store
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""

@@ -22,10 +22,10 @@ from core.engine.driver import lane_io
 from core.engine.driver.idle_lanes import Attendant, LoopPlan
 from core.engine.driver.lanes import Activity, Lane, Stint, deal, due
 from core.engine.driver.topology import changed
-from core.engine.local_runner import TaskRunner
 from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.worker.step import Probe
 from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
+from core.ports.driver import Sessions, TaskRunner
 
 OVERRUN = 2.0
 """A stint this long past its deadline is overrun, or later where stints have been ending later."""
@@ -52,7 +52,7 @@ class Loop(Attendant):
         self,
         plan: LoopPlan,
         lanes: dict[str, Lane],
-        sessions: lane_io.Sessions,
+        sessions: Sessions,
         runner: TaskRunner,
         clock: Clock,
         wish: Callable[[], Wish],

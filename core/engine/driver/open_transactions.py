@@ -13,7 +13,7 @@ from collections.abc import Callable
 from core.domain.job import Wish
 from core.engine.driver.context import Surroundings
 from core.errors import Refused
-from core.ports import Source, Waiter
+from core.ports.source import Source, Waiter
 
 PAUSE = 0.2
 

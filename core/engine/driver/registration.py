@@ -16,7 +16,8 @@ from core.domain.watch import trouble as named
 from core.engine.progress import XminChoice
 from core.engine.worker.step import Probe, nothing
 from core.errors import Busy, Defect, TroubleName
-from core.ports import Rows, SlotAdmin
+from core.ports.progress import Rows
+from core.ports.source import SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine.driver import lease, start_point, topology
-from core.engine.driver.context import Store, Surroundings, about, lane_key
+from core.engine.driver.context import Surroundings, about, lane_key
 from core.engine.driver.keepalive import KeepAlive, Kept
 from core.engine.driver.open_transactions import pause, wait_for_open_transactions
 from core.engine.driver.record_ttl import Ages
 from core.engine.driver.topology import refuse
 from core.errors import Busy, Refused, Trouble, TroubleName
-from core.ports import SlotAdmin
+from core.ports.progress import Store
+from core.ports.source import SlotAdmin
 
 T = TypeVar("T")
 

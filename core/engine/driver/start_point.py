@@ -15,10 +15,12 @@ from core.domain.slot import Look
 from core.domain.starting import StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
-from core.engine.driver.context import Starter, Store, Surroundings, lane_key
+from core.engine.driver.context import Surroundings, lane_key
 from core.engine.driver.open_transactions import wait_for_open_transactions
 from core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from core.ports import SlotAdmin
+from core.ports.driver import Starter
+from core.ports.progress import Store
+from core.ports.source import SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)

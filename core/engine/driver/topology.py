@@ -13,9 +13,10 @@ from core.domain.progress import ProgressRow, Registered
 from core.domain.slot import Look, Shard
 from core.domain.start import StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
-from core.engine.driver.context import Store, Surroundings, lane_key
+from core.engine.driver.context import Surroundings, lane_key
 from core.errors import Busy, TopologyTrouble, Trouble, TroubleName
-from core.ports import SlotAdmin, Source
+from core.ports.progress import Store
+from core.ports.source import SlotAdmin, Source
 
 
 def refuse(decision: StartDecision | None) -> None:

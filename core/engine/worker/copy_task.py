@@ -16,7 +16,8 @@ from core.engine.worker.step import Probe, may_hold, nothing
 from core.engine.worker.stream_task import peak_kib
 from core.error_values import ErrorValues
 from core.errors import RowRefused
-from core.ports import Chunk, Source, StepSink
+from core.ports.sink import StepSink
+from core.ports.source import Chunk, Source
 
 
 def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:

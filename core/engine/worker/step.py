@@ -19,7 +19,8 @@ from core.domain.watch import Expected, ahead_of_row, judge
 from core.engine.progress import explain_miss, position_after, range_end
 from core.engine.worker.copy_pipe import pump
 from core.errors import RowRefused, SlotkeeperError
-from core.ports import Source, StepSink
+from core.ports.sink import StepSink
+from core.ports.source import Source
 
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""

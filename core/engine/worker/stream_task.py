@@ -23,7 +23,8 @@ from core.engine.progress import explain_miss
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
 from core.error_values import ErrorValues
 from core.errors import SlotkeeperError, TroubleName
-from core.ports import Source, StepSink
+from core.ports.sink import StepSink
+from core.ports.source import Source
 
 LINGER = 0.3
 """Seconds for which a stint stays with lanes that are all quiet."""

@@ -17,7 +17,8 @@ from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Refused, Superseded, TroubleName
-from core.ports import Chunk, ChunkCounts, Runner
+from core.ports.progress import ChunkCounts, Runner
+from core.ports.source import Chunk
 from core.sinks.postgres import held
 from core.sinks.postgres.faults import translated
 from core.sinks.postgres.rows import key_of, parameters_of, row_of
@@ -25,7 +26,7 @@ from core.sinks.postgres.session import SinkSession
 
 
 class PostgresProgress:
-    """Implements `core.ports.ProgressStore` for one source table's slot; not shared between threads.
+    """Implements `core.ports.progress.Store` for one source table's slot; not shared between threads.
 
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """

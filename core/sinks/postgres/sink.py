@@ -17,7 +17,7 @@ from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.errors import Defect, Unreachable
-from core.ports import Top
+from core.ports.sink import Top
 from core.sinks.postgres import effects, held, modes, texts
 from core.sinks.postgres import statements as compose
 from core.sinks.postgres import target as targets
@@ -37,7 +37,7 @@ _REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot 
 
 
 class PostgresSink:
-    """Implements `core.ports.StepSink` for one target; not shared between threads.
+    """Implements `core.ports.sink.StepSink` for one target; not shared between threads.
 
     `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
     `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.

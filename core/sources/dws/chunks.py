@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from core.domain.slot import TableIdentity
 from core.drivers import pg
-from core.ports import Chunk
+from core.ports.source import Chunk
 from core.sources.dws.selection import Selection
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal

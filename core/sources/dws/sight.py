@@ -11,7 +11,7 @@ from core.domain.sight import Sight
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import SlotkeeperError
-from core.ports import Waiter
+from core.ports.source import Waiter
 from core.sources.dws.session import DwsSession
 from core.sqltext import statements
 

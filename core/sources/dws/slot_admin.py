@@ -19,7 +19,7 @@ from core.sqltext import statements
 
 
 class DwsSlotAdmin(DwsSource):
-    """A source session that may also register; implements `core.ports.SlotAdmin`."""
+    """A source session that may also register; implements `core.ports.source.SlotAdmin`."""
 
     cleared_for = 1
     """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""

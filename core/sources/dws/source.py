@@ -14,7 +14,7 @@ from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports import Chunk, Waiter
+from core.ports.source import Chunk, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES, column_objections
 from core.sources.dws.homes import homes
@@ -30,7 +30,7 @@ _NOTHING = pg.sql.SQL("")
 
 
 class DwsSource:
-    """One table and slot of a DWS; implements `core.ports.Source`. Not shared between threads.
+    """One table and slot of a DWS; implements `core.ports.source.Source`. Not shared between threads.
 
     Several may be over one session, one of them at a time.
     """

@@ -11,7 +11,8 @@ from core.domain.slot import Look, Shard, SlotPoints
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected
 from core.engine.worker.step import Stepper, StepPlan, nothing
-from core.ports import Source, StepSink, Top
+from core.ports.sink import StepSink, Top
+from core.ports.source import Source
 
 DN = Shard("dn_1", 1)
 LOOK = Look(DN, SlotPoints(1, 1), latest=1_000, xmin=5, incarnation="one")

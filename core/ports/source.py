@@ -1,18 +1,15 @@
-"""What the engine asks of the outside, as protocols: it never sees a dialect or a sink by name.
+"""What is asked of a source: reading one binlog table, and writing its slot's points.
 
-Next door: `core.sources.dws` and `core.sinks.postgres` implement these; `core.wiring.worker` puts them together.
-All calls block; each raises an error of `core.errors` and nothing else.
+All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sources.dws` implements these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow, Registered
 from core.domain.sight import Sight
 from core.domain.slot import Look, Shard, TableIdentity
 
@@ -122,106 +119,6 @@ class SlotAdmin(Protocol):
 
     def end_sessions(self, pattern: str, own: str) -> bool:
         """End our own sessions of earlier epochs; False where it cannot be known that they are gone."""
-
-    def close(self) -> None:
-        """End the session; safe to call twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """The highest point staged, and the highest sequence staged at the range's last point; None where there is none."""
-
-    point: int | None
-    sequence: int | None
-
-
-class StepSink(Protocol):
-    """One sink transaction after another for a worker: stage, then commit under the fence."""
-
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
-
-    def stage(self, reader: BinaryIO) -> int:
-        """Begin a transaction and fill the staging table from COPY text; returns the rows staged."""
-
-    def stage_carefully(self, reader: BinaryIO) -> int:
-        """As `stage`; `commit` then holds in quarantine what the target refuses, and applies the rest."""
-
-    def top(self, up_to: int) -> Top:
-        """What the staging table holds at its end."""
-
-    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Fenced progress row first, then the net effect, then COMMIT; False where the fence was not hit."""
-
-    def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Take the planned chunk and fill the target in one open transaction; None where it is not ours to take."""
-
-    def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; what the target refuses is held in quarantine."""
-
-    def finish_chunk(self) -> None:
-        """Commit the chunk that `copy_chunk` left open."""
-
-    def abandon(self) -> None:
-        """Roll back whatever is open."""
-
-    def close(self) -> None:
-        """End the session; safe to call twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """Who runs a job, as the progress rows name it."""
-
-    job: str
-    run: str
-    host: str
-    os_user: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkCounts:
-    """How far a copy is: chunks done, chunks in all, rows copied."""
-
-    done: int
-    total: int
-    rows: int
-
-
-class Lock(Protocol):
-    """A progress row held FOR UPDATE with its epoch checked, while the source is told."""
-
-    @property
-    def row(self) -> ProgressRow:
-        """The row as locked."""
-
-    @property
-    def record(self) -> Callable[[Registered], None]:
-        """Writes what was registered into the locked row."""
-
-
-class Rows(Protocol):
-    """What a registration and an empty step need of the progress rows."""
-
-    def registration(self, key: LaneKey, epoch: int) -> AbstractContextManager[Lock]:
-        """Lock the row for a registration; raises Superseded where the epoch is not ours."""
-
-    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows; False where the fence was not hit."""
-
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
-
-    def rows(self) -> list[ProgressRow]:
-        """All lanes' rows as they are committed now."""
-
-    def held(self) -> int:
-        """How many rows are held in quarantine; only where the job holds any by its configuration."""
-
-    @property
-    def generation(self) -> int:
-        """How many connections this session has had: a new one may have met a sink that fell back."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""

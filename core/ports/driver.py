@@ -1,0 +1,139 @@
+"""What a job's driver asks beside: its sessions by name, the target table, a start without a copy, a place for tasks.
+
+Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `core.engine.local_runner` run the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from core.domain.slot import Shard, TableIdentity
+from core.domain.turn import Turn
+from core.errors import Refused
+from core.ports.progress import Rows, Store
+from core.ports.source import Chunk, SlotAdmin, Source
+
+
+class TaskRunner(Protocol):
+    """Runs a named function of an importable module with one plain value, somewhere else."""
+
+    @property
+    def seats(self) -> int:
+        """How many tasks can run at once."""
+
+    @property
+    def tasks_started(self) -> int:
+        """How many tasks were ever started."""
+
+    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+        """Start a task; `function_path` is `package.module.function`."""
+
+    def cancel(self, group: str) -> None:
+        """Try to end the tasks of a group; a cancelled one may still commit, which the fence makes harmless."""
+
+    def close(self) -> None:
+        """End all tasks and whatever runs them; safe to call twice."""
+
+
+class PointSeen(Protocol):
+    """A registered point of some slot of the table."""
+
+    @property
+    def shard(self) -> str: ...
+    @property
+    def slot(self) -> str: ...
+    @property
+    def point(self) -> int | None: ...
+
+
+class Record(Protocol):
+    """The first record of a DN at or after a point, and the DN's newest point; None where there is none."""
+
+    @property
+    def latest(self) -> int | None: ...
+    @property
+    def point(self) -> int | None: ...
+    @property
+    def xmin(self) -> int | None: ...
+
+
+class Starter(SlotAdmin, Protocol):
+    """What a start without a copy asks of the source beside looks and registrations."""
+
+    def nodes(self) -> list[Shard]: ...
+    def register_full_sync(self) -> str: ...
+    def at_time(self, at: str) -> dict[str, int | None]: ...
+    def since(self, at: str) -> dict[str, int | None]: ...
+    def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, Record]: ...
+    def points(self) -> Sequence[PointSeen] | None: ...
+    def seconds(self) -> float: ...
+    def ttl(self) -> int | None: ...
+    def record_ttl(self) -> int | None: ...
+
+
+class Target(Protocol):
+    """The target table as a start sees it."""
+
+    def admit(self, identity: TableIdentity) -> bool:
+        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
+
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
+
+    def copying(self) -> str:
+        """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how."""
+
+    def half_done(self, way: str) -> Refused | None:
+        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan and the way, make ready for it and turn the lanes, in one transaction."""
+
+    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""
+
+
+class Sessions(Protocol):
+    """Sessions of the driver, taken by name and kept; a session that failed opens anew by itself."""
+
+    def of(self, table: str) -> Sessions:
+        """The sessions for the channel of a source table: those of one name are one session for all channels."""
+
+    def source(self, name: str) -> Source:
+        """The source session `name`."""
+
+    def admin(self, name: str) -> SlotAdmin:
+        """The registering session `name`."""
+
+    def rows(self, name: str) -> Rows:
+        """The sink session `name` for progress rows."""
+
+
+class DriverSessions(Sessions, Protocol):
+    """The driver's sessions; `begin` names those opened from then on after the epoch.
+
+    What is about one table is asked of the sessions for its channel.
+    """
+
+    def of(self, table: str) -> DriverSessions:
+        """The sessions for the channel of a source table: those of one name are one session for all channels."""
+
+    def store(self) -> Store:
+        """The start's own sink session, which holds the lease."""
+
+    def ending(self) -> Store:
+        """The channel's rows over a session of their own, for the end of a copy; whoever asks closes it."""
+
+    def target(self) -> Target:
+        """The target, over the start's sink session."""
+
+    def starter(self) -> Starter:
+        """A registering session of a start without a copy."""
+
+    def begin(self, epoch: int) -> bool:
+        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
+
+    def close(self) -> None:
+        """End all sessions."""
