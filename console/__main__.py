@@ -1,6 +1,7 @@
 """The entry point: runs the command line, and is the one place where any error becomes a message and an exit code.
 
-Next door: `console.entrance` opens the console, `console.cli` has the commands, `console.diagnostics` the messages.
+Next door: `console.entrance` opens the console, `console.cli.main` has the commands, `console.cli.diagnostics` the
+messages.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from console import diagnostics, entrance
-from console.invocation import bare
+from console import entrance
+from console.cli import diagnostics
+from console.cli.context import bare
 from core.config.load import default_state_dir
 
 INTERRUPTED = 130
@@ -41,10 +43,11 @@ def _run(args: Sequence[str]) -> int:
     shared = bare(args)
     if shared is not None and entrance.on_a_terminal():
         return entrance.open_console(shared)
-    from console import cli, unfinished  # Typer is loaded for commands only
+    from console.cli import main as main_cli  # Typer is loaded for commands only
+    from console.cli import reset_warning
 
-    unfinished.tell(args)
-    return cli.run(args)
+    reset_warning.tell(args)
+    return main_cli.run(args)
 
 
 def _log() -> Path:

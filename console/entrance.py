@@ -2,7 +2,7 @@
 
 Nothing of Textual is imported before it is certain that a screen can be drawn. `console.__main__` comes here without a
 command, past Typer, which costs a third of what the console takes to be seen.
-Next door: `console.cli` has the commands, `console.opening` the app, `console.lean` collects garbage again.
+Next door: `console.cli.main` has the commands, `console.opening` the app, `console.lean` collects garbage again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 
 from console import glyphs
-from console.invocation import Invocation
+from console.cli.context import Invocation
 
 SCREEN = "console.opening"
 BEFORE_SCREEN = "console.terminal"

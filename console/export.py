@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from console import output
+from console.cli import output
 from console.files import Result, put
 from console.rows import Column, Row
 from core.domain.text import safe

@@ -200,6 +200,6 @@ def _words(name: str) -> str:
 
 
 if __name__ == "__main__":
-    from console import output
+    from console.cli import output
 
     output.block(page().rstrip("\n"))

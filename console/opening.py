@@ -1,13 +1,13 @@
 """Opens the console on this terminal.
 
-Next door: `console.cli` decides whether there is one, `console.app` is the console.
+Next door: `console.cli.main` decides whether there is one, `console.app` is the console.
 """
 
 from __future__ import annotations
 
 from console import terminal
 from console.app import ConsoleApp, Place
-from console.invocation import Invocation
+from console.cli.context import Invocation
 from console.services import services_for
 from core.config.model import Loaded
 

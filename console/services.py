@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console.cli.context import Invocation
 from console.collector import Collector, Feed
 from console.holdings import Holdings, SinkHoldings, Sinks
-from console.invocation import Invocation
 from console.looker import Looker
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir

@@ -1,7 +1,7 @@
 """What surrounds the console: settings that Textual reads when it is imported, signals, and a terminal that is gone.
 
-Imported before Textual. Next door: `console.cli` decides whether there is a terminal; `console.app` is the console;
-`console.glyphs` asks the terminal what it can draw.
+Imported before Textual. Next door: `console.cli.main` decides whether there is a terminal; `console.app` is the
+console; `console.glyphs` asks the terminal what it can draw.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, output
+from console.cli import diagnostics, output, select
 from core.domain.audit import AuditLine, Phase
 from core.state.audit import Audit
 from core.state.folder import StateFolder
@@ -33,7 +33,7 @@ def list_lines(
     ] = None,
 ) -> None:
     """The newest lines, the newest first: an intent before an action, its outcome after it."""
-    audit = Audit(StateFolder.open(chosen.state_of(ctx, state_dir)[1]))
+    audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))
     found = audit.read(limit)
     if as_json:
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
@@ -41,7 +41,7 @@ def list_lines(
         rows = [
             [f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, _said(one)] for one in found.lines
         ]
-        output.table(["at", "who", "action", "what", "said"], rows, chosen.ascii_only(ctx))
+        output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
     if found.damaged:
         diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")
 

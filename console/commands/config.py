@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from console import diagnostics, invocation, output, refusals
+from console.cli import context, diagnostics, output, refusals
 from core.config.model import Loaded
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
@@ -21,7 +21,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     refused = refusals.of(loaded)
     if as_json:
         output.as_json(
@@ -41,7 +41,7 @@ def check(
     _refuse(loaded)
     if not as_json:
         counts = f"{len(loaded.sources)} sources, {len(loaded.sinks)} sinks, {len(loaded.jobs)} jobs"
-        output.line(f"{loaded.path}: fine ({counts})", invocation.of(ctx).ascii_only)
+        output.line(f"{loaded.path}: fine ({counts})", context.of(ctx).ascii_only)
 
 
 @app.command()
@@ -51,7 +51,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, keys with values and origins")] = False,
 ) -> None:
     """Show every effective value of what can be used; secrets appear as references only."""
-    shared = invocation.of(ctx)
+    shared = context.of(ctx)
     loaded = shared.load()
     if as_json:
         settings = {

@@ -20,7 +20,8 @@ from typing import Annotated
 
 import typer
 
-from console import diagnostics, entrance, output
+from console import entrance
+from console.cli import diagnostics, output
 from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from core.config import values

@@ -21,7 +21,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from console import chosen, diagnostics, invocation, output, refusals
+from console.cli import context, diagnostics, output, refusals, select
 from console.commands import doctor_probe
 from core.config.model import Loaded
 from core.domain.master import Master, MasterKind
@@ -77,10 +77,10 @@ def doctor(
     With --probe SOURCE: ask that cluster, on scratch tables of its own that it drops again, how it behaves where its
     vendor documents nothing. Where the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.
     """
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     if probe:
         wanted = doctor_probe.Wanted(probe, schema, execute, reason, confirm)
-        doctor_probe.probe(loaded, wanted, as_json, chosen.ascii_only(ctx))
+        doctor_probe.probe(loaded, wanted, as_json, select.ascii_only(ctx))
         return
     if schema or execute or reason or confirm:
         raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
@@ -116,7 +116,7 @@ def _failed(found: list[Finding]) -> list[Finding]:
 
 
 def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, list[str]]]) -> None:
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     for one in found:
         output.line(f"{one.level.value:<7}  {one.place}: {one.text}", ascii_only)
     for server, statements in scripts:

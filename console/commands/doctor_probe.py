@@ -14,7 +14,7 @@ from types import FrameType
 
 import typer
 
-from console import diagnostics, output, places
+from console.cli import diagnostics, output, places
 from core.config.model import Loaded
 from core.errors import Refused
 from core.services import probe as probe_service

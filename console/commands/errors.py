@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from console import chosen, diagnostics, invocation, output
+from console.cli import context, diagnostics, output, select
 from core.config.model import Loaded
 from core.domain.quarantine import Held, HeldState, Replayed, Wanted
 from core.domain.spec import JobSpec
@@ -49,7 +49,7 @@ def list_entries(
     """The entries, the newest first; without their values."""
     if state not in _STATES:
         raise ConfigError(f"there is no state {state!r}", f"one of {', '.join(_STATES)}")
-    jobs = [chosen.job_of(ctx, job)[1]] if job else list(invocation.of(ctx).load().jobs.values())
+    jobs = [select.job_of(ctx, job)[1]] if job else list(context.of(ctx).load().jobs.values())
     states = () if state == _ALL else (HeldState(state),)
     found = [entry for one in jobs for entry in _of(one, states, before, limit)]
     found = sorted(found, key=lambda entry: (entry.held_at, entry.id), reverse=True)[:limit]
@@ -57,7 +57,7 @@ def list_entries(
         output.as_json({"entries": [_values(entry) for entry in found]})
         return
     columns = ["id", "held", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
-    output.table(columns, map(_row, found), chosen.ascii_only(ctx))
+    output.table(columns, map(_row, found), select.ascii_only(ctx))
 
 
 @app.command()
@@ -68,7 +68,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """One entry with all that is known of it, and the row as the source sent it."""
-    _, spec = chosen.job_of(ctx, job)
+    _, spec = select.job_of(ctx, job)
     with quarantine.looking(spec) as rows:
         entry = rows.entry(id)
     if entry is None or not quarantine.is_of(entry, spec):
@@ -76,7 +76,7 @@ def show(
     if as_json:
         output.as_json({**_values(entry), "values": dict(entry.values)})
         return
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     said = {name: value for name, value in _values(entry).items() if value not in ("", None, [])}
     output.table(["", f"entry {id}"], [[name, _shown(value)] for name, value in said.items()], ascii_only)
     output.line("the row as the source wrote it:", ascii_only)
@@ -92,7 +92,7 @@ def replay(
 
     The job may run. A row whose key has changed since is not touched: that entry is over already.
     """
-    loaded, spec = chosen.job_of(ctx, job)
+    loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
     found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
     _tell(ctx, found, as_json)
@@ -116,7 +116,7 @@ def discard(
 
     A dry run unless --execute --reason TEXT --confirm JOB --rows N.
     """
-    loaded, spec = chosen.job_of(ctx, job)
+    loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
     if not execute:
         _say_how(ctx, spec, wanted, every, as_json)
@@ -153,7 +153,7 @@ def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
         output.as_json({"entries": [{**_outcome(one), "sqlstate": one.sqlstate} for one in found]})
         return
     rows = [[one.id, one.state.value, said] for one in found for said in [_outcome(one)["outcome"]]]
-    output.table(["id", "state", "outcome"], rows, chosen.ascii_only(ctx))
+    output.table(["id", "state", "outcome"], rows, select.ascii_only(ctx))
 
 
 def _outcome(one: Replayed) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
     if as_json:
         output.as_json({"executed": False, "ids": list(wanted), "how": how})
         return
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     output.line(f"{len(wanted)} entries would be given up: the target stays without those rows", ascii_only)
     output.line("dry run: nothing was changed; to do it:", ascii_only)
     output.line(f"  {how}", ascii_only)

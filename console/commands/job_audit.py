@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from console import diagnostics
+from console.cli import diagnostics
 from core.domain.audit import AuditLine
 from core.domain.text import safe
 from core.launch.view import JobView

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console import chosen, diagnostics, output
+from console.cli import diagnostics, output, select
 from core.clock import SystemClock
 from core.domain.job import JobEvent, JobState, transition
 from core.errors import ErrorKind, Refused, SlotkeeperError
@@ -34,7 +34,7 @@ NOT_KNOWN = "?"
 Name = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
 Wait = Annotated[
-    float, typer.Option("--wait", parser=chosen.seconds, metavar="TIME", help="how long to wait at most (10m)")
+    float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most (10m)")
 ]
 _WAIT = "10m"
 
@@ -65,7 +65,7 @@ def cancel(
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
     if not reason.strip():
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
-    with Store.open(chosen.state_of(ctx, state_dir)[1]) as store:
+    with Store.open(select.state_of(ctx, state_dir)[1]) as store:
         observe(store, job)
         with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
@@ -82,7 +82,7 @@ def cancel(
     if as_json:
         output.as_json({"job": job, "state": done.outcome})
     else:
-        output.line(f"{job}: {done.outcome}; its slot stays until its TTL ends or `slots drop`", chosen.ascii_only(ctx))
+        output.line(f"{job}: {done.outcome}; its slot stays until its TTL ends or `slots drop`", select.ascii_only(ctx))
 
 
 def drain(
@@ -95,7 +95,7 @@ def drain(
 
     The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
     """
-    loaded, spec = chosen.job_of(ctx, job)
+    loaded, spec = select.job_of(ctx, job)
     tables = [channel.source_table for channel in spec.channels]
     end = time.monotonic() + wait
     told: Mapping[str, str] = {}
@@ -149,10 +149,10 @@ def _tell(
             }
         )
     elif left:
-        output.line(f"{job}: not drained: {_said(left)}", chosen.ascii_only(ctx))
+        output.line(f"{job}: not drained: {_said(left)}", select.ascii_only(ctx))
     else:
-        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", chosen.ascii_only(ctx))
-        output.line(f"it holds {holds}", chosen.ascii_only(ctx))
+        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
+        output.line(f"it holds {holds}", select.ascii_only(ctx))
     if left:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, invocation, output, refusals
+from console.cli import context, diagnostics, output, refusals, select
 from console.commands import job_verbs
 from console.commands.job_audit import noted
 from core.clock import SystemClock
@@ -46,7 +46,7 @@ StateDir = Annotated[
 Wait = Annotated[
     float,
     typer.Option(
-        "--wait", parser=chosen.seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
+        "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
     ),
 ]
 TakeOver = Annotated[
@@ -82,7 +82,7 @@ def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateD
     """One job: its state, its processes, its lanes, its errors and what happened last."""
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
-        chosen.refuse_refused(loaded, store, job)
+        select.refuse_refused(loaded, store, job)
         view = observe(store, job)
         errors, events = store.errors(job), store.events(job, _SHOWN_EVENTS)
         verified = last(store)
@@ -116,7 +116,7 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
-    loaded, _ = chosen.job_of(ctx, job)
+    loaded, _ = select.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store, noted(store, "start", job, reason) as seen:
         config = str(loaded.path.resolve())
         seen.view = view = control.start(store, job, config, take_over=take_over, patience=_patience(wait))
@@ -132,7 +132,7 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
-    loaded, _ = chosen.job_of(ctx, job)
+    loaded, _ = select.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, str(loaded.path.resolve()))
         with noted(store, "restart", job, reason) as seen:
@@ -218,7 +218,7 @@ def _steer(
 ) -> None:
     loaded, folder = _place(ctx, asked.state_dir)
     with Store.open(folder) as store:
-        chosen.refuse_refused(loaded, store, job)
+        select.refuse_refused(loaded, store, job)
         observe(store, job)
         with noted(store, verb.__name__, job, asked.reason) as seen:
             seen.view = view = verb(store, job, _patience(asked.wait))
@@ -229,7 +229,7 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
     """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
     if state_dir is not None:
         return None, state_dir
-    shared = invocation.of(ctx)
+    shared = context.of(ctx)
     try:
         loaded = shared.load()
     except NoConfig:
@@ -310,7 +310,7 @@ def _second(moment: object) -> str | None:
 
 
 def _ascii(ctx: typer.Context) -> bool:
-    return invocation.of(ctx).ascii_only
+    return context.of(ctx).ascii_only
 
 
 job_verbs.add_to(app)

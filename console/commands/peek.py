@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from console import binlog_models, chosen, invocation, output, places
+from console import binlog_models
 from console.binlog_models import Shown
+from console.cli import context, output, places, select
 from console.rows import Column, Row
 from core.config.model import Loaded
 from core.config.places import owners
@@ -73,7 +74,7 @@ def peek(
     ways = sum([bool(slot), start is not None, bool(time), newest])
     if ways > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     place = places.place(loaded, source, table)
     slot = slot or ("" if ways else own_slot(loaded, *place))
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
@@ -85,7 +86,7 @@ def peek(
     elif as_jsonl:
         output.as_jsonl(row_values(page, one) for one in binlog_models.shown_rows(page))
     else:
-        _print(page, chosen.ascii_only(ctx))
+        _print(page, select.ascii_only(ctx))
 
 
 def own_slot(loaded: Loaded, source: str, table: str) -> str:

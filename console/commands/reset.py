@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from console import chosen, diagnostics, invocation, output
+from console.cli import context, diagnostics, output, select
 from console.commands import reset_view
 from core.config.model import Loaded
 from core.domain.job import JobEvent, JobState, transition
@@ -77,7 +77,7 @@ def reset(
     as_json: Json = False,
 ) -> None:
     """Move a slot on purpose: shows a plan, carries one out (--execute), or ends an unfinished one (--resume)."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     if go_on:
         _resume(ctx, loaded, table, slot, steal, as_json)
         return
@@ -101,7 +101,7 @@ def undo(
     as_json: Json = False,
 ) -> None:
     """Put a slot back to what a backup holds: a reset to it, through the same plan and the same gate."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     job = _job_of_backup(loaded, backup)
     goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
     _plan_or_execute(ctx, loaded, job, goal, Order(plan_id, reason, confirm, rows), steal, as_json, backup)
@@ -109,13 +109,13 @@ def undo(
 
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
     """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     job = reset_service.job_of(loaded, table, slot)
     found: list[Entry] = _on(loaded, job, lambda bench: bench.resets.history(), lock=False)
     if as_json:
         output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
         return
-    reset_view.print_history(found, chosen.ascii_only(ctx))
+    reset_view.print_history(found, select.ascii_only(ctx))
 
 
 def _plan_or_execute(
@@ -128,7 +128,7 @@ def _plan_or_execute(
     as_json: bool,
     undoing: str = "",
 ) -> None:
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     if goal is None:
         if not order.plan:
             raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
@@ -157,7 +157,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
-        _tell(_on(loaded, job, resume.resume, steal), as_json, chosen.ascii_only(ctx))
+        _tell(_on(loaded, job, resume.resume, steal), as_json, select.ascii_only(ctx))
 
 
 def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns: tuple[str, ...]) -> Goal:

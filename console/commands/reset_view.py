@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from console import output, places
+from console.cli import output, places
 from core.domain import reset_text
 from core.domain.reset import Check, Move, Plan
 from core.domain.reset_entry import Entry

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics
+from console.cli import diagnostics, select
 from core.config import values
 from core.domain.job import JobState
 from core.launch import control, verdict
@@ -57,7 +57,7 @@ def run(
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
 ) -> None:
     """Run one job in the foreground; exit 0 ended as wished, 1 failed, 2 configuration, 3 refused or superseded."""
-    loaded, _ = chosen.job_of(ctx, job)
+    loaded, _ = select.job_of(ctx, job)
     extra = [*LAUNCH.extra, "--foreground"]
     extra += ["--until-caught-up"] if until_caught_up else []
     extra += ["--wait-ms", str(wait)] if wait is not None else []

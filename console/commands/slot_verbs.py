@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, invocation, output, places
+from console.cli import context, diagnostics, output, places, select
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.text import typed
@@ -70,7 +70,7 @@ def add_to(app: typer.Typer) -> None:
 
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
     """May I VACUUM FULL, scale out or alter the table now? 0: yes; 3: something holds it back; 5: unreachable."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     found = slot_commands.preflight(loaded, *places.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
     actions = wanted or list(Action)
     if as_json:
@@ -91,7 +91,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
             }
         )
     else:
-        _print(found, chosen.ascii_only(ctx))
+        _print(found, select.ascii_only(ctx))
     if any(found.answer(each) is not Answer.YES for each in actions):
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
@@ -170,10 +170,10 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
 
 
 def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     table, slot, source = asked
     place = (*places.place(loaded, source, table), slot)
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
 
     def show(plan: Plan) -> None:
         if not as_json:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, invocation, output, places, refusals
+from console.cli import context, diagnostics, output, places, refusals, select
 from console.commands import peek, reset, slot_verbs
 from core.domain.ttl import Left, Ttl, in_words
 from core.errors import SlotkeeperError
@@ -33,7 +33,7 @@ def list_slots(
     as_json: Json = False,
 ) -> None:
     """The slots of one source table, or of every table that a job reads; none is created by looking."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     refusals.say(loaded)
     found: list[Looked] = []
     failed: list[tuple[str, SlotkeeperError]] = []
@@ -63,7 +63,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     refusals.say(loaded)
     found = slot_commands.look(loaded, *places.place(loaded, source, table))
     one = found.slots.slot(slot)
@@ -71,7 +71,7 @@ def show(
         place = {"source": found.slots.source, "table": found.slots.table}
         output.as_json({**place, **_slot(one, found.hold), "hold": _table(found.hold), "untold": found.slots.untold})
         return
-    ascii_only, held = chosen.ascii_only(ctx), found.hold.slot(slot)
+    ascii_only, held = select.ascii_only(ctx), found.hold.slot(slot)
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
     output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
     output.line(_ttl(found.hold), ascii_only)
@@ -88,7 +88,7 @@ def show(
 
 
 def _print(ctx: typer.Context, each: Looked) -> None:
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.hold)}", ascii_only)
     rows: list[list[object]] = []
     for slot in each.slots.slots:

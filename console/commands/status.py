@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, output, refusals
+from console.cli import diagnostics, output, refusals, select
 from console.judging import JobStatus, Severity, judge, worst
 from core.clock import SystemClock
 from core.domain.verified import in_a_phrase
@@ -40,7 +40,7 @@ def status(
 ) -> None:
     """One line per job, from the state store only; no server is asked."""
     try:
-        loaded, folder = chosen.state_of(ctx, state_dir)
+        loaded, folder = select.state_of(ctx, state_dir)
         with Store.open(folder) as store:
             views, verified = observe_all(store), last(store)
     except SlotkeeperError as error:
@@ -62,7 +62,7 @@ def status(
         output.as_json({"severity": overall, "jobs": found})
     else:
         for one in found:
-            output.line(_line(one, now), chosen.ascii_only(ctx))
+            output.line(_line(one, now), select.ascii_only(ctx))
         if not found:
             output.line("no job is known here")
     if by_code:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console import chosen, diagnostics, output
+from console.cli import diagnostics, output, select
 from core.clock import SystemClock
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
@@ -41,7 +41,7 @@ def verify(
 
     A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
     """
-    loaded, spec = chosen.job_of(ctx, job)
+    loaded, spec = select.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
@@ -56,7 +56,7 @@ def verify(
             _print(ctx, part, found)
             _tell_limits(part, found, view, runs)
         if len(parts) > 1:
-            output.line(_total(job, [found for _, found in parts], verdict), chosen.ascii_only(ctx))
+            output.line(_total(job, [found for _, found in parts], verdict), select.ascii_only(ctx))
     if verdict in ("different", APART):
         raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
     if verdict == "unsettled":
@@ -128,7 +128,7 @@ def _figures(found: Comparison) -> dict[str, object]:
 
 
 def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
-    ascii_only = chosen.ascii_only(ctx)
+    ascii_only = select.ascii_only(ctx)
     place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
     output.line(f"{spec.name}: {_verdict(found)}: {place}", ascii_only)
     rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink"

@@ -19,7 +19,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from console import chosen, diagnostics, output
+from console.cli import diagnostics, output, select
 from console.picture import Happened, JobFacts, Level
 from console.reader import facts
 from console.rows import plain
@@ -44,12 +44,12 @@ def watch(
     ] = None,
 ) -> None:
     """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
-    loaded, folder = chosen.state_of(ctx, state_dir)
+    loaded, folder = select.state_of(ctx, state_dir)
     with Store.open(folder) as store:
-        chosen.refuse_refused(loaded, store, job)
+        select.refuse_refused(loaded, store, job)
         view = observe(store, job)
         try:
-            view = follow(store, job, chosen.ascii_only(ctx), lambda one: False)
+            view = follow(store, job, select.ascii_only(ctx), lambda one: False)
         except KeyboardInterrupt:
             diagnostics.note(f"left; job {job} goes on as it was")
             return

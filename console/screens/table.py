@@ -268,7 +268,7 @@ class TableScreen(Frame):
 
     def action_copy_json(self) -> None:
         """The marked rows, or this one, as JSON."""
-        from console.output import json_text
+        from console.cli.output import json_text
 
         keys = self._meant()
         found = [

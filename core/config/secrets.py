@@ -1,7 +1,7 @@
 """From a reference to the secret, in the process that needs it; and out of every text again.
 
 A resolved secret is remembered (in memory only) so that `redact` can take it out of whatever is about to be printed
-or logged. Next door: `core.domain.endpoint.SecretRef`; `console.diagnostics` redacts.
+or logged. Next door: `core.domain.endpoint.SecretRef`; `console.cli.diagnostics` redacts.
 """
 
 from __future__ import annotations

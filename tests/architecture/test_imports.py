@@ -37,9 +37,9 @@ HEADLESS = (
     "core.spark.task",
     "core.wiring",
     "console.__main__",
-    "console.cli",
-    "console.output",
-    "console.diagnostics",
+    "console.cli.main",
+    "console.cli.output",
+    "console.cli.diagnostics",
 )
 HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy")
 

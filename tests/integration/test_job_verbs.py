@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from console import diagnostics
 from console.__main__ import main
+from console.cli import diagnostics
 from console.commands import slot_verbs
 from core.domain.job import JobState
 from core.launch import control

@@ -13,8 +13,8 @@ import pytest
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
+from console.cli.context import Invocation
 from console.holdings import SinkHoldings
-from console.invocation import Invocation
 from console.opening import place_of
 from console.screens.table import TableScreen
 from console.services import services_for

@@ -16,9 +16,10 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.strip import Segment, Strip
 
-from console import cli, entrance
+from console import entrance
+from console.cli import main
+from console.cli.context import FLAGS, Invocation, bare
 from console.collector import Collector, LocalSeen
-from console.invocation import FLAGS, Invocation, bare
 from console.lane_models import LANE_COLUMNS, lane_rows
 from console.looker import Looker
 from console.picture import JobFacts, Level, Local
@@ -54,7 +55,7 @@ def test_options_alone_mean_the_same_without_the_parser(monkeypatch: pytest.Monk
     for number in range(4):
         for args in itertools.permutations(words, number):
             given = [each for word in args for each in ((word, "b.toml") if word == "--config" else (word,))]
-            assert cli.run(given) == 0
+            assert main.run(given) == 0
             assert bare(given) == opened.pop()
 
 

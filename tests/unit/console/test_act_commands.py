@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from console import cli
 from console.actions.commands import (
     Doing,
     JobVerb,
@@ -23,6 +22,7 @@ from console.actions.commands import (
     with_placeholders,
 )
 from console.actions.rules import Part, job_wants, slot_wants
+from console.cli import main
 
 ORIGIN = Origin("/etc/slotkeeper/c.toml", "/var/lib/slotkeeper")
 PLACE = Place("dws1", "ods.orders", "orders_rt")
@@ -44,7 +44,7 @@ TEXTS = {Part.REASON: "INC-1 because", Part.NAME: "orders_rt", Part.TABLE: "ods.
 
 def accepted(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """(the command, its parameters) as the real parser understands the words; fails where it does not."""
-    group, args = cli.main_command(), cli.hoisted(words)
+    group, args = main.main_command(), main.hoisted(words)
     context = group.make_context("slotkeeper", args)
     path, shared = [], dict(context.params)
     for _ in range(2):

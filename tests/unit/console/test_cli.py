@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from console import cli
 from console.__main__ import main
+from console.cli import main as main_cli
 from core.errors import Refused
 from tests.unit.config.samples import SECRET, VALID, changed
 
@@ -47,7 +47,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch, raised: BaseException | None) -> N
         planted.rich_markup_mode = None
         return typer.main.get_command(planted)
 
-    monkeypatch.setattr(cli, "load_command", load)
+    monkeypatch.setattr(main_cli, "load_command", load)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_shared_options_may_stand_anywhere(place: int, file: Path, capsys: pytes
 
 
 def test_after_two_dashes_nothing_is_an_option() -> None:
-    assert cli.hoisted(["a", "--", "--config", "x"]) == ["a", "--", "--config", "x"]
+    assert main_cli.hoisted(["a", "--", "--config", "x"]) == ["a", "--", "--config", "x"]
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"slotkeeper {cli.installed_version()}\n"
+    assert capsys.readouterr().out == f"slotkeeper {main_cli.installed_version()}\n"
 
 
 def test_help_lists_commands_from_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_help_lists_commands_from_the_registry(capsys: pytest.CaptureFixture[str
 def test_a_command_whose_module_is_absent_is_not_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "ghost", cli.Entry("no_such_module", "not built"))
+    monkeypatch.setitem(main_cli.COMMANDS, "ghost", main_cli.Entry("no_such_module", "not built"))
     assert main(["ghost"]) == 2
     assert "there is no command 'ghost'" in capsys.readouterr().err
     assert main(["--help"]) == 0
@@ -112,7 +112,7 @@ def test_a_command_whose_module_is_absent_is_not_there(
 
 
 def test_every_module_that_is_there_can_be_loaded() -> None:
-    root = cli.main_command()
+    root = main_cli.main_command()
     for name in root.list_commands(None):
         assert root.get_command(None, name).name == name
 
@@ -157,7 +157,7 @@ def test_an_error_of_a_command_is_its_message_and_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planted(monkeypatch, Refused("job x runs", hint="stop it first"))
-    monkeypatch.setattr(cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
+    monkeypatch.setattr(main_cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
     assert main(["demo"]) == 3
     assert capsys.readouterr().err == "slotkeeper: job x runs\n  stop it first\n"
 
@@ -167,7 +167,7 @@ def test_a_command_ends_with_its_own_code(
     raised: BaseException | None, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planted(monkeypatch, raised)
-    monkeypatch.setattr(cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
+    monkeypatch.setattr(main_cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
     assert main(["demo"]) == code
 
 
@@ -175,7 +175,7 @@ def test_an_unexpected_error_is_one_line_and_a_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planted(monkeypatch, ZeroDivisionError("[bold]row[/bold]"))
-    monkeypatch.setattr(cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
+    monkeypatch.setattr(main_cli.LazyGroup, "list_commands", lambda self, ctx: ["demo"])
     assert main(["demo"]) == 1
     log = tmp_path / "state" / "slotkeeper" / "console.log"
     expected = f"slotkeeper: unexpected ZeroDivisionError; this is a defect\n  details: {log}\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from console import diagnostics
-from console.diagnostics import EXIT_CODES, ExitCode, report
+from console.cli import diagnostics
+from console.cli.diagnostics import EXIT_CODES, ExitCode, report
 from core.config import secrets
 from core.errors import KINDS, Defect, ErrorKind, Trouble, TroubleName
 from tests.unit.config.samples import SECRET

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from console import diagnostics
+from console.cli import diagnostics
 from core.config.load import default_state_dir, load_usable
 from core.config.model import NoConfig
 from core.domain.text import typed

@@ -1,6 +1,6 @@
 """What a command line chose of the configuration: a job by its name, the state folder, with a helpful refusal.
 
-Next door: `console.invocation` loads the configuration; commands that connect to servers or start jobs ask here.
+Next door: `console.cli.context` loads the configuration; commands that connect to servers or start jobs ask here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from console import invocation
+from console.cli import context
 from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
@@ -21,7 +21,7 @@ from core.state.sqlite import Store
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
     """The configuration and a job of it; raises ConfigError with what refused it, or with the nearest name."""
-    loaded = invocation.of(ctx).load()
+    loaded = context.of(ctx).load()
     if name in loaded.jobs:
         return loaded, loaded.jobs[name]
     if name in loaded.refused:
@@ -41,7 +41,7 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
     """The configuration, where one is read, and the state folder: `given`, the configured one, or the default."""
     if given is not None:
         return None, given
-    shared = invocation.of(ctx)
+    shared = context.of(ctx)
     try:
         loaded = shared.load()
     except NoConfig:
@@ -59,4 +59,4 @@ def seconds(text: str) -> float:
 
 def ascii_only(ctx: typer.Context) -> bool:
     """Whether plain ASCII was asked for."""
-    return invocation.of(ctx).ascii_only
+    return context.of(ctx).ascii_only

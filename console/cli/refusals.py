@@ -1,11 +1,11 @@
 """What a command says of jobs that the configuration refuses, while it serves the others.
 
-Next door: `core.config.load` refuses them, `console.chosen` raises the error of one that is named.
+Next door: `core.config.load` refuses them, `console.cli.select` raises the error of one that is named.
 """
 
 from __future__ import annotations
 
-from console import diagnostics
+from console.cli import diagnostics
 from core.config.model import Loaded
 
 

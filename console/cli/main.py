@@ -1,9 +1,9 @@
 """The command line's root: shared options, and groups that are imported only when they are used.
 
 To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
-SlotkeeperError, write through `console.output`, and end with another code by `raise typer.Exit(code)`.
+SlotkeeperError, write through `console.cli.output`, and end with another code by `raise typer.Exit(code)`.
 
-Next door: `console.__main__` runs this and turns errors into messages; `console.invocation` is what commands get;
+Next door: `console.__main__` runs this and turns errors into messages; `console.cli.context` is what commands get;
 `console.entrance` opens the console.
 """
 
@@ -21,8 +21,9 @@ import typer
 import typer.core
 import typer.main
 
-from console import diagnostics, entrance, output
-from console.invocation import FLAGS, VALUED, Invocation, no_colour
+from console import entrance
+from console.cli import diagnostics, output
+from console.cli.context import FLAGS, VALUED, Invocation, no_colour
 
 PACKAGE = "console.commands"
 

@@ -1,7 +1,7 @@
 """The only writer of stdout: lines, tables that fit a terminal, JSON and JSON lines.
 
 Every cell passes `safe()`; JSON is ASCII and holds no control byte. Unknown is None: "-" in a table, null in JSON.
-Next door: `console.diagnostics` is the only writer of stderr.
+Next door: `console.cli.diagnostics` is the only writer of stderr.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Which source tables a command line names, and lines that fit a terminal of 80 columns.
 
-Next door: `console.chosen` chooses jobs and state folders without loading a database driver.
+Next door: `console.cli.select` chooses jobs and state folders without loading a database driver.
 """
 
 from __future__ import annotations
 
 import textwrap
 
-from console import output
+from console.cli import output
 from core.config.model import Loaded
 from core.config.places import tables
 from core.errors import ConfigError
