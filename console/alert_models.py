@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from console.held_models import fullness
-from console.picture import JobFacts, Level, Picture, TableSeen
+from console.monitor.snapshot import JobFacts, Level, Picture, TableSeen
 from console.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
 from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_level

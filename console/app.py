@@ -1,6 +1,6 @@
 """The console: seven screens over one picture, which the collector renews in the background.
 
-Next door: `console.shell` and `console.ways` are the app without the picture, `console.collector` collects,
+Next door: `console.shell` and `console.ways` are the app without the picture, `console.monitor.poller` collects,
 `console.rewind` shows the past, `console.screens` draw, `console.terminal` is what surrounds the app.
 """
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from console import terminal
-from console.collector import EVERY, LocalSeen, SlotsSeen
-from console.holdings import SinkLooked
-from console.picture import Level, Local, Picture
+from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
+from console.monitor.quarantine_poller import SinkLooked
+from console.monitor.snapshot import Level, Local, Picture
 from console.rows import STALE_SECONDS
 from console.screens.frame import Frame
 from console.services import Services

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from console.picture import Level, TableSeen
+from console.monitor.snapshot import Level, TableSeen
 from console.rows import UNKNOWN, Column, Row
 from core.domain.peek import Ask, ChangeRow, Page
 from core.domain.spec import JobSpec

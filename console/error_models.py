@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 
-from console.picture import ErrorSeen, JobFacts, Level, Local
+from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
 from console.remedies import named, ranked, remedy_for
 from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from console.binlog_models import WORDS, worded
 from console.held_models import Choice, HeldOf
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from core.domain.quarantine import COPIED, EVERYWHERE, Held, HeldState
 from core.domain.text import safe

@@ -1,7 +1,7 @@
 """What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
 
-What the sink counts comes before what a job's last report says; where neither is known nothing is claimed.
-Next door: `console.held_entries` has the entries, `console.holdings` reads, `console.screens.errors` draws.
+What the sink counts comes before what a job's last report says; where neither is known nothing is claimed. Next door:
+`console.held_entries` has the entries, `console.monitor.quarantine_poller` reads, `console.screens.errors` draws.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.picture import Level, Picture, SinkSeen
+from console.monitor.snapshot import Level, Picture, SinkSeen
 from console.remedies import HELD_ROWS, named, ranked
 from console.rows import UNKNOWN, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet

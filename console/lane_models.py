@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from console.picture import JobDetail, JobFacts, LanePace, Level
-from console.rates import Busy, bars, hurts
+from console.monitor.rates import Busy, bars, hurts
+from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
 from console.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe

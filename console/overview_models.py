@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from console.picture import JobFacts, Level, Local
-from console.rates import hurts
+from console.monitor.rates import hurts
+from console.monitor.snapshot import JobFacts, Level, Local
 from console.rows import FAULTS, age, rank
 from core.domain.job import JobState
 from core.domain.text import safe

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from core.domain.ttl import in_words
 
 UNKNOWN = "?"

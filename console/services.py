@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.cli.context import Invocation
-from console.collector import Collector, Feed
-from console.holdings import Holdings, SinkHoldings, Sinks
-from console.looker import Looker
+from console.monitor.poller import Collector, Feed
+from console.monitor.quarantine_poller import Holdings, SinkHoldings, Sinks
+from console.monitor.slot_poller import Looker
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
     from console.actions.runner import Runs
-    from console.picture import Local
-    from console.reader import Reader
+    from console.monitor.snapshot import Local
+    from console.monitor.store_reader import Reader
     from core.domain.peek import Ask, Page
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
@@ -95,7 +95,7 @@ class LateReader:
     def local(self, job: str = "") -> Local:
         """What the state store says."""
         if self._reader is None:
-            from console.reader import Reader
+            from console.monitor.store_reader import Reader
 
             self._reader = Reader(*self._over)
         return self._reader.local(job)

@@ -23,7 +23,7 @@ from console import arming
 from console.arming import Arming
 from console.keymap import bindings_of
 from console.lean import LeanApp
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.frame import Frame
 from console.services import Services
 from console.theme import DARK, MONO, THEMES, NoColour

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.picture import JobFacts, Level, Local, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, Unfinished
 from console.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from console import slot_context
 from console.lane_models import WIDEST
-from console.picture import JobFacts, Level, Local, TableSeen
+from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words

@@ -1,7 +1,7 @@
 """Pure functions from what is known to rows of text cells with severities: what every screen shows, and in which order.
 
 Every text that came from elsewhere passes `safe()` here. Unknown is `?`, never 0; ages and durations carry units.
-Next door: `console.picture` is what is known; `console.overview_models` says what all jobs together mean,
+Next door: `console.monitor.snapshot` is what is known; `console.overview_models` says what all jobs together mean,
 `console.lane_models` shows one job DN by DN, `console.slot_models` slots; `console.screens` draw.
 """
 
@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from console.lane_models import WIDEST, speed, worst_lane
-from console.picture import JobFacts, Level
-from console.rates import BEHIND_SECONDS, bars
+from console.monitor.rates import BEHIND_SECONDS, bars
+from console.monitor.snapshot import JobFacts, Level
 from console.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
 from core.domain.job import JobState
 from core.domain.text import safe

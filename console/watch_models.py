@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from console.picture import Happened, JobFacts, Level
+from console.monitor.snapshot import Happened, JobFacts, Level
 from console.rows import age, count
 from console.view_models import what_is_safe, what_is_wrong, worst_dn
 from core.domain.text import safe

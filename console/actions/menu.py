@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from console.actions.commands import HeldVerb, JobVerb, SlotVerb
 from console.held_models import Choice
-from console.picture import JobFacts, Unfinished
+from console.monitor.snapshot import JobFacts, Unfinished
 from console.slot_models import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.text import safe

@@ -12,7 +12,7 @@ from typing import Any
 from console.actions.action import Action, Said, Stage
 from console.actions.commands import JobVerb
 from console.actions.preview import parsed
-from console.picture import JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level
 from core.domain.text import safe
 from core.domain.ttl import in_words
 

@@ -1,7 +1,7 @@
 """`slotkeeper status`: one line per job from the state store alone, for people in a hurry and for monitoring.
 
 No server is asked. With --exit-code the plugin convention holds: 0 ok, 1 warning, 2 critical, 3 unknown.
-Next door: `console.judging` says how a job stands; `jobs show` says more about one job.
+Next door: `console.monitor.health` says how a job stands; `jobs show` says more about one job.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, output, refusals, select
-from console.judging import JobStatus, Severity, judge, worst
+from console.monitor.health import JobStatus, Severity, judge, worst
 from core.clock import SystemClock
 from core.domain.verified import in_a_phrase
 from core.errors import SlotkeeperError

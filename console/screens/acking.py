@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.table import TableScreen
 from core.domain.ack import Ack
 from core.errors import SlotkeeperError

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from console.actions.action import Action
 from console.actions.commands import shell_text
 from console.actions.outcome import took, verdict
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import NARROW, Column, Row, clock
 from console.screens.act_frame import ActScreen, Sheet
 from console.screens.closing import close

@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from console.actions.commands import with_placeholders
 from console.actions.rules import Part, Want, missing
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_fields import NO_PASTE, Fields, Press
 from console.screens.act_frame import ActScreen, Sheet
 from console.screens.frame import Lines

@@ -20,7 +20,7 @@ from textual.widgets import Input
 
 from console.actions.commands import Origin, shell_text
 from console.actions.runner import Order, Runs
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.closing import close
 from console.screens.frame import Frame
 from console.widgets.panel import Panel

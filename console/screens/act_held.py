@@ -16,7 +16,7 @@ from console.actions.menu import Entry, entries_in_words, held_entries
 from console.actions.rules import Part, held_wants
 from console.actions.runner import Order
 from console.held_models import Choice
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_confirm import Confirm
 from console.screens.act_menu import Menu, letters
 from console.screens.act_progress import HeldProgress

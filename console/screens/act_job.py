@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from console.actions.commands import JobVerb, job_words
 from console.actions.rules import Part, job_wants
 from console.actions.runner import Order
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_confirm import Confirm
 from console.screens.act_progress import JobProgress
 from console.screens.frame import Lines

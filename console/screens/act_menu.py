@@ -16,7 +16,7 @@ from textual.widget import Widget
 from console.actions.commands import Doing, JobVerb, Place, SlotVerb, job_words, slot_words
 from console.actions.menu import Entry, job_entries, slot_entries
 from console.actions.runner import Order
-from console.picture import JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level
 from console.screens.act_actions import ActionsScreen
 from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
 from console.screens.act_job import JobConfirm

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from console.actions.commands import Place
 from console.actions.preview import CheckLine, LaneLine, Preview
-from console.picture import Level
+from console.monitor.snapshot import Level
 from core.domain.text import safe
 from core.domain.ttl import in_words
 

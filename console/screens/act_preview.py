@@ -21,7 +21,7 @@ from console.actions.outcome import complaint, took
 from console.actions.preview import Preview, parsed, preview_from
 from console.actions.rules import Part, missing
 from console.actions.runner import Order
-from console.picture import JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level
 from console.screens import act_plan_text
 from console.screens.act_fields import NO_PASTE, Fields, Press
 from console.screens.act_frame import READ_ONLY, ActScreen, Sheet

@@ -17,7 +17,7 @@ from console.actions import outcome
 from console.actions.action import Action
 from console.actions.commands import Doing, JobVerb, SlotVerb
 from console.actions.outcome import held_lines, job_lines, slot_lines
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_frame import ActScreen, Sheet
 from console.widgets.line import Line
 from core.domain.text import safe

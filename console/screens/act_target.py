@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.actions.commands import Doing, Place, SlotVerb, Target
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_frame import ActScreen, Sheet
 from console.screens.act_preview import SlotPreview
 from console.widgets.line import Line

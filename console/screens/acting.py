@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from console.held_models import Choice
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.act_actions import ActionsScreen
 from console.screens.act_held import HeldMenu
 from console.screens.act_menu import JobMenu, SlotMenu

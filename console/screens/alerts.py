@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.alert_models import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Row
 from console.screens.acking import AckingScreen
 from console.screens.frame import Lines

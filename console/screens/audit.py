@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Row
 from console.screens.frame import Lines
 from console.screens.table import TableScreen

@@ -21,8 +21,8 @@ from textual.widgets import Input
 
 from console import binlog_models as models
 from console.binlog_models import Place
-from console.picture import Level, TableSeen
-from console.reader import told
+from console.monitor.snapshot import Level, TableSeen
+from console.monitor.store_reader import told
 from console.rows import Column, Row
 from console.screens.closing import close
 from console.screens.frame import Lines

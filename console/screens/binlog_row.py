@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console import binlog_models as models
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import NARROW, Column, Row
 from console.screens.closing import close
 from console.screens.frame import Lines

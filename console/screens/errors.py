@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from console.error_models import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.held_models import HeldOf, group_lines, group_rows, held_of
-from console.picture import ErrorSeen, Level
+from console.monitor.snapshot import ErrorSeen, Level
 from console.rows import Row, rank
 from console.screens.acking import AckingScreen
 from console.screens.closing import close

@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from console.identity import Identity, parts
 from console.keymap import bindings_of, shown_key
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import NARROW, WIDE, age, plain
 from console.theme import style_of
 from console.widgets.line import Line as Line

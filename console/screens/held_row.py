@@ -1,7 +1,7 @@
 """One entry of the quarantine whole: the row by column as the source's text, why it was refused, what may be done.
 
 Values of a PROD source are masked until a person asks, which is audited, as in the binlog. Next door:
-`console.screens.quarantine` opens it, `console.held_entries` has the words, `console.holdings` reads.
+`console.screens.quarantine` opens it, `console.held_entries` has the words, `console.monitor.quarantine_poller` reads.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from textual.message import Message
 
 from console import held_entries
 from console.held_models import Choice
-from console.holdings import Whole
-from console.picture import Level
-from console.reader import told
+from console.monitor.quarantine_poller import Whole
+from console.monitor.snapshot import Level
+from console.monitor.store_reader import told
 from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines

@@ -26,8 +26,8 @@ from console.lane_models import (
     since,
     work,
 )
+from console.monitor.snapshot import JobDetail, JobFacts, Level
 from console.overview_models import at_work, event_lines, summary
-from console.picture import JobDetail, JobFacts, Level
 from console.rows import FAULTS, Column, Row, age, clock, columns_for, rank
 from console.screens.closing import close
 from console.screens.frame import Lines

@@ -1,6 +1,6 @@
 """A job's log over the whole screen: follows its end until one scrolls up, filters by words and by level.
 
-Next door: `console.log_tail` reads the file; `core.launch.log` bounds it.
+Next door: `console.monitor.log_tail` reads the file; `core.launch.log` bounds it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.lane_models import line_level
-from console.log_tail import LogLine, Tail
-from console.picture import Level
+from console.monitor.log_tail import LogLine, Tail
+from console.monitor.snapshot import Level
 from console.rows import Row, kept
 from console.screens.closing import close
 from console.screens.frame import Frame, Line

@@ -1,8 +1,8 @@
 """The rows of one job that its target refused, and what may become of them. The sink is asked when a person asks.
 
 Nothing is polled: opening, `r`, and coming back from something that was done ask once, in a thread of its own; an
-answer to an earlier question is dropped. Next door: `console.held_entries` has rows and words, `console.holdings`
-reads, `console.screens.held_row` shows one entry whole.
+answer to an earlier question is dropped. Next door: `console.held_entries` has rows and words,
+`console.monitor.quarantine_poller` reads, `console.screens.held_row` shows one entry whole.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from textual.message import Message
 from console import held_entries
 from console import held_models as models
 from console.held_models import HeldOf
-from console.picture import Level
-from console.reader import told
+from console.monitor.snapshot import Level
+from console.monitor.store_reader import told
 from console.rows import Column, Row, age
 from console.screens.closing import close
 from console.screens.frame import Lines

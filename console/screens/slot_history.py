@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.picture import Level
-from console.reader import told
+from console.monitor.snapshot import Level
+from console.monitor.store_reader import told
 from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines

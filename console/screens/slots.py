@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Row, age
 from console.screens.closing import close
 from console.screens.frame import Lines

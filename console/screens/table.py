@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row, columns_for, kept
 from console.screens.closing import close
 from console.screens.frame import Frame, Line, Lines

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from console.files import write_new
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.screens.closing import close
 from console.screens.frame import Frame, Line
 from console.terminal import START_DEMO

@@ -20,7 +20,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row, plain
 from console.theme import style_of
 from console.widgets.drawn import Drawn

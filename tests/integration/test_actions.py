@@ -17,7 +17,7 @@ from console.actions.outcome import complaint, slot_lines, verdict
 from console.actions.preview import Preview, preview_from
 from console.actions.rules import Part, missing
 from console.actions.runner import Order, Runner
-from console.picture import Level
+from console.monitor.snapshot import Level
 from core.clock import SystemClock
 from core.domain.audit import Phase
 from core.launch import identity as processes

@@ -16,10 +16,10 @@ import pytest
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
-from console.collector import Collector
-from console.looker import Looker
+from console.monitor.poller import Collector
+from console.monitor.slot_poller import Looker
+from console.monitor.store_reader import Reader
 from console.opening import place_of
-from console.reader import Reader
 from console.services import Services
 from core.clock import SystemClock
 from core.config.load import load

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from console.app import ConsoleApp
 from console.cli.context import Invocation
-from console.holdings import SinkHoldings
+from console.monitor.quarantine_poller import SinkHoldings
 from console.opening import place_of
 from console.screens.table import TableScreen
 from console.services import services_for

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from console.holdings import Whole
+from console.monitor.quarantine_poller import Whole
 from core.config.model import Loaded
 from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
 from core.domain.report import JobReport

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from textual.message import Message
 
-from console.collector import Collector, LocalSeen, SlotsSeen
-from console.looker import Looker
-from console.reader import Reader
+from console.monitor.poller import Collector, LocalSeen, SlotsSeen
+from console.monitor.slot_poller import Looker
+from console.monitor.store_reader import Reader
 from core.clock import Clock
 from core.config.load import load
 from core.config.model import Loaded

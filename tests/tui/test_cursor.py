@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from tests.tui.filled import Filled, console, drive
 from tests.tui.things import Things, thing, things
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row
 from console.theme import DARK
 from console.widgets.live_table import LiveTable

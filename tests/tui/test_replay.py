@@ -7,8 +7,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.picture import Level
-from console.replay import LOG_NOT_RECORDED, Past
+from console.monitor.history import LOG_NOT_RECORDED, Past
+from console.monitor.snapshot import Level
 from core.domain.job import JobEvent
 from core.domain.verified import Verified
 from core.launch.launch import Limits

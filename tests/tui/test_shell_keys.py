@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from console.actions.runner import Order
 from console.arming import FORBIDDEN
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.shell import MESSAGE_SECONDS
 from tests.tui.filled import Filled, console, drive, press, screen
 from tests.tui.planted import plant

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.pilot import Pilot
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row
 from console.screens.frame import Lines
 from console.screens.table import TableScreen

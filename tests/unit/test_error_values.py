@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from console import reader
+from console.monitor import store_reader
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
 from core.domain.slot import Shard
@@ -118,8 +118,8 @@ def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> Non
 
 
 def test_the_console_says_the_type_of_a_foreign_exception_alone() -> None:
-    tells_nothing(reader.told(LoudError(TEXT)))
-    assert "LoudError" in reader.told(LoudError(TEXT))
+    tells_nothing(store_reader.told(LoudError(TEXT)))
+    assert "LoudError" in store_reader.told(LoudError(TEXT))
 
 
 def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:

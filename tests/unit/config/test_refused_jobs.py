@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.reader import complete
+from console.monitor.store_reader import complete
 from console.view_models import what_is_safe
 from core.config.load import load, load_usable
 from core.errors import ConfigError

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from console.alert_models import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
-from console.picture import JobFacts, Level, Local, Picture, TableSeen, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, Picture, TableSeen, Unfinished
 from console.rows import columns_for
 from core.domain.ack import Ack
 from core.domain.job import JobState

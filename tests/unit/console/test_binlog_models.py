@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from console import binlog_models as models
-from console.picture import TableSeen
+from console.monitor.snapshot import TableSeen
 from core.config.load import load
 from core.domain.peek import Ask, Filter
 from core.slots.inspect import SlotOnShard, SlotView, TableSlots

@@ -18,7 +18,7 @@ from console.error_models import (
     standings,
     summary,
 )
-from console.picture import ErrorSeen, JobFacts, Level, Local
+from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
 from console.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
 from core.domain.ack import Ack
 from core.domain.job import JobState

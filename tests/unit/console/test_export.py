@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from console.export import as_csv, defused, exported
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True, least=200))

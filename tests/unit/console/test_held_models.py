@@ -17,9 +17,9 @@ from console.alert_models import alerts
 from console.error_models import error_rows
 from console.held_entries import choice_of, entry_lines, entry_rows, other_half, value_rows
 from console.held_models import Choice, group_lines, group_rows, held_of, number_of, sink_of, wanted_of
-from console.judging import Severity, judge
+from console.monitor.health import Severity, judge
+from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen
 from console.overview_models import trust
-from console.picture import JobFacts, Level, Local, Picture, SinkSeen
 from console.remedies import HELD_ROWS, Loss, ranked, remedy_for
 from core.config.load import load
 from core.domain.ack import Ack

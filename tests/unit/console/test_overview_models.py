@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from console.monitor.rates import Busy
+from console.monitor.snapshot import JobFacts, LanePace, Level, Local, Unfinished
 from console.overview_models import at_work, summary, trust
-from console.picture import JobFacts, LanePace, Level, Local, Unfinished
-from console.rates import Busy
 from console.view_models import in_sync, job_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState

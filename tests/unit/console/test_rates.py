@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console.rates import CELLS, Busy, JobTracks, Sample, Track, bars, hurts
+from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bars, hurts
 from core.domain.report import JobReport, LaneReport
 
 LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", 140, 100, 100, 9, 1.0, "", "", "", 0.5, 0.0, 0.0, 0.0)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.replay import LONGEST_STEP, STEP, Replay, parse_moment
+from console.monitor.history import LONGEST_STEP, STEP, Replay, parse_moment
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from console import slot_context
-from console.picture import JobFacts, Level, Local, TableSeen, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, TableSeen, Unfinished
 from console.slot_context import Backup
 from console.slot_models import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.picture import Level
+from console.monitor.snapshot import Level
 from console.rows import Column, Row
 from console.sorting import Order, calmly, following, ordered, turned
 

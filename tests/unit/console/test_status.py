@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.judging import Severity, judge, worst
+from console.monitor.health import Severity, judge, worst
 from core.domain.job import JobState, Wish
 from core.domain.report import JobReport, LaneReport
 from core.launch.view import JobView

@@ -1,7 +1,7 @@
 """Reads the state store of this machine for the console.
 
-What fails becomes a sentence, never an exception. Next door: `console.looker` looks at sources, `console.collector`
-calls both in the background; `console.picture` are the values.
+What fails becomes a sentence, never an exception. Next door: `console.monitor.slot_poller` looks at sources,
+`console.monitor.poller` calls both in the background; `console.monitor.snapshot` are the values.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from console.judging import Severity, judge
-from console.paces import Paces
-from console.picture import REFUSED, ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
+from console.monitor.health import Severity, judge
+from console.monitor.snapshot import REFUSED, ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
+from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded

@@ -1,7 +1,7 @@
 """Looks at the slots of source tables for the console, one light question at a time.
 
 Only calls that read; no call creates a slot. What fails becomes a sentence beside the last values, never an exception.
-Next door: `console.collector` calls this, a thread per source; `core.slots.watch` decides what is asked next.
+Next door: `console.monitor.poller` calls this, a thread per source; `core.slots.watch` decides what is asked next.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from console.picture import TableSeen
+from console.monitor.snapshot import TableSeen
 from core.config.places import tables
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Looker:
             self._watches[source].close()
 
     def _keep(self, source: str, table: str, turn: Turn | None, error: Exception | None) -> TableSeen:
-        from console.reader import told  # loaded by then: the store is read first
+        from console.monitor.store_reader import told  # loaded by then: the store is read first
 
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:

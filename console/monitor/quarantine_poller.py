@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
-from console.picture import SinkSeen
+from console.monitor.snapshot import SinkSeen
 
 if TYPE_CHECKING:
     from core.clock import Clock
@@ -155,7 +155,7 @@ class Sinks:
             counts = tuple(self._holdings.counts(one.job))
             one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            from console.reader import told
+            from console.monitor.store_reader import told
 
             one.seen, one.failed = replace(one.seen, fault=told(error)), min(one.failed + 1, 10)
         finally:

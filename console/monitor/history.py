@@ -1,7 +1,7 @@
 """What the console would have shown at a past moment, and how one steps from moment to moment.
 
 Frames are recorded by supervisors (`core.launch.recorder`); slots are not, so their screens have nothing to show then.
-Next door: `console.reader` does the same for now; `console.paces` follows frames.
+Next door: `console.monitor.store_reader` does the same for now; `console.monitor.throughput` follows frames.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from console.paces import Paces
-from console.picture import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local
-from console.reader import complete, facts, told
+from console.monitor.snapshot import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local
+from console.monitor.store_reader import complete, facts, told
+from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config.model import Loaded
 from core.launch.recorder import view_of_frame
@@ -103,7 +103,7 @@ class Replay:
 
 
 class Past:
-    """The recorded past of one state store; used by one thread, as `console.reader.Reader` is."""
+    """The recorded past of one state store; used by one thread, as `console.monitor.store_reader.Reader` is."""
 
     def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self._loaded = loaded

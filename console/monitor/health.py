@@ -1,6 +1,7 @@
 """How a job stands, judged from one look at it: for `slotkeeper status`, and for every row of the console. Pure.
 
-Next door: `core.launch.view` looks, `console.commands.status` prints, `console.reader` hands it to the screens.
+Next door: `core.launch.view` looks, `console.commands.status` prints, `console.monitor.store_reader` hands it to the
+screens.
 """
 
 from __future__ import annotations

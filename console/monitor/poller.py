@@ -2,8 +2,8 @@
 
 Slots are looked at only while their screen asks for them: one question per two seconds and source, over one session
 that is given back a minute after that screen was left. Threads are daemons: a source that does not answer must not keep
-the console from ending.
-Next door: `console.reader` reads the store, `console.looker` looks at sources; `console.app` gets the messages.
+the console from ending. Next door: `console.monitor.store_reader` reads the store, `console.monitor.slot_poller` looks
+at sources; `console.app` gets the messages.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from console.looker import Looker
-    from console.picture import Local, TableSeen
+    from console.monitor.slot_poller import Looker
+    from console.monitor.snapshot import Local, TableSeen
 
 EVERY = 2.0
 RESTING = 10.0

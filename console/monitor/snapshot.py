@@ -1,6 +1,7 @@
 """What the console knows at one moment, as plain values, each with the time at which it was seen.
 
-Unknown is None, never 0. Next door: `console.collector` makes it, `console.view_models` turns it into rows of text.
+Unknown is None, never 0. Next door: `console.monitor.poller` makes it, `console.view_models` turns it into rows of
+text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from console.rates import Busy
+    from console.monitor.rates import Busy
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
     from core.domain.job import JobState

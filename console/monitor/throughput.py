@@ -1,6 +1,7 @@
 """Follows the frames of all jobs, so that a look at them costs only what is new, and tells how fast each moves.
 
-Next door: `console.rates` calculates, `core.state.metrics` has the frames, `console.reader` and `console.replay` ask.
+Next door: `console.monitor.rates` calculates, `core.state.metrics` has the frames, `console.monitor.store_reader` and
+`console.monitor.history` ask.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from console.picture import JobFacts, LanePace
-from console.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
+from console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
+from console.monitor.snapshot import JobFacts, LanePace
 from core.domain.job import JobState
 from core.state.frames import Frame
 from core.state.metrics import Metrics
