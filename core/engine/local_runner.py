@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from core.ports.driver import TaskRunner
@@ -20,22 +21,44 @@ def function_of(path: str) -> Any:
 
 
 class LocalRunner:
-    """Runs tasks in threads; a task cannot be cancelled here, only left behind."""
+    """Runs tasks in threads; a cancelled one is left behind, and may still commit, which the fence makes harmless."""
 
     def __init__(self, seats: int = 2) -> None:
         self.seats = max(2, seats)
         self.tasks_started = 0
         self._pool = ThreadPoolExecutor(self.seats * 4, "slotkeeper-task")
         self._lock = threading.Lock()
+        self._live: dict[Future[Any], str] = {}
 
     def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
-        """Start a task in a thread."""
+        """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""
+        future: Future[Any] = Future()
         with self._lock:
             self.tasks_started += 1
-        return self._pool.submit(function_of(function_path), spec)
+            self._live[future] = group
+        self._pool.submit(function_of(function_path), spec).add_done_callback(partial(self._ended, future))
+        return future
+
+    def _ended(self, future: Future[Any], task: Future[Any]) -> None:
+        if not self._take(future):
+            return
+        error = CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(task.result())
+
+    def _take(self, future: Future[Any]) -> bool:
+        with self._lock:
+            return self._live.pop(future, None) is not None
 
     def cancel(self, group: str) -> None:
-        """Nothing: a thread cannot be ended from outside."""
+        """Leave the tasks of a group behind: a thread cannot be ended from outside."""
+        with self._lock:
+            found = [future for future, known in self._live.items() if known == group]
+        for future in found:
+            if self._take(future):
+                future.set_exception(CancelledError())
 
     def close(self) -> None:
         """Wait for no one: threads end with their task."""
