@@ -16,9 +16,9 @@ from console import terminal
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from console.monitor.quarantine_poller import SinkLooked
 from console.monitor.snapshot import Level, Local, Picture
-from console.rows import STALE_SECONDS
 from console.screens.frame import Frame
 from console.services import Services
+from console.views.rows import STALE_SECONDS
 from console.ways import Ways, lazily
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ class ConsoleApp(Ways):
 
     def _count(self) -> None:
         """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
-        from console.alert_models import alerts, firing  # the first frame is seen before these are loaded
-        from console.error_models import open_count
-        from console.held_models import held_of, number_of
+        from console.views.alerts import alerts, firing  # the first frame is seen before these are loaded
+        from console.views.errors import open_count
+        from console.views.quarantine import held_of, number_of
 
         local, now, loaded = self._latest.local, self.now_real(), self.services.loaded
         acks = dict(local.acks) if local else {}

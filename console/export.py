@@ -15,7 +15,7 @@ from pathlib import Path
 
 from console.cli import output
 from console.files import Result, put
-from console.rows import Column, Row
+from console.views.rows import Column, Row
 from core.domain.text import safe
 from core.errors import SlotkeeperError
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from console.slot_models import all_slots
+from console.views.slots import all_slots
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp

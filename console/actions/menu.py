@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from console.actions.commands import HeldVerb, JobVerb, SlotVerb
-from console.held_models import Choice
 from console.monitor.snapshot import JobFacts, Unfinished
-from console.slot_models import SlotFacts
+from console.views.quarantine import Choice
+from console.views.slots import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.text import safe
 from core.errors import Refused

@@ -2,7 +2,7 @@
 
 No slot is named at the source, so none can be made, and no point moves. Values of a PROD source are masked but for the
 key, unless --unmask asks for them, which the audit keeps. Next door: `core.services.binlog_rows` reads,
-`console.binlog_models` says what changed; the console's screen 5 shows the same.
+`console.views.binlog` says what changed; the console's screen 5 shows the same.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from console import binlog_models
-from console.binlog_models import Shown
 from console.cli import context, output, places, select
-from console.rows import Column, Row
+from console.views import binlog
+from console.views.binlog import Shown
+from console.views.rows import Column, Row
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
@@ -84,7 +84,7 @@ def peek(
     if as_json:
         output.as_json(page_values(page))
     elif as_jsonl:
-        output.as_jsonl(row_values(page, one) for one in binlog_models.shown_rows(page))
+        output.as_jsonl(row_values(page, one) for one in binlog.shown_rows(page))
     else:
         _print(page, select.ascii_only(ctx))
 
@@ -111,7 +111,7 @@ def page_values(page: Page) -> dict[str, Any]:
         "masked": page.masked,
         "columns": [{"name": c.name, "type": c.type, "key": c.name in key} for c in page.identity.columns],
         "notes": page.notes,
-        "rows": [row_values(page, one) for one in binlog_models.shown_rows(page)],
+        "rows": [row_values(page, one) for one in binlog.shown_rows(page)],
     }
 
 
@@ -125,12 +125,12 @@ def row_values(page: Page, one: Shown) -> dict[str, Any]:
         "point": row.point,
         "sequence": row.sequence,
         "type": row.kind,
-        "time": binlog_models.moment(row.time_us),
+        "time": binlog.moment(row.time_us),
         "pair": one.pair.position.text if one.pair else None,
         "key_only": one.key_only,
         "changed": one.changed,
         "values": {
-            name: value if name in key or not hidden or not value else binlog_models.HIDDEN
+            name: value if name in key or not hidden or not value else binlog.HIDDEN
             for name, value in named.items()
             if name in key or not one.key_only
         },
@@ -142,10 +142,10 @@ def _print(page: Page, ascii_only: bool) -> None:
     masked = ", values masked (--unmask shows them)" if page.masked else ""
     latest = "unknown" if page.latest is None else str(page.latest)
     output.line(f"{page.source} {page.table} on {page.shard}: {begun}, latest {latest}{masked}", ascii_only)
-    rows = binlog_models.binlog_rows(page, page.masked)
-    columns = binlog_models.binlog_columns(page, rows, output.WIDTH, gap=2)
+    rows = binlog.binlog_rows(page, page.masked)
+    columns = binlog.binlog_columns(page, rows, output.WIDTH, gap=2)
     output.table([one.label for one in columns], [_cells(row, columns) for row in rows], ascii_only)
-    left = binlog_models.left_out(page, columns)
+    left = binlog.left_out(page, columns)
     if left:
         output.line(f"{left} more columns are not shown: --json has them all", ascii_only)
     if not rows:

@@ -1,7 +1,7 @@
 """`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
 
 Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup. Next door:
-`console.watch_models` has the lines, `console.monitor.store_reader` the facts; the full screen is `console.app`.
+`console.views.watch` has the lines, `console.monitor.store_reader` the facts; the full screen is `console.app`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rich.text import Text
 from console.cli import diagnostics, output, select
 from console.monitor.snapshot import Happened, JobFacts, Level
 from console.monitor.store_reader import facts
-from console.rows import plain
-from console.watch_models import watch_lines
+from console.views.rows import plain
+from console.views.watch import watch_lines
 from core.clock import SystemClock
 from core.domain.job import JobState
 from core.launch.view import JobView, observe

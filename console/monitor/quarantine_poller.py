@@ -2,7 +2,7 @@
 
 Each question is a thread and a session of its own, which ends with it: a sink that does not answer holds nothing up,
 and is not asked again meanwhile. Values of a PROD source are masked, as those of its binlog are; who wants them shown
-leaves two lines in the audit. Next door: `core.services.quarantine` reads, `console.held_models` has the words.
+leaves two lines in the audit. Next door: `core.services.quarantine` reads, `console.views.quarantine` has the words.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Sinks:
     """Asks each sink of a configuration how many rows are held there."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, holdings: Holdings) -> None:
-        from console.held_models import sink_of
+        from console.views.quarantine import sink_of
 
         self._clock = clock
         self._holdings = holdings

@@ -13,11 +13,11 @@ from console.actions.action import Action
 from console.actions.commands import shell_text
 from console.actions.outcome import took, verdict
 from console.monitor.snapshot import Level
-from console.rows import NARROW, Column, Row, clock
 from console.screens.act_frame import ActScreen, Sheet
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views.rows import NARROW, Column, Row, clock
 from console.widgets.line import Line
 from core.domain.text import safe
 from core.domain.ttl import in_words

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from console.actions.rules import Part, Want
-from console.rows import plain
+from console.views.rows import plain
 from core.domain.text import safe
 
 NO_PASTE = "type it: what is pasted was not read"

@@ -15,12 +15,12 @@ from console.actions.commands import HeldVerb, held_words
 from console.actions.menu import Entry, entries_in_words, held_entries
 from console.actions.rules import Part, held_wants
 from console.actions.runner import Order
-from console.held_models import Choice
 from console.monitor.snapshot import Level
 from console.screens.act_confirm import Confirm
 from console.screens.act_menu import Menu, letters
 from console.screens.act_progress import HeldProgress
 from console.screens.frame import Lines
+from console.views.quarantine import Choice
 from core.domain.text import safe
 
 _MEANS = {

@@ -14,7 +14,7 @@ from console.monitor.snapshot import Level
 from console.screens.act_confirm import Confirm
 from console.screens.act_progress import JobProgress
 from console.screens.frame import Lines
-from console.view_models import what_is_safe, what_is_wrong
+from console.views.jobs import what_is_safe, what_is_wrong
 from core.domain.text import safe
 
 _MEANS = {

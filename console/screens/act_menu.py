@@ -23,7 +23,7 @@ from console.screens.act_job import JobConfirm
 from console.screens.act_preview import SlotPreview
 from console.screens.act_progress import JobProgress, SlotProgress
 from console.screens.act_target import TargetForm
-from console.slot_models import SlotFacts
+from console.views.slots import SlotFacts
 from console.widgets.line import Line
 from core.domain.text import safe
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from console.held_models import Choice
 from console.monitor.snapshot import Level
 from console.screens.act_actions import ActionsScreen
 from console.screens.act_held import HeldMenu
 from console.screens.act_menu import JobMenu, SlotMenu
-from console.slot_models import SlotFacts
+from console.views.quarantine import Choice
+from console.views.slots import SlotFacts
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp

@@ -1,6 +1,6 @@
 """Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first.
 
-Next door: `console.alert_models` has the conditions; `console.screens.acking` acknowledges.
+Next door: `console.views.alerts` has the conditions; `console.screens.acking` acknowledges.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console.alert_models import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from console.monitor.snapshot import Level
-from console.rows import Row
 from console.screens.acking import AckingScreen
 from console.screens.frame import Lines
+from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
+from console.views.rows import Row
 
 SILENCE = timedelta(hours=1)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.rows import Row
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
-from console.view_models import AUDIT_COLUMNS, audit_lines, audit_rows
+from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
+from console.views.rows import Row
 
 
 class AuditScreen(TableScreen):

@@ -1,7 +1,7 @@
 """The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
 
 Nothing is polled: a look is made when a person asks, in a thread of its own, and a look that is left is forgotten.
-Next door: `console.binlog_models` has rows and words, `console.screens.binlog_row` one row in full,
+Next door: `console.views.binlog` has rows and words, `console.screens.binlog_row` one row in full,
 `core.services.binlog_rows` reads.
 """
 
@@ -19,14 +19,14 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console import binlog_models as models
-from console.binlog_models import Place
 from console.monitor.snapshot import Level, TableSeen
 from console.monitor.store_reader import told
-from console.rows import Column, Row
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views import binlog as models
+from console.views.binlog import Place
+from console.views.rows import Column, Row
 from core.domain.peek import Ask, Filter, Page
 from core.domain.position import Position
 from core.domain.text import safe

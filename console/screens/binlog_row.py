@@ -1,18 +1,18 @@
 """One row of a binlog, column by column, before and after; the values of the column under the cursor in full.
 
-Next door: `console.screens.binlog` opens it, `console.binlog_models` has the words.
+Next door: `console.screens.binlog` opens it, `console.views.binlog` has the words.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from console import binlog_models as models
 from console.monitor.snapshot import Level
-from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views import binlog as models
+from console.views.rows import Row
 from core.domain.peek import Page
 from core.domain.text import safe
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.rows import NARROW, Column, Row
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views.rows import NARROW, Column, Row
 from core.config import secrets
 from core.config.model import Loaded
 from core.domain.text import safe

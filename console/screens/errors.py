@@ -1,7 +1,7 @@
 """Errors by kind, newest first: what happened how often, what became of it, and what is known about it.
 
-Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
-Next door: `console.error_models` and `console.held_models` have rows and sentences, `console.remedies` what is known;
+Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells. Next door:
+`console.views.errors` and `console.views.quarantine` have rows and sentences, `console.views.remedies` what is known;
 `console.screens.quarantine` shows the rows.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.error_models import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
-from console.held_models import HeldOf, group_lines, group_rows, held_of
 from console.monitor.snapshot import ErrorSeen, Level
-from console.rows import Row, rank
 from console.screens.acking import AckingScreen
 from console.screens.closing import close
 from console.screens.frame import Lines
+from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
+from console.views.rows import Row, rank
 from core.domain.text import safe
 from core.domain.verified import rows_held
 

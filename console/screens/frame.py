@@ -1,7 +1,7 @@
 """What all screens share: identity and screens above, place and keys below, and what to do at odd sizes.
 
-A screen draws the app's picture when it is told to: it has no timer of its own, so a hidden one costs nothing.
-Next door: `console.screens.table` adds a live table; `console.identity` is the first row; `console.app` tells screens.
+A screen draws the app's picture when it is told to: it has no timer of its own, so a hidden one costs nothing. Next
+door: `console.screens.table` adds a live table; `console.views.header` is the first row; `console.app` tells screens.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console.identity import Identity, parts
 from console.keymap import bindings_of, shown_key
 from console.monitor.snapshot import Level
-from console.rows import NARROW, WIDE, age, plain
 from console.theme import style_of
+from console.views.header import Identity, parts
+from console.views.rows import NARROW, WIDE, age, plain
 from console.widgets.line import Line as Line
 from console.widgets.live_table import ROLES
 

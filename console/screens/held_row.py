@@ -1,7 +1,8 @@
 """One entry of the quarantine whole: the row by column as the source's text, why it was refused, what may be done.
 
 Values of a PROD source are masked until a person asks, which is audited, as in the binlog. Next door:
-`console.screens.quarantine` opens it, `console.held_entries` has the words, `console.monitor.quarantine_poller` reads.
+`console.screens.quarantine` opens it, `console.views.quarantine_entries` has the words,
+`console.monitor.quarantine_poller` reads.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from console import held_entries
-from console.held_models import Choice
 from console.monitor.quarantine_poller import Whole
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.quarantine import NOT_RECORDED
 from console.screens.table import TableScreen
+from console.views import quarantine_entries
+from console.views.quarantine import Choice
+from console.views.rows import Row
 from core.domain.quarantine import Held
 from core.domain.spec import JobSpec
 from core.domain.text import safe
@@ -45,7 +46,7 @@ class HeldRowScreen(TableScreen):
         Binding("v", "mask", "mask", id="held-mask", tooltip="unmasking a PROD source is audited"),
     ]
     number = "4"
-    columns = held_entries.VALUE_COLUMNS
+    columns = quarantine_entries.VALUE_COLUMNS
     has_actions = True
     panel_height = 9
     usual_order = "as in the table"
@@ -114,7 +115,7 @@ class HeldRowScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """The columns."""
-        return held_entries.value_rows(self.entry, self.hidden) if self.console.replay is None else []
+        return quarantine_entries.value_rows(self.entry, self.hidden) if self.console.replay is None else []
 
     def heading(self) -> str:
         """The table's name."""
@@ -129,7 +130,7 @@ class HeldRowScreen(TableScreen):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Why it was refused and what a replay would do, then the column's value in full."""
         row = next((one for one in self.rows() if one.key == key), None)
-        lines = held_entries.entry_lines(self.entry, self._other, self.console.now)
+        lines = quarantine_entries.entry_lines(self.entry, self._other, self.console.now)
         if row is not None:
             lines.insert(1, (Level.FINE, f"{row.cells['column']} = {row.cells['value']}"))
         return "Why and what next", lines
@@ -142,7 +143,7 @@ class HeldRowScreen(TableScreen):
         """What can be done to this entry, whatever column the cursor is on."""
         from console.screens.acting import open_held_menu
 
-        open_held_menu(self.console, held_entries.as_it_is(self._choice, self.entry))
+        open_held_menu(self.console, quarantine_entries.as_it_is(self._choice, self.entry))
 
     def leave(self) -> None:
         """Back to the list."""

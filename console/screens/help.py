@@ -17,9 +17,9 @@ from textual.widgets import Input
 
 from console.keymap import Bound, bindings_of, keys_of
 from console.palette import COMMANDS
-from console.rows import plain
 from console.screens.closing import close
 from console.screens.frame import Frame, Line
+from console.views.rows import plain
 from console.widgets.typed import catch
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}

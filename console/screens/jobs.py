@@ -1,6 +1,6 @@
 """Overview, Jobs, and one job DN by DN.
 
-Next door: `console.view_models`, `console.overview_models` and `console.lane_models` have rows and sentences;
+Next door: `console.views.jobs`, `console.views.overview` and `console.views.lanes` have rows and sentences;
 `console.screens.table` draws, `console.screens.log` shows a log in full.
 """
 
@@ -12,7 +12,12 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from console.lane_models import (
+from console.monitor.snapshot import JobDetail, JobFacts, Level
+from console.screens.closing import close
+from console.screens.frame import Lines
+from console.screens.table import TableScreen
+from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
+from console.views.lanes import (
     LANE_COLUMNS,
     counters,
     figures,
@@ -26,14 +31,9 @@ from console.lane_models import (
     since,
     work,
 )
-from console.monitor.snapshot import JobDetail, JobFacts, Level
-from console.overview_models import at_work, event_lines, summary
-from console.rows import FAULTS, Column, Row, age, clock, columns_for, rank
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
-from console.slot_models import all_slots, slot_risk, soonest
-from console.view_models import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
+from console.views.overview import at_work, event_lines, summary
+from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, rank
+from console.views.slots import all_slots, slot_risk, soonest
 from core.domain.text import safe
 
 

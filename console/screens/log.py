@@ -13,12 +13,12 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.lane_models import line_level
 from console.monitor.log_tail import LogLine, Tail
 from console.monitor.snapshot import Level
-from console.rows import Row, kept
 from console.screens.closing import close
 from console.screens.frame import Frame, Line
+from console.views.lanes import line_level
+from console.views.rows import Row, kept
 from core.domain.text import safe
 
 LEVELS = ("", "WARN", "ERROR")

@@ -15,8 +15,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from console import palette
-from console.rows import plain
 from console.theme import style_of
+from console.views.rows import plain
 from console.widgets.line import Line
 from console.widgets.typed import catch
 

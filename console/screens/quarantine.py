@@ -1,7 +1,7 @@
 """The rows of one job that its target refused, and what may become of them. The sink is asked when a person asks.
 
 Nothing is polled: opening, `r`, and coming back from something that was done ask once, in a thread of its own; an
-answer to an earlier question is dropped. Next door: `console.held_entries` has rows and words,
+answer to an earlier question is dropped. Next door: `console.views.quarantine_entries` has rows and words,
 `console.monitor.quarantine_poller` reads, `console.screens.held_row` shows one entry whole.
 """
 
@@ -14,15 +14,15 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from console import held_entries
-from console import held_models as models
-from console.held_models import HeldOf
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.rows import Column, Row, age
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views import quarantine as models
+from console.views import quarantine_entries
+from console.views.quarantine import HeldOf
+from console.views.rows import Column, Row, age
 from core.domain.quarantine import Held, Wanted
 from core.domain.text import safe
 
@@ -127,7 +127,7 @@ class QuarantineScreen(TableScreen):
             self.entries = [*kept, *models.only_of(self.held(), message.entries)]
             full = len(message.entries) == message.wanted.limit
             self._before = message.entries[-1].id if full else None
-            self._rows = held_entries.entry_rows(self.entries)
+            self._rows = quarantine_entries.entry_rows(self.entries)
         self.rearranged()
 
     # What it says
@@ -139,7 +139,7 @@ class QuarantineScreen(TableScreen):
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
         """What became of an entry is a column where not only held ones are listed."""
-        return held_entries.entry_columns(self.every)
+        return quarantine_entries.entry_columns(self.every)
 
     def heading(self) -> str:
         """The table's name."""
@@ -168,8 +168,8 @@ class QuarantineScreen(TableScreen):
         if one is None:
             empty = "asking" if self._asking else self._fault or "nothing is held"
             return "Entry", [(Level.REST, "no row is chosen" if self.rows() else safe(empty, 300))]
-        return f"Entry {one.id}  {one.state.value}", held_entries.entry_lines(
-            one, held_entries.other_half(one, self.entries), self.console.now
+        return f"Entry {one.id}  {one.state.value}", quarantine_entries.entry_lines(
+            one, quarantine_entries.other_half(one, self.entries), self.console.now
         )
 
     def crumb(self) -> str:
@@ -182,14 +182,16 @@ class QuarantineScreen(TableScreen):
 
         one, spec = self._entry(key), models.asked_by(self.held(), self.console.services.loaded)
         if one is not None and spec is not None:
-            choice = held_entries.choice_of(self.held(), self.entries, [one.id])
-            self.app.push_screen(HeldRowScreen(spec, one, held_entries.other_half(one, self.entries), choice))
+            choice = quarantine_entries.choice_of(self.held(), self.entries, [one.id])
+            self.app.push_screen(HeldRowScreen(spec, one, quarantine_entries.other_half(one, self.entries), choice))
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these entries, or to all that the job holds."""
         from console.screens.acting import open_held_menu
 
-        open_held_menu(self.console, held_entries.choice_of(self.held(), self.entries, [int(key) for key in keys]))
+        open_held_menu(
+            self.console, quarantine_entries.choice_of(self.held(), self.entries, [int(key) for key in keys])
+        )
 
     def leave(self) -> None:
         """Back to where it was opened."""

@@ -1,6 +1,7 @@
 """What was done to one slot from this machine: its audit lines, and the backups of its resets. No source is asked.
 
-Next door: `console.slot_context` makes the rows; `slotkeeper slots history` asks the sink, which knows every machine.
+Next door: `console.views.slot_history` makes the rows; `slotkeeper slots history` asks the sink, which knows every
+machine.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from typing import ClassVar
 
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.rows import Row
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
-from console.slot_context import HISTORY_COLUMNS, Backup, history_rows
+from console.views.rows import Row
+from console.views.slot_history import HISTORY_COLUMNS, Backup, history_rows
 from core.domain.text import safe, typed
 
 

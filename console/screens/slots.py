@@ -1,6 +1,6 @@
 """Slots, and one slot DN by DN. Looking never creates a slot.
 
-Next door: `console.slot_models` has rows and sentences; `console.screens.table` draws.
+Next door: `console.views.slots` has rows and sentences; `console.screens.table` draws.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
-from console.rows import Row, age
 from console.screens.closing import close
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
-from console.slot_models import (
+from console.views.rows import Row, age
+from console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
     SlotFacts,

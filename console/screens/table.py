@@ -1,7 +1,7 @@
 """A screen with one live table: filter, faults only, order, marks, and a panel that explains the row under the cursor.
 
 Next door: `console.screens.frame` is around it; each screen of this kind says its columns, rows and panel.
-`console.sorting` orders, `console.export` writes files.
+`console.views.sorting` orders, `console.export` writes files.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.monitor.snapshot import Level
-from console.rows import Column, Row, columns_for, kept
 from console.screens.closing import close
 from console.screens.frame import Frame, Line, Lines
-from console.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
+from console.views.rows import Column, Row, columns_for, kept
+from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from console.widgets.live_table import LiveTable
 from console.widgets.panel import Panel
 from core.domain.text import safe

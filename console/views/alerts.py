@@ -1,7 +1,7 @@
 """Pure functions from the picture to alerts: what fires, what it means, until when, and the ways out by what they lose.
 
-The conditions are those that the state store and the slots already show. Next door: `console.remedies` knows the ways
-out, `core.domain.ack` what a person has said, `console.screens.alerts` draws.
+The conditions are those that the state store and the slots already show. Next door: `console.views.remedies` knows the
+ways out, `core.domain.ack` what a person has said, `console.screens.alerts` draws.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.held_models import fullness
 from console.monitor.snapshot import JobFacts, Level, Picture, TableSeen
-from console.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
-from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
-from console.slot_models import SlotFacts, all_slots, deadline, remaining, slot_level
+from console.views.quarantine import fullness
+from console.views.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
+from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from console.views.slots import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.report import LaneReport

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from console.monitor.snapshot import Level, TableSeen
-from console.rows import UNKNOWN, Column, Row
+from console.views.rows import UNKNOWN, Column, Row
 from core.domain.peek import Ask, ChangeRow, Page
 from core.domain.spec import JobSpec
 from core.domain.text import safe

@@ -1,6 +1,6 @@
 """Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it.
 
-Next door: `console.remedies` is what is known, `console.screens.errors` draws.
+Next door: `console.views.remedies` is what is known, `console.screens.errors` draws.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import Enum
 
 from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
-from console.remedies import named, ranked, remedy_for
-from console.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from console.views.remedies import named, ranked, remedy_for
+from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.text import safe

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.rows import WIDE
+from console.views.rows import WIDE
 from core.domain.text import safe
 
 CALM = ("DEMO", "DEV", "TEST")

@@ -1,8 +1,8 @@
 """Pure functions from what is known to rows of text cells with severities: what every screen shows, and in which order.
 
 Every text that came from elsewhere passes `safe()` here. Unknown is `?`, never 0; ages and durations carry units.
-Next door: `console.monitor.snapshot` is what is known; `console.overview_models` says what all jobs together mean,
-`console.lane_models` shows one job DN by DN, `console.slot_models` slots; `console.screens` draw.
+Next door: `console.monitor.snapshot` is what is known; `console.views.overview` says what all jobs together mean,
+`console.views.lanes` shows one job DN by DN, `console.views.slots` slots; `console.screens` draw.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.lane_models import WIDEST, speed, worst_lane
 from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
-from console.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
+from console.views.lanes import WIDEST, speed, worst_lane
+from console.views.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
 from core.domain.job import JobState
 from core.domain.text import safe
 

@@ -1,6 +1,6 @@
 """A job lane by lane: rows, and the lines above and below them. Pure.
 
-Next door: `console.view_models` has the jobs, `console.screens.job` draws.
+Next door: `console.views.jobs` has the jobs, `console.screens.job` draws.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import Busy, bars, hurts
 from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from console.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
+from console.views.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_held

@@ -1,6 +1,6 @@
 """What all jobs together mean: how they stand, which targets are to be trusted, which side hurts, who is on it. Pure.
 
-Next door: `console.view_models` has a row for each job, `console.slot_models` the line on slots;
+Next door: `console.views.jobs` has a row for each job, `console.views.slots` the line on slots;
 `console.screens.jobs` draws.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from console.monitor.rates import hurts
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.rows import FAULTS, age, rank
+from console.views.rows import FAULTS, age, rank
 from core.domain.job import JobState
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_held

@@ -1,7 +1,8 @@
 """What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
 
 What the sink counts comes before what a job's last report says; where neither is known nothing is claimed. Next door:
-`console.held_entries` has the entries, `console.monitor.quarantine_poller` reads, `console.screens.errors` draws.
+`console.views.quarantine_entries` has the entries, `console.monitor.quarantine_poller` reads, `console.screens.errors`
+draws.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import Level, Picture, SinkSeen
-from console.remedies import HELD_ROWS, named, ranked
-from console.rows import UNKNOWN, Row, age, clock, count
+from console.views.remedies import HELD_ROWS, named, ranked
+from console.views.rows import UNKNOWN, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet
 from core.domain.quarantine import Held, HeldState, Wanted
 from core.domain.spec import JobSpec

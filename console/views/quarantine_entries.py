@@ -1,6 +1,6 @@
 """Pure functions from entries of the quarantine to rows of text: the list of one job, one entry whole, what was chosen.
 
-Next door: `console.held_models` says what is held job by job; `console.screens.quarantine` and `held_row` draw.
+Next door: `console.views.quarantine` says what is held job by job; `console.screens.quarantine` and `held_row` draw.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from console.binlog_models import WORDS, worded
-from console.held_models import Choice, HeldOf
 from console.monitor.snapshot import Level
-from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
+from console.views.binlog import WORDS, worded
+from console.views.quarantine import Choice, HeldOf
+from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from core.domain.quarantine import COPIED, EVERYWHERE, Held, HeldState
 from core.domain.text import safe
 

@@ -1,7 +1,7 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
 The names of trouble and their safe ways are `core.domain.start`'s; SQLSTATEs are PostgreSQL's and DWS's.
-Next door: `console.error_models` and `console.alert_models` show them.
+Next door: `console.views.errors` and `console.views.alerts` show them.
 """
 
 from __future__ import annotations

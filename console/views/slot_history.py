@@ -1,7 +1,7 @@
 """Pure functions on what else is known of a slot: its job's state, an unfinished reset, what was done to it, raw SQL.
 
 All of it is from this machine's own records and the last look: no question to anybody.
-Next door: `console.slot_models` has the slot itself, `core.sources.dws.by_hand` the SQL.
+Next door: `console.views.slots` has the slot itself, `core.sources.dws.by_hand` the SQL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import JobFacts, Level, Local, Unfinished
-from console.rows import UNKNOWN, Column, Row, age, clock
+from console.views.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed
 

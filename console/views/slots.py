@@ -1,7 +1,7 @@
 """Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
 
 A look is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
-clock. Next door: `console.view_models` has jobs and the words; `core.slots.hold` is what a look found.
+clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.hold` is what a look found.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console import slot_context
-from console.lane_models import WIDEST
 from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
-from console.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
+from console.views import slot_history
+from console.views.lanes import WIDEST
+from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
 
@@ -76,10 +76,10 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
 
 def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = None) -> list[Row]:
     """The slots, the worst first, then the one that is cleared first; an unfinished reset is critical."""
-    keyed, jobs = [], slot_context.jobs_of(local)
+    keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
         level, left = slot_level(one, now), remaining(one.held.left, one.seen.at, now)
-        if slot_context.unfinished_of(local, one.seen.table, one.slot.name):
+        if slot_history.unfinished_of(local, one.seen.table, one.slot.name):
             level = Level.CRITICAL
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
         order["age"] = _seconds(seen_at(one.seen), now)
@@ -192,7 +192,7 @@ def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: date
         "floor": _floor(held),
         "point": back.behind.value if back and back.behind else UNKNOWN,
         "dn": safe(back.shard, 40) if back else UNKNOWN,
-        "holder": slot_context.holder(slot.job, jobs),
+        "holder": slot_history.holder(slot.job, jobs),
         "age": age(seen_at(one.seen), now),
     }
 
@@ -240,20 +240,20 @@ def slot_lines(
     `local` is what this machine's own records say; the SQL is for the DN `shard`, or the one furthest back.
     """
     table, slot = one.seen.table, one.slot
-    left = slot_context.unfinished_of(local, table, slot.name)
-    said = [(Level.CRITICAL, slot_context.unfinished_line(left, table, slot.name))] if left else []
+    left = slot_history.unfinished_of(local, table, slot.name)
+    said = [(Level.CRITICAL, slot_history.unfinished_line(left, table, slot.name))] if left else []
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
-    said += [_consequence(one, now), slot_context.holder_line(slot, slot_context.jobs_of(local))]
+    said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
     if local is not None:
-        said.append((Level.FINE, slot_context.last_line(local.audit, table, slot.name, now)))
+        said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
     said += _held_back(one)
     if one.seen.at is not None and one.seen.counted_at is None:
         said.append((Level.UNKNOWN, "unread rows were not counted yet"))
     untold = [*(one.seen.slots.untold if one.seen.slots else ()), *(one.seen.hold.untold if one.seen.hold else ())]
     said += [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
     back = one.held.furthest_back
-    sql = slot_context.by_hand_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
+    sql = slot_history.by_hand_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
     return said + [(Level.REST, text) for text in sql]
 
 

@@ -1,6 +1,6 @@
 """In which order rows are shown: as they come, by a column, or as they stood a moment ago. Pure.
 
-Sorting is stable, and what is unknown is last in both directions. Next door: `console.rows` has rows and columns,
+Sorting is stable, and what is unknown is last in both directions. Next door: `console.views.rows` has rows and columns,
 `console.screens.table` sorts with this.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from console.rows import UNKNOWN, Column, Row
+from console.views.rows import UNKNOWN, Column, Row
 
 _UNTOLD = ("", "-", UNKNOWN)
 CALM_SECONDS = 3.0

@@ -1,6 +1,6 @@
 """The six lines of `slotkeeper watch`: state, wrong, safe, how far behind, the copy, what happened last.
 
-Pure. Next door: `console.commands.watch` draws them below the prompt; `console.view_models` has the sentences.
+Pure. Next door: `console.commands.watch` draws them below the prompt; `console.views.jobs` has the sentences.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from console.monitor.snapshot import Happened, JobFacts, Level
-from console.rows import age, count
-from console.view_models import what_is_safe, what_is_wrong, worst_dn
+from console.views.jobs import what_is_safe, what_is_wrong, worst_dn
+from console.views.rows import age, count
 from core.domain.text import safe
 
 LINES = 6

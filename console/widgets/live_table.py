@@ -4,7 +4,7 @@ Rows have keys; the cursor stays on its key through updates, sorts and filters. 
 hidden and nothing can be opened until a person moves it. Only rows that are seen are made into text, and only cells
 that differ are drawn again: two thousand rows cost what twenty do. Markup is never parsed.
 
-Next door: `console.view_models` makes the rows; `console.screens` put them here; `console.widgets.drawn` draws.
+Next door: `console.views.jobs` makes the rows; `console.screens` put them here; `console.widgets.drawn` draws.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from textual.message import Message
 from textual.strip import Strip
 
 from console.monitor.snapshot import Level
-from console.rows import Column, Row, plain
 from console.theme import style_of
+from console.views.rows import Column, Row, plain
 from console.widgets.drawn import Drawn
 
 MARKED = "*"

@@ -19,10 +19,10 @@ from textual.strip import Segment, Strip
 from console import entrance
 from console.cli import main
 from console.cli.context import FLAGS, Invocation, bare
-from console.lane_models import LANE_COLUMNS, lane_rows
 from console.monitor.poller import Collector, LocalSeen
 from console.monitor.slot_poller import Looker
 from console.monitor.snapshot import JobFacts, Level, Local
+from console.views.lanes import LANE_COLUMNS, lane_rows
 from console.widgets import live_table
 from console.widgets.drawn import differing
 from core.domain.job import JobState
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 MANY = 2_000
 LATE = (
     *("typer", "pydantic", "psycopg2", "sqlite3", "psutil", "textual.widgets.data_table"),
-    *("console.monitor.store_reader", "console.alert_models", "core.slots.hold"),
+    *("console.monitor.store_reader", "console.views.alerts", "core.slots.hold"),
 )
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from console.monitor.snapshot import Level
-from console.rows import Column, Row
 from console.theme import DARK
+from console.views.rows import Column, Row
 from console.widgets.live_table import LiveTable
 
 NARROW = (Column("mark", "", 1), Column("name", "NAME", 10), Column("value", "VALUE", 6, right=True))

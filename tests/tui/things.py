@@ -9,9 +9,9 @@ from typing import ClassVar
 from textual.pilot import Pilot
 
 from console.monitor.snapshot import Level
-from console.rows import Column, Row
 from console.screens.frame import Lines
 from console.screens.table import TableScreen
+from console.views.rows import Column, Row
 from tests.tui.filled import Filled
 
 

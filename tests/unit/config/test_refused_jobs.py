@@ -9,7 +9,7 @@ import pytest
 
 from console.__main__ import main
 from console.monitor.store_reader import complete
-from console.view_models import what_is_safe
+from console.views.jobs import what_is_safe
 from core.config.load import load, load_usable
 from core.errors import ConfigError
 from core.services import reset

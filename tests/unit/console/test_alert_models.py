@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from console.alert_models import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
 from console.monitor.snapshot import JobFacts, Level, Local, Picture, TableSeen, Unfinished
-from console.rows import columns_for
+from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
+from console.views.rows import columns_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.domain.report import JobReport

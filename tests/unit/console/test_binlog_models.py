@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console import binlog_models as models
 from console.monitor.snapshot import TableSeen
+from console.views import binlog as models
 from core.config.load import load
 from core.domain.peek import Ask, Filter
 from core.slots.inspect import SlotOnShard, SlotView, TableSlots

@@ -8,18 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from console.error_models import (
-    Standing,
-    ack_key,
-    error_key,
-    error_lines,
-    error_rows,
-    open_count,
-    standings,
-    summary,
-)
 from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
-from console.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
+from console.views.errors import Standing, ack_key, error_key, error_lines, error_rows, open_count, standings, summary
+from console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.errors import TroubleName

@@ -13,7 +13,7 @@ import pytest
 
 from console.export import as_csv, defused, exported
 from console.monitor.snapshot import Level
-from console.rows import Column, Row
+from console.views.rows import Column, Row
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True, least=200))
 AT = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

@@ -13,14 +13,14 @@ from console.actions.commands import HeldVerb, Origin, held_words, shell_text
 from console.actions.menu import NOT_CONFIGURED, held_entries
 from console.actions.outcome import held_lines, verdict
 from console.actions.rules import Part
-from console.alert_models import alerts
-from console.error_models import error_rows
-from console.held_entries import choice_of, entry_lines, entry_rows, other_half, value_rows
-from console.held_models import Choice, group_lines, group_rows, held_of, number_of, sink_of, wanted_of
 from console.monitor.health import Severity, judge
 from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen
-from console.overview_models import trust
-from console.remedies import HELD_ROWS, Loss, ranked, remedy_for
+from console.views.alerts import alerts
+from console.views.errors import error_rows
+from console.views.overview import trust
+from console.views.quarantine import Choice, group_lines, group_rows, held_of, number_of, sink_of, wanted_of
+from console.views.quarantine_entries import choice_of, entry_lines, entry_rows, other_half, value_rows
+from console.views.remedies import HELD_ROWS, Loss, ranked, remedy_for
 from core.config.load import load
 from core.domain.ack import Ack
 from core.domain.job import JobState

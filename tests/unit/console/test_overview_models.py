@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 from console.monitor.rates import Busy
 from console.monitor.snapshot import JobFacts, LanePace, Level, Local, Unfinished
-from console.overview_models import at_work, summary, trust
-from console.view_models import in_sync, job_rows
+from console.views.jobs import in_sync, job_rows
+from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport

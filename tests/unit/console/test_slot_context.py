@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from console import slot_context
 from console.monitor.snapshot import JobFacts, Level, Local, TableSeen, Unfinished
-from console.slot_context import Backup
-from console.slot_models import all_slots, slot_lines, slot_rows
+from console.views import slot_history
+from console.views.slot_history import Backup
+from console.views.slots import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from tests.tui.filled import NOW, looked, planted, slot
@@ -31,7 +31,7 @@ def test_the_holder_is_named_with_its_state() -> None:
     rows = {row.cells["slot"]: row for row in slot_rows([seen()], NOW, Local(NOW, jobs=(JOB,)))}
     holders = {name.partition("/")[2]: row.cells["holder"] for name, row in rows.items()}
     assert holders == {"orders_slot": "job ERR", "orders_dr": "external", "dr_copy": "external", "second": "job ?"}
-    assert set(slot_context._SHORT) == set(JobState)
+    assert set(slot_history._SHORT) == set(JobState)
 
 
 def test_numbers_sort_as_numbers_and_what_is_unknown_is_none() -> None:
@@ -49,20 +49,20 @@ def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
     level, said = slot_lines(one, NOW, local)[0]
     assert level is Level.CRITICAL and said.endswith("slotkeeper slots reset --resume ods.orders orders_dr")
     damaged = Local(NOW, unfinished=(Unfinished("r1", "?", "?", "?"),))
-    assert slot_context.unfinished_of(damaged, "a", "b") is not None
+    assert slot_history.unfinished_of(damaged, "a", "b") is not None
 
 
 def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
-    said = slot_context.last_line([OUTCOME, OTHER, INTENT], "ods.orders", "orders_slot", NOW)
+    said = slot_history.last_line([OUTCOME, OTHER, INTENT], "ods.orders", "orders_slot", NOW)
     assert said == 'last operation  2d00h ago  li.wei  slots reset "INC-7"  done'
-    assert "none from this machine" in slot_context.last_line([], "ods.orders", "orders_slot", NOW)
-    lost = slot_context.last_line([INTENT], "ods.orders", "orders_slot", NOW)
+    assert "none from this machine" in slot_history.last_line([], "ods.orders", "orders_slot", NOW)
+    lost = slot_history.last_line([INTENT], "ods.orders", "orders_slot", NOW)
     assert "no outcome was written" in lost
 
 
 def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_guards() -> None:
     view, _ = slot("it's", 1, 5)
-    lines = slot_context.by_hand_lines("ods.orders", view, "dn_2")
+    lines = slot_history.by_hand_lines("ods.orders", view, "dn_2")
     assert "goes round every guard" in lines[0]
     text = "\n".join(lines)
     assert "pgxc_register_binlog_sync_point('ods.orders', 'it''s', n.node_id, 88512330, false, 88512290)" in text
@@ -80,7 +80,7 @@ def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:
         Backup("b1", "ods.orders", "orders_slot", "li.wei", "2026-11-20T01:00:00+00:00", "INC-1"),
         Backup("b2", "ods.orders", "elsewhere", "li.wei", "2026-11-20T01:00:00+00:00", ""),
     ]
-    rows = slot_context.history_rows([OUTCOME, INTENT, OTHER], backups, "ods.orders", "orders_slot")
+    rows = slot_history.history_rows([OUTCOME, INTENT, OTHER], backups, "ods.orders", "orders_slot")
     assert [row.key for row in rows] == ["backup b1", "a1/outcome", "a1/intent"]
     assert rows[0].cells["said"] == "b1  INC-1" and rows[2].cells["said"] == "because: INC-7"
 

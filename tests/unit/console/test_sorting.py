@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.monitor.snapshot import Level
-from console.rows import Column, Row
-from console.sorting import Order, calmly, following, ordered, turned
+from console.views.rows import Column, Row
+from console.views.sorting import Order, calmly, following, ordered, turned
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 6, right=True))
 

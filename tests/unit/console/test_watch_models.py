@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from console.monitor.snapshot import Happened, JobFacts, Level
-from console.watch_models import LINES, watch_lines
+from console.views.watch import LINES, watch_lines
 from core.domain.job import JobState
 from core.domain.report import JobReport
 from tests.tui.filled import NOW, lane
