@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from console.actions.action import Action, Said, Stage
 from console.actions.commands import JobVerb
 from console.actions.preview import parsed
+from console.actions.record import Action, Said, Stage
 from console.monitor.snapshot import JobFacts, Level
 from core.domain.text import safe
 from core.domain.ttl import in_words

@@ -2,7 +2,7 @@
 
 A child is a session of its own and its end is written down by its carrier, so that neither a dropped line nor the end
 of the console changes anything: the next console sees it. No shell: lists of words only.
-Next door: `console.actions.commands` makes the words, `console.actions.records` are the records.
+Next door: `console.actions.commands` makes the words, `console.actions.store` are the records.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from console.actions.action import Action, Record, Said, Stage, stage_of
-from console.actions.records import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
+from console.actions.record import Action, Record, Said, Stage, stage_of
+from console.actions.store import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
 from core.clock import Clock
 from core.config.secrets import redact
 from core.errors import Refused
@@ -29,7 +29,7 @@ from core.state.folder import StateFolder
 # -P: a module search path without the current folder, so that a folder named `console` lying there starts nothing.
 PYTHON = (sys.executable, "-P", "-m")
 COMMAND = (*PYTHON, "console")
-CARRIER = (*PYTHON, "console.actions.carrier")
+CARRIER = (*PYTHON, "console.actions.child")
 
 
 @dataclass(frozen=True, slots=True)

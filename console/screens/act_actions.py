@@ -1,6 +1,6 @@
 """What was set going from this state folder: on its way, and ended lately, by whichever console; Enter: what it said.
 
-Next door: `console.actions.records` keeps it, `console.actions.outcome` has the words.
+Next door: `console.actions.store` keeps it, `console.actions.outcome` has the words.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from textual.widget import Widget
 
-from console.actions.action import Action
 from console.actions.commands import shell_text
 from console.actions.outcome import took, verdict
+from console.actions.record import Action
 from console.monitor.snapshot import Level
 from console.screens.act_frame import ActScreen, Sheet
 from console.screens.closing import close

@@ -14,15 +14,15 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
 
-from console.actions.action import Action, Said
+from console.actions import plan_text
 from console.actions.commands import Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
 from console.actions.menu import job_why
 from console.actions.outcome import complaint, took
 from console.actions.preview import Preview, parsed, preview_from
+from console.actions.record import Action, Said
 from console.actions.rules import Part, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.screens import act_plan_text
 from console.screens.act_fields import NO_PASTE, Fields, Press
 from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
 from console.screens.act_job import JobConfirm
@@ -70,7 +70,7 @@ class SlotPreview(ActScreen):
         super().on_mount()
         self.sheet.focus()
         if self.doing.ending:
-            self._show(act_plan_text.ending(self.doing.place))
+            self._show(plan_text.ending(self.doing.place))
         else:
             self._ask()
 
@@ -151,10 +151,10 @@ class SlotPreview(ActScreen):
             self.say("act-tail", self.text(" n plans again" if self.fault else ""), layout=True)
             self.sheet.fill("none", [])
             return
-        lines = act_plan_text.words(plan) if self._full else act_plan_text.lanes(plan, width)
+        lines = plan_text.words(plan) if self._full else plan_text.lanes(plan, width)
         self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
         self._draw_head()
-        below = [] if self._full else act_plan_text.tail(plan, width, self.app.size.height)
+        below = [] if self._full else plan_text.tail(plan, width, self.app.size.height)
         self.say("act-tail", self.paragraph(below, 9), layout=True)
         self._enable()
 
@@ -163,9 +163,9 @@ class SlotPreview(ActScreen):
             return
         seen = f"lines {self.sheet.where.removesuffix(' Tab')}, j k" if self.sheet.too_long else ""
         job = self._holder()
-        lines = act_plan_text.head(self.plan, job.state.value if job and job.state else "", seen)
+        lines = plan_text.head(self.plan, job.state.value if job and job.state else "", seen)
         if not self._full:
-            lines += act_plan_text.header(self.app.size.width)
+            lines += plan_text.header(self.app.size.width)
         self.say("act-head", self.paragraph(lines, 3), layout=True)
 
     def tick(self) -> None:
@@ -179,7 +179,7 @@ class SlotPreview(ActScreen):
         if plan is None:
             self.headline(f"{self.doing.verb.value.upper()} SLOT   {safe(self.doing.place.text, 120)}")
             return
-        left = act_plan_text.valid(plan, self.console.now_real())
+        left = plan_text.valid(plan, self.console.now_real())
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
 

@@ -14,9 +14,9 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from console.actions import outcome
-from console.actions.action import Action
 from console.actions.commands import Doing, JobVerb, SlotVerb
 from console.actions.outcome import held_lines, job_lines, slot_lines
+from console.actions.record import Action
 from console.monitor.snapshot import Level
 from console.screens.act_frame import ActScreen, Sheet
 from console.widgets.line import Line

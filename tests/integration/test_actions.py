@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.action import Action, Stage
 from console.actions.commands import Doing, JobVerb, Origin, Place, SlotVerb, Target, Typed, job_words, slot_words
 from console.actions.outcome import complaint, slot_lines, verdict
 from console.actions.preview import Preview, preview_from
+from console.actions.record import Action, Stage
 from console.actions.rules import Part, missing
 from console.actions.runner import Order, Runner
 from console.monitor.snapshot import Level

@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.actions.action import Action, Record, Said, Stage
+from console.actions.record import Action, Record, Said, Stage
 from console.actions.runner import Order
 from console.app import ConsoleApp
 from core.errors import Refused

@@ -13,7 +13,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.actions.action import Stage
+from console.actions.record import Stage
 from console.actions.runner import Order
 from console.app import ConsoleApp
 from console.screens.act_job import JobConfirm

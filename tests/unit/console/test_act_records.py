@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.action import Action, Record, Stage, record_from, record_text, stage_of
-from console.actions.records import KEPT, Records
+from console.actions.record import Action, Record, Stage, record_from, record_text, stage_of
 from console.actions.runner import Order, Runner
+from console.actions.store import KEPT, Records
 from core.clock import SystemClock
 from core.config import secrets
 from core.domain.endpoint import SecretRef

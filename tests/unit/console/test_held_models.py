@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.action import Action, Record, Said, Stage
 from console.actions.commands import HeldVerb, Origin, held_words, shell_text
 from console.actions.menu import NOT_CONFIGURED, held_entries
 from console.actions.outcome import held_lines, verdict
+from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
 from console.monitor.health import Severity, judge
 from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen

@@ -1,7 +1,7 @@
 """Runs one command for the console, in a session of its own, and writes down how it ended.
 
-`python -m console.actions.carrier FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile.
-Next door: `console.actions.runner` starts it, `console.actions.records` keeps what it writes.
+`python -m console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile.
+Next door: `console.actions.runner` starts it, `console.actions.store` keeps what it writes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from console.actions.action import Record
-from console.actions.records import Records
+from console.actions.record import Record
+from console.actions.store import Records
 from core.clock import SystemClock
 from core.domain.identity import Identity
 from core.errors import SlotkeeperError

@@ -1,7 +1,7 @@
 """What was set going, as files of the state folder: written before anything begins, and again when it has ended.
 
-A damaged file is passed over. Next door: `console.actions.action` has the values, `console.actions.runner` begins and
-looks, `console.actions.carrier` writes down the end.
+A damaged file is passed over. Next door: `console.actions.record` has the values, `console.actions.runner` begins and
+looks, `console.actions.child` writes down the end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from console.actions.action import ID, Record, Said, record_from, record_text
+from console.actions.record import ID, Record, Said, record_from, record_text
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 
