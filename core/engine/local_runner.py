@@ -29,6 +29,8 @@ class LocalRunner:
         self._pool = ThreadPoolExecutor(self.seats * 4, "slotkeeper-task")
         self._lock = threading.Lock()
         self._live: dict[Future[Any], str] = {}
+        self.left_behind = 0
+        """Cancelled tasks that have not ended yet, and hold their sessions."""
 
     def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
         """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""
@@ -41,6 +43,8 @@ class LocalRunner:
 
     def _ended(self, future: Future[Any], task: Future[Any]) -> None:
         if not self._take(future):
+            with self._lock:
+                self.left_behind -= 1
             return
         error = CancelledError() if task.cancelled() else task.exception()
         if error is not None:
@@ -58,6 +62,8 @@ class LocalRunner:
             found = [future for future, known in self._live.items() if known == group]
         for future in found:
             if self._take(future):
+                with self._lock:
+                    self.left_behind += 1
                 future.set_exception(CancelledError())
 
     def close(self) -> None:
