@@ -18,7 +18,7 @@ from tests.support.terminal import Terminal, Used, console
 SIZE = (100, 30)
 WORD = "Overview"
 SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
-"""What `console.terminal` sets for itself, for the empty app."""
+"""What `console.tui.terminal` sets for itself, for the empty app."""
 QUIET = 0.12
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
 EMPTY_TABLE = [*EMPTY, "--table"]

@@ -1,6 +1,6 @@
 """The entry point: runs the command line, and is the one place where any error becomes a message and an exit code.
 
-Next door: `console.entrance` opens the console, `console.cli.main` has the commands, `console.cli.diagnostics` the
+Next door: `console.tui.startup` opens the console, `console.cli.main` has the commands, `console.cli.diagnostics` the
 messages.
 """
 
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from console import entrance
 from console.cli import diagnostics
 from console.cli.context import bare
+from console.tui import startup
 from core.config.load import default_state_dir
 
 INTERRUPTED = 130
@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     shared = bare(args)
-    if shared is not None and entrance.on_a_terminal():
-        return entrance.open_console(shared)
+    if shared is not None and startup.on_a_terminal():
+        return startup.open_console(shared)
     from console.cli import main as main_cli  # Typer is loaded for commands only
     from console.cli import reset_warning
 

@@ -1,6 +1,7 @@
 """What can be done to jobs and to a slot now, each with its letter, and why not where it cannot. Pure.
 
-Next door: `console.screens.act_menu` shows it; whether something may be done is judged again by the command itself.
+Next door: `console.tui.screens.actions.menu` shows it; whether something may be done is judged again by the command
+itself.
 """
 
 from __future__ import annotations

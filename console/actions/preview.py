@@ -1,6 +1,6 @@
 """What a dry run answered, as what the preview shows: per DN from, to and rows, what it means, the way back. Pure.
 
-Every text of it came from a child and passes `safe()` here. Next door: `console.screens.act_preview` shows it;
+Every text of it came from a child and passes `safe()` here. Next door: `console.tui.screens.actions.preview` shows it;
 `console.commands.reset_view` and `slot_verbs` write it.
 """
 

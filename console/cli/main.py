@@ -4,7 +4,7 @@ To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and
 SlotkeeperError, write through `console.cli.output`, and end with another code by `raise typer.Exit(code)`.
 
 Next door: `console.__main__` runs this and turns errors into messages; `console.cli.context` is what commands get;
-`console.entrance` opens the console.
+`console.tui.startup` opens the console.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import typer
 import typer.core
 import typer.main
 
-from console import entrance
 from console.cli import diagnostics, output
 from console.cli.context import FLAGS, VALUED, Invocation, no_colour
+from console.tui import startup
 
 PACKAGE = "console.commands"
 
@@ -150,10 +150,10 @@ def root(
     """Steer pipelines from warehouse binlogs into tables; without a command: open the console."""
     ctx.obj = Invocation(config, ascii_only, mono or no_colour(), read_only)
     if ctx.invoked_subcommand is None:
-        if not entrance.on_a_terminal():
+        if not startup.on_a_terminal():
             output.block(ctx.get_help())
             return
-        raise typer.Exit(entrance.open_console(ctx.obj))
+        raise typer.Exit(startup.open_console(ctx.obj))
 
 
 def main_command() -> _Command:

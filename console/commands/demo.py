@@ -20,10 +20,10 @@ from typing import Annotated
 
 import typer
 
-from console import entrance
 from console.cli import diagnostics, output
 from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
+from console.tui import startup
 from core.config import values
 from core.domain.job import JobState
 from core.domain.master import Master, MasterKind
@@ -132,7 +132,7 @@ class View(Enum):
 
 def view_here() -> View:
     """What this terminal has room for: the console, six lines, or a line now and then where there is no terminal."""
-    if not entrance.on_a_terminal():
+    if not startup.on_a_terminal():
         return View.LINES
     columns, rows = shutil.get_terminal_size()
     return View.CONSOLE if columns >= SMALLEST[0] and rows >= SMALLEST[1] else View.WATCH

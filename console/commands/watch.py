@@ -1,7 +1,7 @@
 """`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
 
 Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup. Next door:
-`console.views.watch` has the lines, `console.monitor.store_reader` the facts; the full screen is `console.app`.
+`console.views.watch` has the lines, `console.monitor.store_reader` the facts; the full screen is `console.tui.app`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The console: seven screens over one picture, which the collector renews in the background.
 
-Next door: `console.shell` and `console.ways` are the app without the picture, `console.monitor.poller` collects,
-`console.rewind` shows the past, `console.screens` draw, `console.terminal` is what surrounds the app.
+Next door: `console.tui.base_app` and `console.tui.navigation` are the app without the picture, `console.monitor.poller`
+collects, `console.tui.replay` shows the past, `console.tui.screens` draw, `console.tui.terminal` is what surrounds the
+app.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console import terminal
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from console.monitor.quarantine_poller import SinkLooked
 from console.monitor.snapshot import Level, Local, Picture
-from console.screens.frame import Frame
-from console.services import Services
+from console.tui import terminal
+from console.tui.navigation import Ways, lazily
+from console.tui.screens.base import Frame
+from console.tui.services import Services
 from console.views.rows import STALE_SECONDS
-from console.ways import Ways, lazily
 
 if TYPE_CHECKING:
-    from console.rewind import Rewind
+    from console.tui.replay import Rewind
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
@@ -226,7 +227,7 @@ class ConsoleApp(Ways):
         if self.replay is not None:
             self.replay.go(moment)
             return
-        from console.rewind import Rewind
+        from console.tui.replay import Rewind
 
         self.replay = Rewind(self)
         self.replay.begin(moment)

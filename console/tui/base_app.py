@@ -1,7 +1,7 @@
 """What is there on every screen: messages, questions, arming, how often to look, theme, mouse, copying, leaving.
 
-Knows no picture of jobs and slots; `console.app` adds those. Next door: `console.arming` decides what may be changed,
-`console.palette` has the commands that are typed, `console.clipboard` copies.
+Knows no picture of jobs and slots; `console.tui.app` adds those. Next door: `console.tui.write_mode` decides what may
+be changed, `console.tui.commands` has the commands that are typed, `console.tui.clipboard` copies.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from textual.css.query import NoMatches
 from textual.filter import LineFilter
 from textual.timer import Timer
 
-from console import arming
-from console.arming import Arming
-from console.keymap import bindings_of
-from console.lean import LeanApp
 from console.monitor.snapshot import Level
-from console.screens.frame import Frame
-from console.services import Services
-from console.theme import DARK, MONO, THEMES, NoColour
-from console.widgets.live_table import LiveTable
-from console.widgets.panel import Panel
+from console.tui import write_mode
+from console.tui.keymap import bindings_of
+from console.tui.screens.base import Frame
+from console.tui.services import Services
+from console.tui.textual_patches import LeanApp
+from console.tui.theme import DARK, MONO, THEMES, NoColour
+from console.tui.widgets.live_table import LiveTable
+from console.tui.widgets.panel import Panel
+from console.tui.write_mode import Arming
 from core.domain.text import safe
 
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -164,11 +164,11 @@ class Shell(LeanApp):
 
     def arm(self, reason: str) -> None:
         """Allow changes for ten minutes."""
-        refused = arming.refusal(reason, self.read_only)
+        refused = write_mode.refusal(reason, self.read_only)
         if refused:
             self.say(refused, Level.WARNING)
             return
-        self._arming = arming.armed(reason, self.services.clock.utc())
+        self._arming = write_mode.armed(reason, self.services.clock.utc())
         self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
         self.redrawn()
 
@@ -245,7 +245,7 @@ class Shell(LeanApp):
         self.run_worker(partial(self._copied, text), thread=True, exclusive=True, group="copy", exit_on_error=False)
 
     def _copied(self, text: str) -> None:
-        from console.clipboard import copied
+        from console.tui.clipboard import copied
 
         def to_terminal() -> None:
             self.call_from_thread(super(Shell, self).copy_to_clipboard, text)

@@ -1,7 +1,7 @@
 """The commands that can be typed after `:`, each in one place. To add one: `add(Command(...))`.
 
-A command gets the app and what was typed behind its name. Next door: `console.screens.palette` is the line they are
-typed into; `console.screens.help` lists them; `console.keymap` writes them into the keymap's page.
+A command gets the app and what was typed behind its name. Next door: `console.tui.screens.command_line` is the line
+they are typed into; `console.tui.screens.help` lists them; `console.tui.keymap` writes them into the keymap's page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from console.views.slots import all_slots
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 THEMES = ("dark", "light", "mono")
 
@@ -135,7 +135,7 @@ def _slot(app: ConsoleApp, name: str) -> None:
 
 
 def _refresh(app: ConsoleApp, seconds: str) -> None:
-    from console.shell import INTERVALS
+    from console.tui.base_app import INTERVALS
 
     known = {f"{one:g}": one for one in INTERVALS}
     if seconds.rstrip("s") in known:

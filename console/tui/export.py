@@ -1,7 +1,7 @@
 """The rows of a table as CSV and JSON, in files of the state folder. What a spreadsheet would calculate is defused.
 
-Every text is made visible once more by `safe()`. Next door: `console.screens.table` exports what it lists;
-`console.files` writes.
+Every text is made visible once more by `safe()`. Next door: `console.tui.screens.table` exports what it lists;
+`console.tui.private_files` writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from console.cli import output
-from console.files import Result, put
+from console.tui.private_files import Result, put
 from console.views.rows import Column, Row
 from core.domain.text import safe
 from core.errors import SlotkeeperError

@@ -1,8 +1,8 @@
 """Which keys do what: of a screen that is seen, and of all screens as a page.
 
-`python -m console.keymap > docs/keymap.md` makes the page; a test compares them. A key means the same wherever it
-works, except those of EXCEPTIONS. Next door: the bindings stand at the classes that act on them; `console.palette`
-has what is typed; `console.screens.help` shows both.
+`python -m console.tui.keymap > docs/keymap.md` makes the page; a test compares them. A key means the same wherever it
+works, except those of EXCEPTIONS. Next door: the bindings stand at the classes that act on them; `console.tui.commands`
+has what is typed; `console.tui.screens.help` shows both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ EXCEPTIONS = {
     "u": "takes back what was marked: rows, and on Errors and Alerts the acknowledgement",
     "y": "copies, and is the only answer to a question that means yes",
 }
-MENUS = "console.screens.act_"
+MENUS = "console.tui.screens.actions."
 """In a menu of actions, and while an action is confirmed, letters choose and mean nothing else."""
-_BASES = ("console.screens.frame", "console.screens.table")
+_BASES = ("console.tui.screens.base", "console.tui.screens.table")
 _NAMES = {
     "question_mark": "?",
     "left_square_bracket": "[",
@@ -107,10 +107,10 @@ def screens() -> list[type]:
     """Every class of a screen of the console."""
     import pkgutil
 
-    import console.screens as package
-    from console.screens.frame import Frame
+    import console.tui.screens as package
+    from console.tui.screens.base import Frame
 
-    for module in pkgutil.iter_modules(package.__path__, "console.screens."):
+    for module in pkgutil.walk_packages(package.__path__, "console.tui.screens."):
         importlib.import_module(module.name)
     found, waiting = [], [Frame]
     while waiting:
@@ -122,9 +122,9 @@ def screens() -> list[type]:
 
 def two_meanings() -> list[str]:
     """Keys that do another thing on a screen than elsewhere, the documented ones left out."""
-    from console.app import ConsoleApp
-    from console.screens.table import TableScreen
-    from console.widgets.live_table import LiveTable
+    from console.tui.app import ConsoleApp
+    from console.tui.screens.table import TableScreen
+    from console.tui.widgets.live_table import LiveTable
 
     found = []
     for screen in screens():
@@ -142,11 +142,11 @@ def two_meanings() -> list[str]:
 
 def page() -> str:
     """`docs/keymap.md`."""
-    from console.app import ConsoleApp
-    from console.palette import COMMANDS
-    from console.screens.frame import Frame
-    from console.screens.table import TableScreen
-    from console.widgets.live_table import LiveTable
+    from console.tui.app import ConsoleApp
+    from console.tui.commands import COMMANDS
+    from console.tui.screens.base import Frame
+    from console.tui.screens.table import TableScreen
+    from console.tui.widgets.live_table import LiveTable
 
     lines = [_INTRODUCTION]
     everywhere = [one for kind in (*reversed(_lineage(ConsoleApp)), Frame) for one in own(kind)]
@@ -166,7 +166,7 @@ def page() -> str:
 _INTRODUCTION = """\
 # Keymap
 
-Made from the bindings (`python -m console.keymap > docs/keymap.md`) and compared with them by a test. `?` shows the
+Made from the bindings (`python -m console.tui.keymap > docs/keymap.md`) and compared with them by a test. `?` shows the
 keys of the screen that is seen and runs them. The last column is the name of a binding; it does not change.
 """
 

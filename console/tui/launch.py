@@ -1,14 +1,14 @@
 """Opens the console on this terminal.
 
-Next door: `console.cli.main` decides whether there is one, `console.app` is the console.
+Next door: `console.cli.main` decides whether there is one, `console.tui.app` is the console.
 """
 
 from __future__ import annotations
 
-from console import terminal
-from console.app import ConsoleApp, Place
 from console.cli.context import Invocation
-from console.services import services_for
+from console.tui import terminal
+from console.tui.app import ConsoleApp, Place
+from console.tui.services import services_for
 from core.config.model import Loaded
 
 

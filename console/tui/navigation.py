@@ -1,6 +1,6 @@
 """How one gets from screen to screen: by number, by opening a thing, by help, by a typed command.
 
-Next door: `console.app` adds the picture; `console.palette` has the commands.
+Next door: `console.tui.app` adds the picture; `console.tui.commands` has the commands.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from console.screens.frame import Frame
-from console.screens.jobs import JobScreen, JobsScreen, OverviewScreen
-from console.shell import Shell
+from console.tui.base_app import Shell
+from console.tui.screens.base import Frame
+from console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
@@ -27,7 +27,7 @@ def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
 
 
 def _made(module: str, name: str, *args: object) -> Screen[Any]:
-    made = getattr(importlib.import_module(f"console.screens.{module}"), name)
+    made = getattr(importlib.import_module(f"console.tui.screens.{module}"), name)
     return cast("Screen[Any]", made(*args))
 
 
@@ -54,7 +54,8 @@ class Ways(Shell):
     }
     DEFAULT_MODE = "overview"
     LATER: ClassVar[list[str]] = [
-        f"console.screens.{name}" for name in ("slots", "errors", "alerts", "audit", "binlog", "help", "palette")
+        f"console.tui.screens.{name}"
+        for name in ("slots", "errors", "alerts", "audit", "binlog", "help", "command_line")
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
@@ -74,7 +75,7 @@ class Ways(Shell):
 
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
-        self.push_screen(lazily("act_actions", "ActionsScreen")())
+        self.push_screen(lazily("actions.history", "ActionsScreen")())
 
     def on_job_screen_errors_of(self, message: JobScreen.ErrorsOf) -> None:
         """The errors of one job."""
@@ -93,11 +94,11 @@ class Ways(Shell):
 
     def action_palette(self, typed: str = "") -> None:
         """Type a command, and run it."""
-        from console import palette
-        from console.screens.palette import PaletteScreen
+        from console.tui import commands
+        from console.tui.screens.command_line import PaletteScreen
 
         def run(said: str | None) -> None:
             if said:
-                palette.run(cast("ConsoleApp", self), said)
+                commands.run(cast("ConsoleApp", self), said)
 
         self.push_screen(PaletteScreen(typed), run)

@@ -1,6 +1,6 @@
 """Files that the console leaves behind: only their owner can read them, and none is led elsewhere by a link.
 
-Next door: `console.clipboard` and `console.export` write with this.
+Next door: `console.tui.clipboard` and `console.tui.export` write with this.
 """
 
 from __future__ import annotations

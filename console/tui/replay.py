@@ -1,7 +1,7 @@
 """Replay on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
 
 While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
-its own. Next door: `console.monitor.history` decides what a step is and reads; `console.app` binds the keys.
+its own. Next door: `console.monitor.history` decides what a step is and reads; `console.tui.app` binds the keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from console.monitor.snapshot import Level, Local
 from core.errors import SlotkeeperError
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 NOTHING = "nothing is recorded yet: supervisors record while jobs run"
 T = TypeVar("T")

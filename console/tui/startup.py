@@ -1,8 +1,8 @@
 """Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
 
 Nothing of Textual is imported before it is certain that a screen can be drawn. `console.__main__` comes here without a
-command, past Typer, which costs a third of what the console takes to be seen.
-Next door: `console.cli.main` has the commands, `console.opening` the app, `console.lean` collects garbage again.
+command, past Typer, which costs a third of what the console takes to be seen. Next door: `console.cli.main` has the
+commands, `console.tui.launch` the app, `console.tui.textual_patches` collects garbage again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import os
 import sys
 from dataclasses import replace
 
-from console import glyphs
 from console.cli.context import Invocation
+from console.tui import terminal_probe
 
-SCREEN = "console.opening"
-BEFORE_SCREEN = "console.terminal"
+SCREEN = "console.tui.launch"
+BEFORE_SCREEN = "console.tui.terminal"
 """Sets what Textual reads from the environment when it is imported."""
 
 
@@ -31,11 +31,11 @@ def open_console(shared: Invocation) -> int:
     """The console, until it is left; its exit code."""
     gc.disable()  # there is no garbage while modules are loaded, and looking for it takes a tenth of the start
     importlib.import_module(BEFORE_SCREEN)
-    ascii_only = shared.ascii_only or glyphs.ascii_wanted(shared.env)
+    ascii_only = shared.ascii_only or terminal_probe.ascii_wanted(shared.env)
     if ascii_only:
         screen = importlib.import_module(SCREEN)
     else:
-        with glyphs.asked(sys.stdin.fileno(), sys.stderr.fileno()) as question:
+        with terminal_probe.asked(sys.stdin.fileno(), sys.stderr.fileno()) as question:
             screen = importlib.import_module(SCREEN)
             ascii_only = question is not None and question.wide()
     code: int = screen.open_console(replace(shared, ascii_only=ascii_only))

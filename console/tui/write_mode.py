@@ -1,6 +1,6 @@
 """Whether this console may change anything: read-only at first, armed for ten minutes by a person with a reason. Pure.
 
-Next door: `console.shell` keeps the arming and shows what is left of it; actions ask for `app.armed`.
+Next door: `console.tui.base_app` keeps the arming and shows what is left of it; actions ask for `app.armed`.
 """
 
 from __future__ import annotations

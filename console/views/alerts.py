@@ -1,7 +1,7 @@
 """Pure functions from the picture to alerts: what fires, what it means, until when, and the ways out by what they lose.
 
 The conditions are those that the state store and the slots already show. Next door: `console.views.remedies` knows the
-ways out, `core.domain.ack` what a person has said, `console.screens.alerts` draws.
+ways out, `core.domain.ack` what a person has said, `console.tui.screens.alerts` draws.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it.
 
-Next door: `console.views.remedies` is what is known, `console.screens.errors` draws.
+Next door: `console.views.remedies` is what is known, `console.tui.screens.errors` draws.
 """
 
 from __future__ import annotations

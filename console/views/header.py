@@ -1,7 +1,7 @@
 """The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
 
 Environment, RO or RW, age and clock are never left out; the rest goes where there is no room for it.
-Next door: `console.screens.frame` draws it in the colours of the roles.
+Next door: `console.tui.screens.base` draws it in the colours of the roles.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
 _BADGE = 24
 _LEAST_BADGE = 8
 Part = tuple[str, str]
-"""A role of `console.theme` ("" for none) and the text in it."""
+"""A role of `console.tui.theme` ("" for none) and the text in it."""
 
 
 @dataclass(frozen=True, slots=True)

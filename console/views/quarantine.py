@@ -1,8 +1,8 @@
 """What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
 
 What the sink counts comes before what a job's last report says; where neither is known nothing is claimed. Next door:
-`console.views.quarantine_entries` has the entries, `console.monitor.quarantine_poller` reads, `console.screens.errors`
-draws.
+`console.views.quarantine_entries` has the entries, `console.monitor.quarantine_poller` reads,
+`console.tui.screens.errors` draws.
 """
 
 from __future__ import annotations

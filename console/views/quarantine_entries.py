@@ -1,6 +1,7 @@
 """Pure functions from entries of the quarantine to rows of text: the list of one job, one entry whole, what was chosen.
 
-Next door: `console.views.quarantine` says what is held job by job; `console.screens.quarantine` and `held_row` draw.
+Next door: `console.views.quarantine` says what is held job by job; `console.tui.screens.quarantine` and `held_row`
+draw.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In which order rows are shown: as they come, by a column, or as they stood a moment ago. Pure.
 
 Sorting is stable, and what is unknown is last in both directions. Next door: `console.views.rows` has rows and columns,
-`console.screens.table` sorts with this.
+`console.tui.screens.table` sorts with this.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp
 from console.monitor.poller import Collector
 from console.monitor.slot_poller import Looker
 from console.monitor.store_reader import Reader
-from console.opening import place_of
-from console.services import Services
+from console.tui.app import ConsoleApp
+from console.tui.launch import place_of
+from console.tui.services import Services
 from core.clock import SystemClock
 from core.config.load import load
 from core.config.model import Loaded

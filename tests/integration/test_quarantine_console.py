@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp
 from console.cli.context import Invocation
 from console.monitor.quarantine_poller import SinkHoldings
-from console.opening import place_of
-from console.screens.table import TableScreen
-from console.services import services_for
+from console.tui.app import ConsoleApp
+from console.tui.launch import place_of
+from console.tui.screens.table import TableScreen
+from console.tui.services import services_for
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.quarantine import HeldState, Wanted

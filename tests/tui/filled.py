@@ -11,14 +11,14 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp
 from console.monitor.poller import LocalSeen, Post, SlotsSeen
 from console.monitor.quarantine_poller import Whole
 from console.monitor.slot_poller import Looker
 from console.monitor.snapshot import TableSeen
 from console.monitor.store_reader import Reader
-from console.opening import place_of
-from console.services import Services
+from console.tui.app import ConsoleApp
+from console.tui.launch import place_of
+from console.tui.services import Services
 from core.clock import Clock, SystemClock
 from core.config.load import load
 from core.config.model import Loaded

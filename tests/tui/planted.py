@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.runner import Order
-from console.app import ConsoleApp
+from console.tui.app import ConsoleApp
 from core.errors import Refused
 from tests.tui.filled import NOW, Filled, StillClock, screen
 

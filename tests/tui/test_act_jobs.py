@@ -9,13 +9,13 @@ from textual import events
 from textual.pilot import Pilot
 
 from console.actions.runner import Order
-from console.app import ConsoleApp
-from console.screens.act_actions import ActionsScreen
-from console.screens.act_job import JobConfirm
-from console.screens.act_menu import JobMenu
-from console.screens.acting import open_actions
-from console.screens.jobs import OverviewScreen
-from console.screens.table import TableScreen
+from console.tui.app import ConsoleApp
+from console.tui.screens.actions.history import ActionsScreen
+from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.menu import JobMenu
+from console.tui.screens.actions.openings import open_actions
+from console.tui.screens.jobs import OverviewScreen
+from console.tui.screens.table import TableScreen
 from core.domain.job import JobState
 from tests.tui.filled import console, drive, press, screen
 from tests.tui.planted import arm, plant, typed, until

@@ -15,11 +15,11 @@ from textual.widgets import Input
 
 from console.actions.record import Stage
 from console.actions.runner import Order
-from console.app import ConsoleApp
-from console.screens.act_job import JobConfirm
-from console.screens.act_preview import SlotPreview
-from console.screens.act_progress import SlotProgress
-from console.screens.slots import SlotsScreen
+from console.tui.app import ConsoleApp
+from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.preview import SlotPreview
+from console.tui.screens.actions.progress import SlotProgress
+from console.tui.screens.slots import SlotsScreen
 from core.domain.job import JobState
 from tests.tui.filled import Filled, console, drive, looked, press, screen, slot
 from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until

@@ -10,7 +10,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.screens.binlog import BinlogRowsScreen, BinlogScreen
+from console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
 from core.domain.peek import Ask, Filter, Page
 from core.domain.position import Position
 from core.errors import Unreachable

@@ -16,15 +16,15 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.strip import Segment, Strip
 
-from console import entrance
 from console.cli import main
 from console.cli.context import FLAGS, Invocation, bare
 from console.monitor.poller import Collector, LocalSeen
 from console.monitor.slot_poller import Looker
 from console.monitor.snapshot import JobFacts, Level, Local
+from console.tui import startup
+from console.tui.widgets import live_table
+from console.tui.widgets.diff_widget import differing
 from console.views.lanes import LANE_COLUMNS, lane_rows
-from console.widgets import live_table
-from console.widgets.drawn import differing
 from core.domain.job import JobState
 from core.domain.report import JobReport
 from core.launch.view import observe_all
@@ -42,15 +42,15 @@ LATE = (
 
 
 def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
-    code = f"import sys, console.__main__, console.opening; print([m for m in {LATE!r} if m in sys.modules])"
+    code = f"import sys, console.__main__, console.tui.launch; print([m for m in {LATE!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
 def test_options_alone_mean_the_same_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Invocation] = []
-    monkeypatch.setattr(entrance, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(entrance, "open_console", lambda shared: opened.append(shared) or 0)
+    monkeypatch.setattr(startup, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(startup, "open_console", lambda shared: opened.append(shared) or 0)
     words = (*FLAGS, "--config=a.toml", "--config")
     for number in range(4):
         for args in itertools.permutations(words, number):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.keymap import bindings_of
-from console.screens.frame import Frame
+from console.tui.keymap import bindings_of
+from console.tui.screens.base import Frame
 from tests.tui.filled import drive, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding

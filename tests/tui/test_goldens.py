@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.widgets.live_table import LiveTable
+from console.tui.widgets.live_table import LiveTable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding

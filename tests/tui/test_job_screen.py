@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.screens.jobs import JobScreen
-from console.screens.log import LogScreen
+from console.tui.screens.jobs import JobScreen
+from console.tui.screens.log import LogScreen
 from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, lane, press, screen
 from tests.tui.recorded import live
 

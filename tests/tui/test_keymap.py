@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from console.app import ConsoleApp
-from console.keymap import own, page, screens, two_meanings
-from console.screens.frame import Frame
-from console.screens.table import TableScreen
-from console.shell import Shell
-from console.widgets.live_table import LiveTable
-from console.widgets.panel import Panel
+from console.tui.app import ConsoleApp
+from console.tui.base_app import Shell
+from console.tui.keymap import own, page, screens, two_meanings
+from console.tui.screens.base import Frame
+from console.tui.screens.table import TableScreen
+from console.tui.widgets.live_table import LiveTable
+from console.tui.widgets.panel import Panel
 
 PAGE = Path(__file__).parents[2] / "docs" / "keymap.md"
 EVERYWHERE = (ConsoleApp, Shell, LiveTable, Panel)
 
 
 def test_the_page_is_what_the_bindings_say() -> None:
-    assert PAGE.read_text("utf-8") == page(), "python -m console.keymap > docs/keymap.md"
+    assert PAGE.read_text("utf-8") == page(), "python -m console.tui.keymap > docs/keymap.md"
 
 
 def test_no_key_means_one_thing_here_and_another_there() -> None:
@@ -31,7 +31,7 @@ def test_a_key_with_two_meanings_would_be_found() -> None:
     assert own(Wrong) == []  # a binding without a name is none of ours
     Wrong.BINDINGS = [next(one for one in own(TableScreen) if one.id == "mark").with_key("p")]
     try:
-        Wrong.__module__ = "console.screens.wrong"
+        Wrong.__module__ = "console.tui.screens.wrong"
         assert any("Wrong: p is pause and mark" in one for one in two_meanings())
     finally:
         Wrong.__module__ = __name__

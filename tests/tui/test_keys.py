@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.app import ConsoleApp
-from console.screens.table import TableScreen
+from console.tui.app import ConsoleApp
+from console.tui.screens.table import TableScreen
 from core.errors import Unreachable
 from tests.tui.filled import Filled, console, drive, press, screen
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from console.monitor.snapshot import Level
-from console.theme import DARK
+from console.tui.theme import DARK
+from console.tui.widgets.live_table import LiveTable
 from console.views.rows import Column, Row
-from console.widgets.live_table import LiveTable
 
 NARROW = (Column("mark", "", 1), Column("name", "NAME", 10), Column("value", "VALUE", 6, right=True))
 WIDE = (*NARROW, Column("more", "MORE", 8))

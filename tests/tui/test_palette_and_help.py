@@ -8,11 +8,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.keymap import bindings_of
-from console.palette import COMMANDS, completions, wrong
-from console.screens.help import HelpScreen
-from console.screens.palette import PaletteScreen
-from console.screens.table import TableScreen
+from console.tui.commands import COMMANDS, completions, wrong
+from console.tui.keymap import bindings_of
+from console.tui.screens.command_line import PaletteScreen
+from console.tui.screens.help import HelpScreen
+from console.tui.screens.table import TableScreen
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, press, screen
 from tests.tui.test_shell_keys import place, typed
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.app import ConsoleApp
-from console.screens.act_held import HeldConfirm, HeldMenu
-from console.screens.errors import ErrorsScreen
-from console.screens.held_row import HeldRowScreen
-from console.screens.quarantine import PAGE, QuarantineScreen
-from console.screens.table import TableScreen
+from console.tui.app import ConsoleApp
+from console.tui.screens.actions.quarantine import HeldConfirm, HeldMenu
+from console.tui.screens.errors import ErrorsScreen
+from console.tui.screens.quarantine import PAGE, QuarantineScreen
+from console.tui.screens.quarantine_entry import HeldRowScreen
+from console.tui.screens.table import TableScreen
 from core.domain.quarantine import HeldState
 from core.errors import Unreachable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press, screen

@@ -10,9 +10,9 @@ from textual.css.query import NoMatches
 from textual.pilot import Pilot
 
 from console.actions.runner import Order
-from console.arming import FORBIDDEN
 from console.monitor.snapshot import Level
-from console.shell import MESSAGE_SECONDS
+from console.tui.base_app import MESSAGE_SECONDS
+from console.tui.write_mode import FORBIDDEN
 from tests.tui.filled import Filled, console, drive, press, screen
 from tests.tui.planted import plant
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.screens.binlog import BinlogRowsScreen
-from console.screens.slot_history import SlotHistoryScreen
-from console.screens.slots import SlotScreen
+from console.tui.screens.binlog import BinlogRowsScreen
+from console.tui.screens.slot_history import SlotHistoryScreen
+from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
 from core.state.audit import Audit
 from core.state.resets import MARKS, ResetFiles

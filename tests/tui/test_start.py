@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.terminal import WATCH_SECONDS
+from console.tui.terminal import WATCH_SECONDS
 from core.config.load import load
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 

@@ -10,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.app import ConsoleApp
-from console.screens.table import TableScreen
-from console.widgets.panel import Panel
+from console.tui.app import ConsoleApp
+from console.tui.screens.table import TableScreen
+from console.tui.widgets.panel import Panel
 from core.domain.job import JobState
 from tests.tui.filled import LARGE, Filled, console, drive, press, screen
 from tests.tui.things import thing, things

@@ -9,8 +9,8 @@ from typing import ClassVar
 from textual.pilot import Pilot
 
 from console.monitor.snapshot import Level
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.table import TableScreen
 from console.views.rows import Column, Row
 from tests.tui.filled import Filled
 

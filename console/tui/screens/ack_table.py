@@ -1,6 +1,6 @@
 """Screens whose rows a person can acknowledge, so that the next one knows that somebody is on it.
 
-Next door: `core.state.acks` keeps it for every console of the state folder; `console.screens.alerts` and `errors`.
+Next door: `core.state.acks` keeps it for every console of the state folder; `console.tui.screens.alerts` and `errors`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
-from console.screens.table import TableScreen
+from console.tui.screens.table import TableScreen
 from core.domain.ack import Ack
 from core.errors import SlotkeeperError
 from core.state.acks import AckFile

@@ -1,6 +1,6 @@
 """Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first.
 
-Next door: `console.views.alerts` has the conditions; `console.screens.acking` acknowledges.
+Next door: `console.views.alerts` has the conditions; `console.tui.screens.ack_table` acknowledges.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
-from console.screens.acking import AckingScreen
-from console.screens.frame import Lines
+from console.tui.screens.ack_table import AckingScreen
+from console.tui.screens.base import Lines
 from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from console.views.rows import Row
 

@@ -1,6 +1,6 @@
 """Audit: who changed what, when and why.
 
-Next door: `core.state.audit` keeps the lines; `console.screens.table` draws.
+Next door: `core.state.audit` keeps the lines; `console.tui.screens.table` draws.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.table import TableScreen
 from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from console.views.rows import Row
 

@@ -1,7 +1,8 @@
 """What all screens share: identity and screens above, place and keys below, and what to do at odd sizes.
 
 A screen draws the app's picture when it is told to: it has no timer of its own, so a hidden one costs nothing. Next
-door: `console.screens.table` adds a live table; `console.views.header` is the first row; `console.app` tells screens.
+door: `console.tui.screens.table` adds a live table; `console.views.header` is the first row; `console.tui.app` tells
+screens.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console.keymap import bindings_of, shown_key
 from console.monitor.snapshot import Level
-from console.theme import style_of
+from console.tui.keymap import bindings_of, shown_key
+from console.tui.theme import style_of
+from console.tui.widgets.line import Line as Line
+from console.tui.widgets.live_table import ROLES
 from console.views.header import Identity, parts
 from console.views.rows import NARROW, WIDE, age, plain
-from console.widgets.line import Line as Line
-from console.widgets.live_table import ROLES
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 SMALLEST = (60, 15)
 FULL = (80, 24)
@@ -97,7 +98,9 @@ class Frame(Screen[None]):
 
     def on_mount(self) -> None:
         """The first picture."""
-        self._css_update_count = self.app._css_update_count  # its widgets wear the theme of now: see `console.lean`
+        self._css_update_count = (
+            self.app._css_update_count
+        )  # its widgets wear the theme of now: see `console.tui.textual_patches`
         self.redraw()
 
     def on_screen_resume(self) -> None:

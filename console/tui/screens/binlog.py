@@ -1,7 +1,7 @@
 """The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
 
 Nothing is polled: a look is made when a person asks, in a thread of its own, and a look that is left is forgotten.
-Next door: `console.views.binlog` has rows and words, `console.screens.binlog_row` one row in full,
+Next door: `console.views.binlog` has rows and words, `console.tui.screens.binlog_row` one row in full,
 `core.services.binlog_rows` reads.
 """
 
@@ -21,9 +21,9 @@ from textual.widgets import Input
 
 from console.monitor.snapshot import Level, TableSeen
 from console.monitor.store_reader import told
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.binlog import Place
 from console.views.rows import Column, Row
@@ -272,7 +272,7 @@ class BinlogRowsScreen(TableScreen):
 
     def opened(self, key: str) -> None:
         """One row in full."""
-        from console.screens.binlog_row import BinlogRowScreen
+        from console.tui.screens.binlog_row import BinlogRowScreen
 
         if self.page is not None:
             self.app.push_screen(BinlogRowScreen(self.page, key, self.hidden))

@@ -1,6 +1,6 @@
 """One row of a binlog, column by column, before and after; the values of the column under the cursor in full.
 
-Next door: `console.screens.binlog` opens it, `console.views.binlog` has the words.
+Next door: `console.tui.screens.binlog` opens it, `console.views.binlog` has the words.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.rows import Row
 from core.domain.peek import Page

@@ -1,6 +1,6 @@
 """The line into which commands are typed, with what they can become above it.
 
-Next door: `console.palette` has the commands.
+Next door: `console.tui.commands` has the commands.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from console import palette
-from console.theme import style_of
+from console.tui import commands
+from console.tui.theme import style_of
+from console.tui.widgets.line import Line
+from console.tui.widgets.typeahead import catch
 from console.views.rows import plain
-from console.widgets.line import Line
-from console.widgets.typed import catch
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 _MOST = 8
 
@@ -63,9 +63,9 @@ class PaletteScreen(ModalScreen[str]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Run what is chosen, else what is typed; where that is wrong say so and stay."""
-        offered = palette.completions(self._owner, event.value)
+        offered = commands.completions(self._owner, event.value)
         typed = offered[self._chosen][0] if 0 <= self._chosen < len(offered) else event.value
-        said = palette.wrong(typed) if typed.strip(": ") else ""
+        said = commands.wrong(typed) if typed.strip(": ") else ""
         if not said:
             self._end(typed.strip(": "))
         elif self._chosen >= 0:
@@ -84,7 +84,7 @@ class PaletteScreen(ModalScreen[str]):
 
     def action_choose(self, step: int) -> None:
         """Another completion."""
-        number = len(palette.completions(self._owner, self.query_one(Input).value))
+        number = len(commands.completions(self._owner, self.query_one(Input).value))
         self._chosen = (
             (self._chosen + step) % number if number and self._chosen >= 0 else (0 if step > 0 else number - 1)
         )
@@ -92,7 +92,7 @@ class PaletteScreen(ModalScreen[str]):
 
     def action_complete(self) -> None:
         """The chosen completion, else the first."""
-        offered = palette.completions(self._owner, self.query_one(Input).value)
+        offered = commands.completions(self._owner, self.query_one(Input).value)
         if offered:
             self._fill(offered[max(0, self._chosen)][0])
 
@@ -106,7 +106,7 @@ class PaletteScreen(ModalScreen[str]):
         line.cursor_position = len(line.value)
 
     def _offer(self, said: str = "") -> None:
-        offered = palette.completions(self._owner, self.query_one(Input).value)
+        offered = commands.completions(self._owner, self.query_one(Input).value)
         first = max(0, self._chosen - _MOST + 1)
         theme, ascii_only = self.app.theme, self._owner.ascii_only
         lines = []

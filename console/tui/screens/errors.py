@@ -2,7 +2,7 @@
 
 Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells. Next door:
 `console.views.errors` and `console.views.quarantine` have rows and sentences, `console.views.remedies` what is known;
-`console.screens.quarantine` shows the rows.
+`console.tui.screens.quarantine` shows the rows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import ErrorSeen, Level
-from console.screens.acking import AckingScreen
-from console.screens.closing import close
-from console.screens.frame import Lines
+from console.tui.screens.ack_table import AckingScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
 from console.views.rows import Row, rank
@@ -73,7 +73,7 @@ class ErrorsScreen(AckingScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
-        from console.screens.acting import open_held_menu
+        from console.tui.screens.actions.openings import open_held_menu
 
         found = [held for key in keys if (held := self._held_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:

@@ -1,6 +1,6 @@
 """Help: what can be pressed and typed on the screen below; typing searches, Enter does it there.
 
-Next door: `console.keymap` knows the keys, `console.palette` the commands.
+Next door: `console.tui.keymap` knows the keys, `console.tui.commands` the commands.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.keymap import Bound, bindings_of, keys_of
-from console.palette import COMMANDS
-from console.screens.closing import close
-from console.screens.frame import Frame, Line
+from console.tui.commands import COMMANDS
+from console.tui.keymap import Bound, bindings_of, keys_of
+from console.tui.screens.base import Frame, Line
+from console.tui.screens.closing import close
+from console.tui.widgets.typeahead import catch
 from console.views.rows import plain
-from console.widgets.typed import catch
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
 LEGEND = (

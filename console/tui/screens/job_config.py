@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views.rows import NARROW, Column, Row
 from core.config import secrets
 from core.config.model import Loaded

@@ -1,7 +1,7 @@
 """Overview, Jobs, and one job DN by DN.
 
 Next door: `console.views.jobs`, `console.views.overview` and `console.views.lanes` have rows and sentences;
-`console.screens.table` draws, `console.screens.log` shows a log in full.
+`console.tui.screens.table` draws, `console.tui.screens.log` shows a log in full.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from console.monitor.snapshot import JobDetail, JobFacts, Level
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
 from console.views.lanes import (
     LANE_COLUMNS,
@@ -39,7 +39,7 @@ from core.domain.text import safe
 
 def act_on_jobs(screen: TableScreen, names: list[str]) -> None:
     """The menu of what can be done to these jobs."""
-    from console.screens.acting import open_job_menu
+    from console.tui.screens.actions.openings import open_job_menu
 
     open_job_menu(screen.console, names)
 
@@ -244,13 +244,13 @@ class JobScreen(TableScreen):
 
     def action_log(self) -> None:
         """The log over the whole screen."""
-        from console.screens.log import LogScreen
+        from console.tui.screens.log import LogScreen
 
         self.app.push_screen(LogScreen(self.job, self.number))
 
     def action_describe(self) -> None:
         """What the configuration says of it, and where that comes from."""
-        from console.screens.describe import DescribeScreen
+        from console.tui.screens.job_config import DescribeScreen
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
 

@@ -15,8 +15,8 @@ from textual.widgets import Input
 
 from console.monitor.log_tail import LogLine, Tail
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Frame, Line
+from console.tui.screens.base import Frame, Line
+from console.tui.screens.closing import close
 from console.views.lanes import line_level
 from console.views.rows import Row, kept
 from core.domain.text import safe

@@ -2,7 +2,7 @@
 
 Nothing is polled: opening, `r`, and coming back from something that was done ask once, in a thread of its own; an
 answer to an earlier question is dropped. Next door: `console.views.quarantine_entries` has rows and words,
-`console.monitor.quarantine_poller` reads, `console.screens.held_row` shows one entry whole.
+`console.monitor.quarantine_poller` reads, `console.tui.screens.quarantine_entry` shows one entry whole.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from textual.message import Message
 
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views import quarantine as models
 from console.views import quarantine_entries
 from console.views.quarantine import HeldOf
@@ -178,7 +178,7 @@ class QuarantineScreen(TableScreen):
 
     def opened(self, key: str) -> None:
         """One entry whole."""
-        from console.screens.held_row import HeldRowScreen
+        from console.tui.screens.quarantine_entry import HeldRowScreen
 
         one, spec = self._entry(key), models.asked_by(self.held(), self.console.services.loaded)
         if one is not None and spec is not None:
@@ -187,7 +187,7 @@ class QuarantineScreen(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these entries, or to all that the job holds."""
-        from console.screens.acting import open_held_menu
+        from console.tui.screens.actions.openings import open_held_menu
 
         open_held_menu(
             self.console, quarantine_entries.choice_of(self.held(), self.entries, [int(key) for key in keys])

@@ -1,7 +1,7 @@
 """One entry of the quarantine whole: the row by column as the source's text, why it was refused, what may be done.
 
 Values of a PROD source are masked until a person asks, which is audited, as in the binlog. Next door:
-`console.screens.quarantine` opens it, `console.views.quarantine_entries` has the words,
+`console.tui.screens.quarantine` opens it, `console.views.quarantine_entries` has the words,
 `console.monitor.quarantine_poller` reads.
 """
 
@@ -16,10 +16,10 @@ from textual.message import Message
 from console.monitor.quarantine_poller import Whole
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.quarantine import NOT_RECORDED
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.quarantine import NOT_RECORDED
+from console.tui.screens.table import TableScreen
 from console.views import quarantine_entries
 from console.views.quarantine import Choice
 from console.views.rows import Row
@@ -141,7 +141,7 @@ class HeldRowScreen(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to this entry, whatever column the cursor is on."""
-        from console.screens.acting import open_held_menu
+        from console.tui.screens.actions.openings import open_held_menu
 
         open_held_menu(self.console, quarantine_entries.as_it_is(self._choice, self.entry))
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views.rows import Row
 from console.views.slot_history import HISTORY_COLUMNS, Backup, history_rows
 from core.domain.text import safe, typed

@@ -1,6 +1,6 @@
 """Slots, and one slot DN by DN. Looking never creates a slot.
 
-Next door: `console.views.slots` has rows and sentences; `console.screens.table` draws.
+Next door: `console.views.slots` has rows and sentences; `console.tui.screens.table` draws.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
 from console.views.rows import Row, age
 from console.views.slots import (
     SHARD_COLUMNS,
@@ -54,13 +54,13 @@ class _OfSlots(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to a slot."""
-        from console.screens.acting import open_slot_menu
+        from console.tui.screens.actions.openings import open_slot_menu
 
         open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
         """The rows that this slot has not read, or the last ones."""
-        from console.screens.binlog import BinlogScreen
+        from console.tui.screens.binlog import BinlogScreen
 
         one, dn = self.meant()
         if one is None:
@@ -70,7 +70,7 @@ class _OfSlots(TableScreen):
 
     def action_history(self) -> None:
         """What was done to it from this machine."""
-        from console.screens.slot_history import SlotHistoryScreen
+        from console.tui.screens.slot_history import SlotHistoryScreen
 
         one, _ = self.meant()
         if one is None:

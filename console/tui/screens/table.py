@@ -1,7 +1,7 @@
 """A screen with one live table: filter, faults only, order, marks, and a panel that explains the row under the cursor.
 
-Next door: `console.screens.frame` is around it; each screen of this kind says its columns, rows and panel.
-`console.views.sorting` orders, `console.export` writes files.
+Next door: `console.tui.screens.base` is around it; each screen of this kind says its columns, rows and panel.
+`console.views.sorting` orders, `console.tui.export` writes files.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Frame, Line, Lines
+from console.tui.screens.base import Frame, Line, Lines
+from console.tui.screens.closing import close
+from console.tui.widgets.live_table import LiveTable
+from console.tui.widgets.panel import Panel
 from console.views.rows import Column, Row, columns_for, kept
 from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
-from console.widgets.live_table import LiveTable
-from console.widgets.panel import Panel
 from core.domain.text import safe
 
 
@@ -281,7 +281,7 @@ class TableScreen(Frame):
 
     def action_export(self) -> None:
         """The rows that are listed, with all of their columns, into files."""
-        from console.export import exported
+        from console.tui.export import exported
 
         name, folder, at = self.heading(), self.console.services.folder, self.console.now_real()
         result = exported(folder, name, self.columns, self.listed(), at)

@@ -1,6 +1,7 @@
 """The first screen where there is no configuration: what this is, and the two ways on.
 
-Next door: `console.terminal` starts the demo once the console has left; `console.files` writes the configuration.
+Next door: `console.tui.terminal` starts the demo once the console has left; `console.tui.private_files` writes the
+configuration.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from console.files import write_new
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Frame, Line
-from console.terminal import START_DEMO
+from console.tui.private_files import write_new
+from console.tui.screens.base import Frame, Line
+from console.tui.screens.closing import close
+from console.tui.terminal import START_DEMO
 from core.config.load import default_path
 from core.domain.text import safe
 

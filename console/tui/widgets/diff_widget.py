@@ -1,6 +1,6 @@
 """A widget of lines of which only what differs is drawn again: the fewest bytes, and no work for what is not seen.
 
-Next door: `console.widgets.line` is of text, `console.widgets.live_table` of rows.
+Next door: `console.tui.widgets.line` is of text, `console.tui.widgets.live_table` of rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One or more lines of text that are drawn only where they differ.
 
-Next door: `console.widgets.panel` adds scrolling; `console.screens.frame` has most of them.
+Next door: `console.tui.widgets.panel` adds scrolling; `console.tui.screens.base` has most of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rich.text import Text
 from textual import events
 from textual.strip import Strip
 
-from console.widgets.drawn import Drawn
+from console.tui.widgets.diff_widget import Drawn
 
 
 class Line(Drawn):

@@ -4,7 +4,8 @@ Rows have keys; the cursor stays on its key through updates, sorts and filters. 
 hidden and nothing can be opened until a person moves it. Only rows that are seen are made into text, and only cells
 that differ are drawn again: two thousand rows cost what twenty do. Markup is never parsed.
 
-Next door: `console.views.jobs` makes the rows; `console.screens` put them here; `console.widgets.drawn` draws.
+Next door: `console.views.jobs` makes the rows; `console.tui.screens` put them here; `console.tui.widgets.diff_widget`
+draws.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from console.monitor.snapshot import Level
-from console.theme import style_of
+from console.tui.theme import style_of
+from console.tui.widgets.diff_widget import Drawn
 from console.views.rows import Column, Row, plain
-from console.widgets.drawn import Drawn
 
 MARKED = "*"
 ROLES = {

@@ -1,6 +1,6 @@
 """Lines below a table; where there are more of them than room it can be gone to with Tab, and scrolled.
 
-Next door: `console.screens.table` fills it, `console.widgets.line` draws.
+Next door: `console.tui.screens.table` fills it, `console.tui.widgets.line` draws.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from console.widgets.line import Line
+from console.tui.widgets.line import Line
 
 
 class Panel(Line):

@@ -1,6 +1,7 @@
 """Keys that were typed before a line was there to take them: they must neither be lost nor mean anything else.
 
-A screen gets them itself until its line has the focus. Next door: `console.screens.palette` and `help` have such lines.
+A screen gets them itself until its line has the focus. Next door: `console.tui.screens.command_line` and `help` have
+such lines.
 """
 
 from __future__ import annotations

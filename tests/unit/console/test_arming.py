@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.arming import FORBIDDEN, IDLE, LASTS, armed, refusal
+from console.tui.write_mode import FORBIDDEN, IDLE, LASTS, armed, refusal
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 

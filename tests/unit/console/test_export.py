@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from console.export import as_csv, defused, exported
 from console.monitor.snapshot import Level
+from console.tui.export import as_csv, defused, exported
 from console.views.rows import Column, Row
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True, least=200))

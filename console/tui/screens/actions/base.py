@@ -1,7 +1,8 @@
 """What the screens of an action share: nothing below them hears a key, texts scroll, and who may change anything.
 
-An action is a command of the command line, run apart from the console: these screens only collect what it asks for
-and show what became of it. Next door: `console.actions` has rules and commands, `console.screens.acting` opens these.
+An action is a command of the command line, run apart from the console: these screens only collect what it asks for and
+show what became of it. Next door: `console.actions` has rules and commands, `console.tui.screens.actions.openings`
+opens these.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from textual.widgets import Input
 from console.actions.commands import Origin, shell_text
 from console.actions.runner import Order, Runs
 from console.monitor.snapshot import Level
-from console.screens.closing import close
-from console.screens.frame import Frame
-from console.widgets.panel import Panel
+from console.tui.screens.base import Frame
+from console.tui.screens.closing import close
+from console.tui.widgets.panel import Panel
 from core.errors import SlotkeeperError
 
 READ_ONLY = "RO: nothing can be applied; `:rw reason` arms for ten minutes"

@@ -16,10 +16,10 @@ from textual.widgets import Input
 from console.actions.commands import with_placeholders
 from console.actions.rules import Part, Want, missing
 from console.monitor.snapshot import Level
-from console.screens.act_fields import NO_PASTE, Fields, Press
-from console.screens.act_frame import ActScreen, Sheet
-from console.screens.frame import Lines
-from console.widgets.line import Line
+from console.tui.screens.actions.base import ActScreen, Sheet
+from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
+from console.tui.screens.base import Lines
+from console.tui.widgets.line import Line
 from core.domain.text import safe
 
 

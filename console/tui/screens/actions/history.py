@@ -13,12 +13,12 @@ from console.actions.commands import shell_text
 from console.actions.outcome import took, verdict
 from console.actions.record import Action
 from console.monitor.snapshot import Level
-from console.screens.act_frame import ActScreen, Sheet
-from console.screens.closing import close
-from console.screens.frame import Lines
-from console.screens.table import TableScreen
+from console.tui.screens.actions.base import ActScreen, Sheet
+from console.tui.screens.base import Lines
+from console.tui.screens.closing import close
+from console.tui.screens.table import TableScreen
+from console.tui.widgets.line import Line
 from console.views.rows import NARROW, Column, Row, clock
-from console.widgets.line import Line
 from core.domain.text import safe
 from core.domain.ttl import in_words
 

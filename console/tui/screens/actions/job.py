@@ -11,9 +11,9 @@ from console.actions.commands import JobVerb, job_words
 from console.actions.rules import Part, job_wants
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
-from console.screens.act_confirm import Confirm
-from console.screens.act_progress import JobProgress
-from console.screens.frame import Lines
+from console.tui.screens.actions.confirm import Confirm
+from console.tui.screens.actions.progress import JobProgress
+from console.tui.screens.base import Lines
 from console.views.jobs import what_is_safe, what_is_wrong
 from core.domain.text import safe
 

@@ -17,14 +17,14 @@ from console.actions.commands import Doing, JobVerb, Place, SlotVerb, job_words,
 from console.actions.menu import Entry, job_entries, slot_entries
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.screens.act_actions import ActionsScreen
-from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
-from console.screens.act_job import JobConfirm
-from console.screens.act_preview import SlotPreview
-from console.screens.act_progress import JobProgress, SlotProgress
-from console.screens.act_target import TargetForm
+from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
+from console.tui.screens.actions.history import ActionsScreen
+from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.preview import SlotPreview
+from console.tui.screens.actions.progress import JobProgress, SlotProgress
+from console.tui.screens.actions.target import TargetForm
+from console.tui.widgets.line import Line
 from console.views.slots import SlotFacts
-from console.widgets.line import Line
 from core.domain.text import safe
 
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import Level
-from console.screens.act_actions import ActionsScreen
-from console.screens.act_held import HeldMenu
-from console.screens.act_menu import JobMenu, SlotMenu
+from console.tui.screens.actions.history import ActionsScreen
+from console.tui.screens.actions.menu import JobMenu, SlotMenu
+from console.tui.screens.actions.quarantine import HeldMenu
 from console.views.quarantine import Choice
 from console.views.slots import SlotFacts
 
 if TYPE_CHECKING:
-    from console.app import ConsoleApp
+    from console.tui.app import ConsoleApp
 
 ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
 

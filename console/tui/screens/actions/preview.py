@@ -23,11 +23,11 @@ from console.actions.record import Action, Said
 from console.actions.rules import Part, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.screens.act_fields import NO_PASTE, Fields, Press
-from console.screens.act_frame import READ_ONLY, ActScreen, Sheet
-from console.screens.act_job import JobConfirm
-from console.screens.act_progress import POLL_SECONDS, SlotProgress
-from console.widgets.line import Line
+from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
+from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
+from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
+from console.tui.widgets.line import Line
 from core.domain.text import safe
 from core.domain.ttl import in_words
 

@@ -18,8 +18,8 @@ from console.actions.commands import Doing, JobVerb, SlotVerb
 from console.actions.outcome import held_lines, job_lines, slot_lines
 from console.actions.record import Action
 from console.monitor.snapshot import Level
-from console.screens.act_frame import ActScreen, Sheet
-from console.widgets.line import Line
+from console.tui.screens.actions.base import ActScreen, Sheet
+from console.tui.widgets.line import Line
 from core.domain.text import safe
 
 POLL_SECONDS = 0.25
@@ -140,6 +140,6 @@ class SlotProgress(Progress):
 
     def action_again(self) -> None:
         """Another plan, of what is there now."""
-        from console.screens.act_preview import SlotPreview  # it imports this module
+        from console.tui.screens.actions.preview import SlotPreview  # it imports this module
 
         self.app.switch_screen(SlotPreview(self.doing))

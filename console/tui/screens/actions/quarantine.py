@@ -16,10 +16,10 @@ from console.actions.menu import Entry, entries_in_words, held_entries
 from console.actions.rules import Part, held_wants
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
-from console.screens.act_confirm import Confirm
-from console.screens.act_menu import Menu, letters
-from console.screens.act_progress import HeldProgress
-from console.screens.frame import Lines
+from console.tui.screens.actions.confirm import Confirm
+from console.tui.screens.actions.menu import Menu, letters
+from console.tui.screens.actions.progress import HeldProgress
+from console.tui.screens.base import Lines
 from console.views.quarantine import Choice
 from core.domain.text import safe
 

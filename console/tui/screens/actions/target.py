@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from console.actions.commands import Doing, Place, SlotVerb, Target
 from console.monitor.snapshot import Level
-from console.screens.act_frame import ActScreen, Sheet
-from console.screens.act_preview import SlotPreview
-from console.widgets.line import Line
+from console.tui.screens.actions.base import ActScreen, Sheet
+from console.tui.screens.actions.preview import SlotPreview
+from console.tui.widgets.line import Line
 from core.domain.text import safe
 
 _TARGETS = {
