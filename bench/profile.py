@@ -17,9 +17,9 @@ from bench.rig import Rig, run
 from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.postgres import Server
-from core.sinks.postgres import effects
-from core.sinks.postgres.sink import PostgresSink
-from core.sinks.postgres.target import target_of
+from core.sinks.postgres.check.target import target_of
+from core.sinks.postgres.write import effects
+from core.sinks.postgres.write.sink import PostgresSink
 from core.sources.dws.source import DwsSource
 from core.wiring import worker
 

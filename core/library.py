@@ -23,9 +23,9 @@ from core.domain.watch import Expected, judge, trouble
 from core.engine.driver.registration import widened
 from core.engine.progress import choose_xmin, position_after, range_end
 from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
-from core.sinks.postgres import modes
-from core.sinks.postgres import statements as compose
-from core.sinks.postgres import target as targets
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.write import modes
+from core.sinks.postgres.write import statements as compose
 from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]

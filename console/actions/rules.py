@@ -1,7 +1,7 @@
 """How much must be typed before something is done: the tiers, and what each of them asks for. Pure.
 
-The core judges: what a slot command asks for is what its dry run says (`to_type`), and it is judged there again.
-Next door: `console.actions.commands` puts what was typed into a command; `core.slots.change` and `core.slots.apply`
+The core judges: what a slot command asks for is what its dry run says (`to_type`), and it is judged there again. Next
+door: `console.actions.commands` puts what was typed into a command; `core.slots.change` and `core.slots.reset.apply`
 are the gates.
 """
 

@@ -19,7 +19,7 @@ from core.config.model import Loaded
 from core.errors import Refused
 from core.services import probe as probe_service
 from core.services.probe import ProbePlan, Report
-from core.sources.dws.questions import Answer
+from core.sources.dws.probe.questions import Answer
 
 
 @dataclass(frozen=True, slots=True)

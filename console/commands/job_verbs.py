@@ -1,6 +1,6 @@
 """`slotkeeper jobs cancel` and `jobs drain`; the group itself is in `jobs`.
 
-Next door: `core.domain.job` says when a job may be cancelled, `core.slots.preflight` what is not drained.
+Next door: `core.domain.job` says when a job may be cancelled, `core.slots.status.preflight` what is not drained.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def drain(
 def _left(loaded: Loaded, spec: JobSpec, tables: list[str]) -> Mapping[str, str]:
     """What is unread by DN, or by table and DN where the job reads several."""
     from core.services import slot_commands
-    from core.slots.preflight import left_by_shard
+    from core.slots.status.preflight import left_by_shard
 
     found: dict[str, str] = {}
     for table in tables:

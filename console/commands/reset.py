@@ -1,7 +1,7 @@
 """`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
 
 A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
-Next door: `core.slots.plan` and `apply` do it, `core.services.reset` connects them, `reset_view` prints.
+Next door: `core.slots.reset.plan` and `apply` do it, `core.services.reset` connects them, `reset_view` prints.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import reset as reset_service
-from core.slots import apply, plan, resume
-from core.slots.apply import Order, Result
-from core.slots.surroundings import BACKUPS, Bench
+from core.slots.reset import apply, plan, resume
+from core.slots.reset.apply import Order, Result
+from core.slots.reset.context import BACKUPS, Bench
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
 

@@ -11,7 +11,7 @@ from core.domain.reset import Check, Move, Plan
 from core.domain.reset_entry import Entry
 from core.domain.reset_text import backup_from
 from core.domain.text import typed
-from core.slots.apply import Result
+from core.slots.reset.apply import Result
 
 __all__ = ["backup_from", "entry_values", "plan_values", "print_history", "print_plan", "print_result", "to_type"]
 
@@ -32,7 +32,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
 
 
 def to_type(plan: Plan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `core.slots.apply` asks for it; null where it is not asked for."""
+    """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
 
 

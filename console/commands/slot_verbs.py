@@ -22,7 +22,7 @@ from core.launch.view import observe
 from core.services import slot_commands
 from core.services.slot_commands import Create, Drop, Register, Verb
 from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
-from core.slots.preflight import Action, Answer, Preflight, Rate, rate_between
+from core.slots.status.preflight import Action, Answer, Preflight, Rate, rate_between
 from core.state.sqlite import Store
 
 RATE_SECONDS = 3.0

@@ -1,7 +1,7 @@
 """`slotkeeper slots list` and `slots show`: which slots keep a table's binlog, how far, whose, and for how long yet.
 
-Looking never makes a slot: only calls that read are sent. Next door: `core.slots.inspect` and `core.slots.hold` put the
-answers together; `slot_verbs` has preflight and the commands that change a slot.
+Looking never makes a slot: only calls that read are sent. Next door: `core.slots.status.inspect` and
+`core.slots.status.retained` put the answers together; `slot_verbs` has preflight and the commands that change a slot.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from core.domain.ttl import Left, Ttl, in_words
 from core.errors import SlotkeeperError
 from core.services import slot_commands
 from core.services.slot_commands import Looked
-from core.slots.hold import Clock, Holding, SlotHold, TableHold
-from core.slots.inspect import SlotOnShard, SlotView
+from core.slots.status.inspect import SlotOnShard, SlotView
+from core.slots.status.retained import Clock, Holding, SlotHold, TableHold
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
 

@@ -1,7 +1,8 @@
 """Looks at the slots of source tables for the console, one light question at a time.
 
 Only calls that read; no call creates a slot. What fails becomes a sentence beside the last values, never an exception.
-Next door: `console.monitor.poller` calls this, a thread per source; `core.slots.watch` decides what is asked next.
+Next door: `console.monitor.poller` calls this, a thread per source; `core.slots.status.poll` decides what is asked
+next.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from core.config.places import tables
 if TYPE_CHECKING:
     from core.clock import Clock
     from core.config.model import Loaded
-    from core.slots.watch import Turn
+    from core.slots.status.poll import Turn
 
 
 class Watched(Protocol):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from core.domain.quarantine import HeldCount
     from core.domain.report import JobReport
     from core.domain.verified import Verified
-    from core.slots.hold import TableHold
-    from core.slots.inspect import TableSlots
+    from core.slots.status.inspect import TableSlots
+    from core.slots.status.retained import TableHold
 
 REFUSED = "refused: "
 """How what is wrong with a refused job begins."""

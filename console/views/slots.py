@@ -1,7 +1,7 @@
 """Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
 
 A look is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
-clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.hold` is what a look found.
+clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.status.retained` is what a look found.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
 
 if TYPE_CHECKING:
-    from core.slots.hold import Holding, SlotHold
-    from core.slots.inspect import SlotOnShard, SlotView
+    from core.slots.status.inspect import SlotOnShard, SlotView
+    from core.slots.status.retained import Holding, SlotHold
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),

@@ -1,7 +1,7 @@
 """One line of the audit: who did what to which thing, why, and what was seen afterwards. Values only.
 
 An action that changes something writes two lines under one `action_id`: the intent before, the outcome after.
-Next door: `core.state.audit` keeps the lines, `core.sinks.postgres.resets` a copy beside the data.
+Next door: `core.state.audit` keeps the lines, `core.sinks.postgres.progress.resets` a copy beside the data.
 """
 
 from __future__ import annotations

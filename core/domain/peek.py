@@ -1,6 +1,6 @@
 """What a look at binlog rows asks for and finds, as plain values.
 
-Next door: `core.slots.peek` searches, `core.sources.dws.peek` reads, the console shows.
+Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads, the console shows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what must hold. Pure.
 
-Next door: `core.slots.plan` asks the servers and fills these in, `core.slots.apply` carries a plan out,
+Next door: `core.slots.reset.plan` asks the servers and fills these in, `core.slots.reset.apply` carries a plan out,
 `core.domain.reset_text` writes them as JSON.
 """
 

@@ -1,6 +1,6 @@
 """A reset as the sink keeps it, and the steps that it passes. Values only.
 
-Next door: `core.sinks.postgres.resets` stores it, `core.slots.apply` takes the steps.
+Next door: `core.sinks.postgres.progress.resets` stores it, `core.slots.reset.apply` takes the steps.
 """
 
 from __future__ import annotations

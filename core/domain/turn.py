@@ -2,7 +2,7 @@
 
 A lane comes to copying from creating, to catching up from copying, and to running from catching up once its own row has
 passed the point noted for it; without a copy from creating, without a stream from copying. Next door:
-`core.sinks.postgres.progress` carries turns out.
+`core.sinks.postgres.progress.store` carries turns out.
 """
 
 from __future__ import annotations

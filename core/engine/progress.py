@@ -1,6 +1,6 @@
 """When a position may move, and what it means when the fence was not hit. Pure (design 4.1, 4.2).
 
-Next door: `core.sinks.postgres.progress` holds the rows; `core.engine.worker.step` asks here.
+Next door: `core.sinks.postgres.progress.store` holds the rows; `core.engine.worker.step` asks here.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from core.domain.audit import AuditLine
 from core.errors import SlotkeeperError
-from core.sinks.postgres.audit import SinkAudit
+from core.sinks.postgres.progress.audit import SinkAudit
 from core.sinks.postgres.session import SinkSession
 from core.state.audit import Audit
 from core.state.folder import StateFolder

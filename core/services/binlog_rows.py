@@ -2,7 +2,7 @@
 
 Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
 where those cannot be written. Nothing here creates a slot or moves a point.
-Next door: `core.slots.peek` searches, `core.sources.dws.peek` reads; `core.services.verify` lists slots.
+Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads; `core.services.verify` lists slots.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
 from core.services.slot_commands import audited, own_lanes
 from core.slots.change import PROD, Done
-from core.slots.hold import OwnLane
-from core.slots.peek import peek
-from core.slots.watch import Watch
+from core.slots.status.binlog_rows import peek
+from core.slots.status.poll import Watch
+from core.slots.status.retained import OwnLane
 from core.sources.dws.peek import DwsPeek
+from core.sources.dws.poll import DwsWatch
 from core.sources.dws.session import DwsSession
-from core.sources.dws.watch import DwsWatch
 from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
 

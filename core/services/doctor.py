@@ -22,10 +22,10 @@ from core.domain.text import typed
 from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.services.verify import look_name, open_viewer
-from core.sinks.postgres import eligibility as sinks
+from core.sinks.postgres.check import eligibility as sinks
+from core.sinks.postgres.check.target import image_of, target_of
+from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.target import image_of, target_of
-from core.sinks.postgres.viewer import PostgresViewer, Rights, ServerSeen
 from core.sources.dws import eligibility as sources
 from core.sources.dws import sight
 from core.sources.dws.columns import column_objections

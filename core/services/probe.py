@@ -1,7 +1,8 @@
 """The composition root of `doctor --probe`: what it would do, doing it between two audit lines, its record.
 
-Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that.
-Next door: `core.sources.dws.probe` asks, `core.sources.dws.scratch` makes and drops; `core.services.doctor` only looks.
+Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that. Next door:
+`core.sources.dws.probe.session` asks, `core.sources.dws.probe.scratch` makes and drops; `core.services.doctor` only
+looks.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from core.errors import ConfigError, Refused
 from core.services.verify import look_name
 from core.slots.change import PROD
 from core.sources.dws import eligibility
-from core.sources.dws.probe_table import GROUPS, ask_all
-from core.sources.dws.questions import Answer, Reader, conventions
-from core.sources.dws.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
+from core.sources.dws.probe.questions import Answer, Reader, conventions
+from core.sources.dws.probe.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
+from core.sources.dws.probe.tables import GROUPS, ask_all
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.state import probes

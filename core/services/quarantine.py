@@ -1,7 +1,7 @@
 """The composition root of the quarantine: reading it, and the two verbs that end an entry.
 
 Each verb is audited: an intent line before (nothing is done where it cannot be written), what became of each after.
-Next door: `core.sinks.postgres.held` reads, `core.sinks.postgres.replaying` acts.
+Next door: `core.sinks.postgres.quarantine.entries` reads, `core.sinks.postgres.quarantine.replay` acts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.audit import CopiedAudit
 from core.services.verify import look_name
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.held import HeldRows
-from core.sinks.postgres.replaying import Replays
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.quarantine.entries import HeldRows
+from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.write.statements import TargetTable
 from core.state.audit import actor, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder

@@ -22,11 +22,11 @@ from core.engine.driver.context import lane_key
 from core.errors import ConfigError, Refused
 from core.ports.progress import Runner
 from core.services.audit import CopiedAudit
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.resets import PostgresResets
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.progress.resets import PostgresResets
 from core.sinks.postgres.session import SinkSession
-from core.slots.surroundings import Bench, Probe, silent
-from core.sources.dws.reach import DwsReach
+from core.slots.reset.context import Bench, Probe, silent
+from core.sources.dws.retention import DwsReach
 from core.sources.dws.session import DwsSession
 from core.state.audit import actor
 from core.state.folder import StateFolder

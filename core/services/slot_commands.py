@@ -25,8 +25,8 @@ from core.engine.driver.idle_lanes import LOST_ANSWER_WAIT
 from core.errors import Refused, SlotkeeperError
 from core.services.audit import CopiedAudit
 from core.services.verify import look_name, open_viewer
+from core.sinks.postgres.check.viewer import LaneSeen, PostgresViewer
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.viewer import LaneSeen, PostgresViewer
 from core.slots import create as creating
 from core.slots import drop as dropping
 from core.slots import full_sync
@@ -42,9 +42,9 @@ from core.slots.change import (
     seen,
     view_of,
 )
-from core.slots.hold import OwnLane, TableHold, hold
-from core.slots.inspect import TableSlots, inspect
-from core.slots.preflight import Preflight, Rate, gather, judge
+from core.slots.status.inspect import TableSlots, inspect
+from core.slots.status.preflight import Preflight, Rate, gather, judge
+from core.slots.status.retained import OwnLane, TableHold, hold
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_verbs import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer, PointSeen, UnreadSeen

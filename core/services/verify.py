@@ -21,8 +21,8 @@ from core.drivers import pg
 from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.sinks.postgres import faults as sink_faults
-from core.sinks.postgres.held import HeldRows
-from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.quarantine.entries import HeldRows
 from core.sinks.postgres.session import SinkSession
 from core.sources.dws import eligibility as source_rules
 from core.sources.dws import faults as source_faults

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from core.domain.job import JobState
 from core.errors import Refused
-from core.slots.inspect import SlotView, SlotViewer, TableSlots, inspect
+from core.slots.status.inspect import SlotView, SlotViewer, TableSlots, inspect
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"

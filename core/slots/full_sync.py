@@ -11,7 +11,7 @@ from typing import Protocol
 from core.domain.text import typed
 from core.errors import Refused
 from core.slots.change import SINK_SILENT, Asked, Done, Owner, Plan, VerbViewer, per_shard, seen, view_of
-from core.slots.inspect import SlotOnShard, SlotView
+from core.slots.status.inspect import SlotOnShard, SlotView
 from core.sqltext import dotted, literal
 
 

@@ -30,7 +30,7 @@ class Mark:
 
 
 class ResetFiles:
-    """The files of one state folder; implements `core.slots.surroundings.Files`."""
+    """The files of one state folder; implements `core.slots.reset.context.Files`."""
 
     def __init__(self, folder: StateFolder) -> None:
         self._folder = folder

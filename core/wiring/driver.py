@@ -20,12 +20,12 @@ from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.ports.progress import Store
 from core.ports.source import Chunk
-from core.sinks.postgres import eligibility
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
-from core.sinks.postgres.statements import TargetTable
-from core.sources.dws.reach import DwsReach
+from core.sinks.postgres.write.statements import TargetTable
+from core.sources.dws.retention import DwsReach
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin

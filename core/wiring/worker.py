@@ -26,10 +26,10 @@ from core.engine.worker import copy_task, stream_task
 from core.engine.worker.step import Probe, nothing
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports.progress import Runner
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.sink import PostgresSink
+from core.sinks.postgres.write.sink import PostgresSink
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin

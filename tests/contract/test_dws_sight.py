@@ -9,11 +9,11 @@ import pytest
 from core.drivers import pg
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
-from core.sources.dws import probe_sessions
-from core.sources.dws.probe import Bench
-from core.sources.dws.probe import run as ask
-from core.sources.dws.questions import Told
-from core.sources.dws.scratch import Scratch
+from core.sources.dws.probe import sessions
+from core.sources.dws.probe.questions import Told
+from core.sources.dws.probe.scratch import Scratch
+from core.sources.dws.probe.session import Bench
+from core.sources.dws.probe.session import run as ask
 from core.sources.dws.session import DwsSession
 from tests.support.probing import SCHEMA, SCRATCH, grant, interrogate
 from tests.support.standin import Surface, run
@@ -73,7 +73,7 @@ def asked(warehouse: Warehouse) -> Told:
     with closing(opened()) as session:
         scratch.make(session, scratch.plain)
         bench = Bench(session, scratch, scratch.plain)
-        answers = ask(bench, [("coordinators", (name,), probe_sessions.elsewhere)], lambda _: None)
+        answers = ask(bench, [("coordinators", (name,), sessions.elsewhere)], lambda _: None)
     assert not scratch.drop(opened)
     return next(one.told for one in answers if one.question.name == name)
 

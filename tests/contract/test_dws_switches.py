@@ -16,7 +16,7 @@ from core.embedded.postgres import Server
 from core.embedded.switches import Switches, all_values
 from core.embedded.warehouse import Warehouse
 from core.errors import ConfigError
-from core.sources.dws.questions import QUESTIONS, SWITCHED, Answer, Reader, conventions
+from core.sources.dws.probe.questions import QUESTIONS, SWITCHED, Answer, Reader, conventions
 from tests.support.probing import drawn, flipped, grant, interrogate, leftovers
 from tests.support.standin import Surface, drop_database, run
 

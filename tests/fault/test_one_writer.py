@@ -17,7 +17,7 @@ from core.engine.driver import idle_lanes, lease, start
 from core.engine.driver.lanes import Activity
 from core.engine.driver.lease import Leases
 from core.errors import Refused
-from core.sinks.postgres.progress import lock_number
+from core.sinks.postgres.progress.store import lock_number
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

@@ -16,7 +16,7 @@ from core.domain.quarantine import HeldState
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import SlotkeeperError
-from core.sinks.postgres.replaying import Replays
+from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line

@@ -15,7 +15,7 @@ from core.domain.spec import ChannelSpec
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused
-from core.sources.dws import reach
+from core.sources.dws import retention
 from core.sqltext import statements
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
@@ -252,10 +252,10 @@ def test_a_kernel_that_lists_no_slots_is_asked_about_ours_only(resetting: Resett
 
 
 def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = statements("core.sources.dws", "reach.sql")
+    texts = statements("core.sources.dws", "retention.sql")
     slow = texts["count"].replace("GROUP BY", "AND pg_sleep(0.2) IS NOT NULL GROUP BY")
     monkeypatch.setitem(texts, "count", slow)
-    monkeypatch.setattr(reach, "COUNT_LIMIT_MS", 300)
+    monkeypatch.setattr(retention, "COUNT_LIMIT_MS", 300)
     plan = resetting.plan(EARLIEST)
     total = sum(resetting.mirror.changes().values())
     assert sum(move.replayed.total for move in plan.moves) == total

@@ -21,9 +21,9 @@ from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Trouble, TroubleName, Unclassified
-from core.slots import points
-from core.slots.apply import Result
-from core.slots.surroundings import Probe
+from core.slots.reset import points
+from core.slots.reset.apply import Result
+from core.slots.reset.context import Probe
 from core.wiring import worker
 from tests.fault.test_fence import stint_of
 from tests.fault.test_reset import followed

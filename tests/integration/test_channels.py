@@ -20,8 +20,8 @@ from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
-from core.sinks.postgres import target
-from core.sinks.postgres.statements import TargetTable, shadow
+from core.sinks.postgres.check import target
+from core.sinks.postgres.write.statements import TargetTable, shadow
 from core.verify.compare import compare
 from core.verify.pg import open_pair
 from core.wiring import worker

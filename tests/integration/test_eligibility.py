@@ -17,7 +17,7 @@ from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import Level, check_sink, check_source
 from core.services.verify import verify
-from core.sinks.postgres import target as targets
+from core.sinks.postgres.check import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
 from core.wiring.worker import open_sink_session
 from tests.support.looking import config, job

@@ -14,7 +14,7 @@ from console.cli import diagnostics
 from console.commands import slot_verbs
 from core.domain.job import JobState
 from core.launch import control
-from core.slots.preflight import Rate
+from core.slots.status.preflight import Rate
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.support.jobs import Jobs

@@ -26,7 +26,7 @@ from core.config.load import load
 from core.config.model import Loaded
 from core.embedded.warehouse import Warehouse
 from core.services import binlog_rows
-from core.slots.inspect import NO_COUNT, NO_LIST
+from core.slots.status.inspect import NO_COUNT, NO_LIST
 from tests.support.looking import config, job
 from tests.support.standin import Surface, run
 
@@ -152,7 +152,7 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
 def test_a_server_that_takes_too_long_is_left_after_three_seconds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sources.dws.watch.LIMIT_MS", 200)
+    monkeypatch.setattr("core.sources.dws.poll.LIMIT_MS", 200)
     watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
     place.warehouse.dn_hanging("dn_2")
     try:

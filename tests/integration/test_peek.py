@@ -20,10 +20,10 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services import binlog_rows
-from core.sources.dws import by_hand
+from core.sources.dws import manual_sql
+from core.sources.dws.poll import DwsWatch
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
-from core.sources.dws.watch import DwsWatch
 from core.sqltext import dotted
 from core.state.audit import Audit
 from core.state.folder import StateFolder
@@ -326,9 +326,9 @@ def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point
     before = place.slots()
     seen = {(one.shard, one.checkpoint): one for one in DwsViewer(_session(place)).points(TABLE) or ()}
     live, durable = seen["dn_2", False], seen["dn_2", True]
-    text = by_hand.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
+    text = manual_sql.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
     assert place.surface.rows(text) == [(1, 1)]
-    assert len(place.surface.rows(by_hand.look(TABLE))) == len(before)
+    assert len(place.surface.rows(manual_sql.look(TABLE))) == len(before)
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
     assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
@@ -347,7 +347,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
     assert reader.unread(table)
     reader.close()
-    assert place.surface.rows(by_hand.look(table))
+    assert place.surface.rows(manual_sql.look(table))
 
 
 def _session(place: Place) -> DwsSession:

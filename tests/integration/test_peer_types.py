@@ -20,7 +20,7 @@ from core.domain.text import safe
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, RowRefused
 from core.services.doctor import Level, check_sink
-from core.sinks.postgres import eligibility
+from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
 from core.verify.pg import open_pair
 from core.wiring.worker import open_sink_session, open_source

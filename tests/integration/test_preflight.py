@@ -12,7 +12,7 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Unreachable
 from core.services import verify
-from core.slots.preflight import Action, Answer, Preflight, gather, judge
+from core.slots.status.preflight import Action, Answer, Preflight, gather, judge
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, OURS, THEIRS = "ods.orders", "ours", "theirs"

@@ -26,9 +26,10 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError, Unclassified
 from core.services.doctor import Level, check_source
-from core.sources.dws import probe_table, scratch
-from core.sources.dws.probe import Bench, Told_
-from core.sources.dws.questions import QUESTIONS
+from core.sources.dws.probe import scratch
+from core.sources.dws.probe import tables as tables_probe
+from core.sources.dws.probe.questions import QUESTIONS
+from core.sources.dws.probe.session import Bench, Told_
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
@@ -252,7 +253,7 @@ def test_an_error_in_the_middle_leaves_nothing(
         yield
 
     with monkeypatch.context() as patched:
-        patched.setattr(probe_table, "GROUPS", (*probe_table.GROUPS[:12], ("broken", (), breaks)))
+        patched.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:12], ("broken", (), breaks)))
         assert place.call() == 1
     assert "defect" in capsys.readouterr().err
     place.warehouse.dn_down("dn_2")
@@ -352,7 +353,7 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
         yield from ()
 
     monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)
-    monkeypatch.setattr(probe_table, "GROUPS", (*probe_table.GROUPS[:2], ("hold", (), hold)))
+    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("hold", (), hold)))
     assert place.call("--json") == 1
     said = capsys.readouterr()
     (left,) = json.loads(said.out)["left"]

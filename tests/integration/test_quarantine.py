@@ -18,9 +18,9 @@ from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import RowRefused, TooLarge, Trouble, TroubleName
-from core.sinks.postgres import careful
-from core.sinks.postgres.eligibility import TargetColumn, TargetFacts, objections
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
+from core.sinks.postgres.write import row_isolation
+from core.sinks.postgres.write.statements import TargetTable
 from tests.support.held import HOLDING, Target, line
 from tests.support.standin import drop_database
 
@@ -350,7 +350,7 @@ def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantin
 def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_width(
     pairs: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(careful, "LONGEST", -1.0)
+    monkeypatch.setattr(row_isolation, "LONGEST", -1.0)
     with pytest.raises(TooLarge, match=r"a careful step of mart\.pairs"):
         pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
     assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)

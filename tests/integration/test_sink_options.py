@@ -17,8 +17,8 @@ from core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.sink import PostgresSink
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.write.sink import PostgresSink
+from core.sinks.postgres.write.statements import TargetTable
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key

@@ -19,8 +19,8 @@ from core.domain.quarantine import HeldState
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.embedded.postgres import Server
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.replaying import Replays
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.quarantine.replay import Replays
 from tests.integration.test_dws_sink import face as face
 from tests.property.test_sink_effects import even
 from tests.support.effects import described

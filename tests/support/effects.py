@@ -19,10 +19,10 @@ from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports.progress import Runner
 from core.ports.source import Chunk
-from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.sink import PostgresSink
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.write.sink import PostgresSink
+from core.sinks.postgres.write.statements import TargetTable
 from tests.support.histories import COLUMNS, copy_text
 from tests.support.oracle import Accepts, Event, Image, Key
 

@@ -18,12 +18,12 @@ from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports.progress import Runner
-from core.sinks.postgres import target as targets
-from core.sinks.postgres.held import HeldRows
-from core.sinks.postgres.progress import PostgresProgress
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.quarantine.entries import HeldRows
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.sink import PostgresSink
-from core.sinks.postgres.statements import TargetTable
+from core.sinks.postgres.write.sink import PostgresSink
+from core.sinks.postgres.write.statements import TargetTable
 from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]

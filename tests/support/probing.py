@@ -11,9 +11,9 @@ from typing import Any
 
 from core.embedded.switches import Switches, all_values
 from core.embedded.warehouse import Warehouse
-from core.sources.dws.probe_table import ask_all
-from core.sources.dws.questions import Answer
-from core.sources.dws.scratch import Scratch
+from core.sources.dws.probe.questions import Answer
+from core.sources.dws.probe.scratch import Scratch
+from core.sources.dws.probe.tables import ask_all
 from core.sources.dws.session import DwsSession
 from tests.support.standin import run
 

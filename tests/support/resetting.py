@@ -15,10 +15,10 @@ from core.domain.progress import ProgressRow
 from core.domain.reset import Check, Goal, Plan, TargetKind
 from core.drivers import pg
 from core.services import reset as reset_service
-from core.sinks.postgres.progress import PostgresProgress
-from core.slots import apply, plan, resume
-from core.slots.apply import Order, Result
-from core.slots.surroundings import Bench, Probe, silent
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.slots.reset import apply, plan, resume
+from core.slots.reset.apply import Order, Result
+from core.slots.reset.context import Bench, Probe, silent
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.wiring import worker

@@ -31,10 +31,10 @@ from core.domain.ttl import Behind, Ttl, left_of
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
 from core.services.slot_commands import Looked
-from core.slots.hold import Clock as Whose
-from core.slots.hold import Holding, SlotHold, TableHold
-from core.slots.inspect import SlotOnShard, SlotView, TableSlots
-from core.slots.watch import Seen, Turn
+from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from core.slots.status.poll import Seen, Turn
+from core.slots.status.retained import Clock as Whose
+from core.slots.status.retained import Holding, SlotHold, TableHold
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID

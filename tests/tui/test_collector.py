@@ -16,7 +16,7 @@ from core.clock import Clock
 from core.config.load import load
 from core.config.model import Loaded
 from core.errors import Unreachable
-from core.slots.watch import Seen, Turn
+from core.slots.status.poll import Seen, Turn
 from tests.support.waiting import until
 from tests.tui.filled import NOW, StillClock, planted
 from tests.unit.config.samples import VALID

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 MANY = 2_000
 LATE = (
     *("typer", "pydantic", "psycopg2", "sqlite3", "psutil", "textual.widgets.data_table"),
-    *("console.monitor.store_reader", "console.views.alerts", "core.slots.hold"),
+    *("console.monitor.store_reader", "console.views.alerts", "core.slots.status.retained"),
 )
 
 

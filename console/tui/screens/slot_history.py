@@ -83,7 +83,7 @@ class SlotHistoryScreen(TableScreen):
 
     def _read(self) -> list[Backup]:
         from core.domain.reset_text import backup_from
-        from core.slots.surroundings import BACKUPS
+        from core.slots.reset.context import BACKUPS
         from core.state.folder import StateFolder
         from core.state.resets import ResetFiles
 

@@ -1,6 +1,7 @@
 """Reads a few rows of a DWS binlog for people to look at. Nothing here names a slot, so nothing can create one.
 
-Implements `core.slots.peek.PeekReader`. Next door: `source.py` reads ranges for jobs; `peek.sql` holds what is sent.
+Implements `core.slots.status.binlog_rows.PeekReader`. Next door: `source.py` reads ranges for jobs; `peek.sql` holds
+what is sent.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class DwsPeek:
         return {str(name): First(_number(latest), _number(found)) for name, latest, found, _, _ in rows}
 
     def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        return self.session.composed_rows(SQL(statements("core.sources.dws", "reach.sql")[name]), parameters)
+        return self.session.composed_rows(SQL(statements("core.sources.dws", "retention.sql")[name]), parameters)
 
     def _statement(
         self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter

@@ -14,7 +14,7 @@ from core.domain.reset import Count, Goal, LaneSeen, Move, TargetKind
 from core.domain.reset import Plan as ResetPlan
 from core.errors import Refused
 from core.slots.change import Consent, Owner, Plan, refuse_without_consent
-from core.slots.inspect import SlotView
+from core.slots.status.inspect import SlotView
 
 ROWS = (0, 7, None)
 

@@ -8,7 +8,7 @@ from console.monitor.snapshot import TableSeen
 from console.views import binlog as models
 from core.config.load import load
 from core.domain.peek import Ask, Filter
-from core.slots.inspect import SlotOnShard, SlotView, TableSlots
+from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from tests.tui.pages import LESS, LIFE, NEW, PAID, page, row
 
 

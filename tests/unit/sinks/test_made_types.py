@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.domain.slot import TableIdentity, UserType
 from core.domain.text import safe
-from core.sinks.postgres.made_types import BY_HAND, cure, literal, pasteable, same
+from core.sinks.postgres.check.made_types import BY_HAND, cure, literal, pasteable, same
 
 
 def read_back(token: str) -> str:

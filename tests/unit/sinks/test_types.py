@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.sinks.postgres.types import at_postgres, exact, holds
+from core.sinks.postgres.check.types import at_postgres, exact, holds
 
 
 @pytest.mark.parametrize(

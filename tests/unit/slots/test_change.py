@@ -7,7 +7,7 @@ import pytest
 from core.domain.job import JobState
 from core.errors import Refused
 from core.slots.change import Asked, Consent, Owner, Plan, refuse_unless_at_rest, refuse_without_consent
-from core.slots.inspect import SlotView
+from core.slots.status.inspect import SlotView
 
 OWNER = Owner("orders")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from core.domain.ttl import Behind, Severity, Ttl
-from core.slots.hold import BY_RECORD, NO_TIMEOUT, NO_TTL, OURS, Clock, OwnLane, TableHold, put_together
+from core.slots.status.retained import BY_RECORD, NO_TIMEOUT, NO_TTL, OURS, Clock, OwnLane, TableHold, put_together
 from core.sources.dws.viewer import PointSeen, UnreadSeen
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 import pytest
 
 from core.errors import Refused
-from core.slots.inspect import Point, SlotOnShard, SlotView, Unread, inspect
+from core.slots.status.inspect import Point, SlotOnShard, SlotView, Unread, inspect
 from core.sources.dws.viewer import PointSeen, UnreadSeen
 
 EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1, 2))
@@ -17,7 +17,7 @@ EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1,
 
 @dataclass
 class Viewer:
-    """Answers what it was given; implements `core.slots.inspect.SlotViewer`."""
+    """Answers what it was given; implements `core.slots.status.inspect.SlotViewer`."""
 
     listed: list[PointSeen] | None
     counted: list[UnreadSeen] | None

@@ -11,8 +11,8 @@ from core.domain.peek import Ask, ChangeRow, Filter, First, Range
 from core.domain.position import Position
 from core.domain.slot import Column, Shard, TableIdentity
 from core.errors import Refused, Unreachable
-from core.slots.inspect import Point
-from core.slots.peek import peek
+from core.slots.status.binlog_rows import peek
+from core.slots.status.inspect import Point
 from core.sources.dws.viewer import PointSeen
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from core.errors import Refused
-from core.slots.preflight import Action, Answer, Facts, Rate, judge, left_by_shard, rate_between
+from core.slots.status.preflight import Action, Answer, Facts, Rate, judge, left_by_shard, rate_between
 from core.sources.dws.viewer import PointSeen, UnreadSeen
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ import pytest
 from console.commands import slot_verbs
 from core.slots import create, drop, full_sync
 from core.slots.change import Asked, Plan
-from core.slots.inspect import SlotView, TableSlots
+from core.slots.status.inspect import SlotView, TableSlots
 
 ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
 AS_LITERAL = """('ods."O''Neil Lines"', 's'"""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from core.errors import Refused, SlotkeeperError, Unreachable
-from core.slots.hold import OwnLane
-from core.slots.inspect import NO_COUNT, NO_LIST, Unread
-from core.slots.watch import COUNT_SLOWEST, NO_TIME, Told, Watch
+from core.slots.status.inspect import NO_COUNT, NO_LIST, Unread
+from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, Told, Watch
+from core.slots.status.retained import OwnLane
+from core.sources.dws.poll import TableTold
 from core.sources.dws.viewer import PointSeen, UnreadSeen
-from core.sources.dws.watch import TableTold
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 

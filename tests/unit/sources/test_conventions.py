@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from core.domain.position import Position
-from core.sources.dws import conventions as decide
-from core.sources.dws import questions
-from core.sources.dws.conventions import Beside, Event, Written
-from core.sources.dws.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, Reader, Told
+from core.sources.dws.probe import findings as decide
+from core.sources.dws.probe import questions
+from core.sources.dws.probe.findings import Beside, Event, Written
+from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, Reader, Told
 from tests.architecture.checkout import ROOT
 
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)

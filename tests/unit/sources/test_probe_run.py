@@ -10,10 +10,10 @@ import pytest
 from core.domain.endpoint import Endpoint
 from core.domain.slot import Shard
 from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
-from core.sources.dws import probe
-from core.sources.dws.probe import Bench, Group, Told_, run
-from core.sources.dws.questions import NEVER_ASKED, Answer, Told
-from core.sources.dws.scratch import Scratch
+from core.sources.dws.probe import session as session_probe
+from core.sources.dws.probe.questions import NEVER_ASKED, Answer, Told
+from core.sources.dws.probe.scratch import Scratch
+from core.sources.dws.probe.session import Bench, Group, Told_, run
 from core.sources.dws.session import DwsSession
 
 
@@ -81,7 +81,7 @@ def test_a_right_that_is_missing_ends_its_group_only() -> None:
 
 def test_after_the_time_nothing_more_is_begun() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
-    found = asked(groups, ticks=0.4 * probe.TIME_LIMIT)
+    found = asked(groups, ticks=0.4 * session_probe.TIME_LIMIT)
     assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
     assert found["xc_node_id"].told.because == "the probe had taken 120 s"
 
@@ -94,4 +94,4 @@ def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
 
 
 def test_what_a_server_says_is_shown_without_its_functions() -> None:
-    assert probe.short(Busy("no\x1b[2J point CONTEXT: PL/pgSQL function f() line 6")) == "no\\x1b[2J point"
+    assert session_probe.short(Busy("no\x1b[2J point CONTEXT: PL/pgSQL function f() line 6")) == "no\\x1b[2J point"

@@ -1,0 +1,327 @@
+"""Whether a target can hold the source: pure rules over facts read from the sink's catalogs.
+
+Each objection names the thing and the statement that cures it. Next door: `types.py` says which types fit, `target.py`
+makes targets; a start refuses with the first objection, `doctor` shows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.objection import Objection
+from core.domain.slot import Column, TableIdentity, UserType, without_domains
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.sinks.postgres.check import made_types, types
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write.statements import TargetTable
+from core.sqltext import dotted, quoted, statements
+
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A column of the target; `base` is set for a domain, `refuses_null` where that domain does.
+
+    `generated` says that it takes no value of ours, `computed` that the server makes it of other columns.
+    """
+
+    type: str
+    needed: bool
+    filled: bool
+    generated: bool
+    computed: bool = False
+    base: str = ""
+    refuses_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKey:
+    """A unique index: `plain` is over all rows and columns only; `constraint` is empty where it is a bare index."""
+
+    index: str
+    constraint: str
+    immediate: bool
+    plain: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target).
+
+    `folding` are columns under whose collation different texts are equal.
+    """
+
+    kind: str
+    persistence: str
+    row_security: bool
+    columns: dict[str, TargetColumn]
+    keys: tuple[TargetKey, ...]
+    foreign: tuple[tuple[str, str, bool], ...]
+    triggers: tuple[str, ...]
+    rules: tuple[str, ...]
+    types: dict[str, UserType]
+    folding: tuple[str, ...] = ()
+
+
+def asked(cursor: pg.Cursor, statement: str, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a statement of eligibility.sql about `schema.table`, which is taken as it is written."""
+    schema, _, table = name.partition(".")
+    cursor.execute(statements("core.sinks.postgres.check", "eligibility.sql")[statement], {"schema": schema, "name": table})
+    return cursor.fetchall()
+
+
+def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
+    """The columns of `schema.table` in order; none where there is no such table."""
+    with session.transaction() as cursor:
+        found = asked(cursor, "oid", name)
+        return _columns(cursor, session, {"oid": found[0][0]}) if found else {}
+
+
+def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> TargetFacts | None:
+    """The facts of `schema.table`; None where there is no such table. `wanted` are the source's own types."""
+    with session.transaction() as cursor:
+        found = asked(cursor, "oid", name)
+        if not found:
+            return None
+        place = {"oid": found[0][0]}
+        kind, persistence, row_security = _rows(cursor, session, "relation", place)[0]
+        known = {one.name: _user_type(one.name, _rows(cursor, session, "type", {"type": one.name})) for one in wanted}
+        return TargetFacts(
+            kind,
+            persistence,
+            row_security,
+            columns=_columns(cursor, session, place),
+            keys=tuple(
+                TargetKey(index, constraint or "", immediate, plain, tuple(names))
+                for index, constraint, immediate, plain, names in _rows(cursor, session, "keys", place)
+            ),
+            foreign=tuple(_rows(cursor, session, "foreign_keys", place)),
+            triggers=tuple(row[0] for row in _rows(cursor, session, "triggers", place)),
+            rules=tuple(row[0] for row in _rows(cursor, session, "rules", place)),
+            types={one: it for one, it in known.items() if it},
+            folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
+        )
+
+
+def _columns(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[str, TargetColumn]:
+    return {row[0]: TargetColumn(*row[1:]) for row in _rows(cursor, session, "columns", place)}
+
+
+def _rows(cursor: pg.Cursor, session: SinkSession, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    known = statements("core.sinks.postgres.check", "eligibility.sql")
+    cursor.execute(known.get(f"{name}_{session.kind}", known[name]), parameters)
+    return cursor.fetchall()
+
+
+def _user_type(name: str, rows: list[tuple[Any, ...]]) -> UserType | None:
+    return UserType(name, rows[0][0], rows[0][1], tuple(rows[0][2])) if rows else None
+
+
+def objections(
+    target: TargetTable, identity: TableIdentity, facts: TargetFacts | None, options: SinkOptions
+) -> Iterator[Objection]:
+    """What keeps this target from being the image of this source; `identity` is the source as the channel maps it."""
+    if facts is None:
+        yield _objection(target, "does not exist", "create it, or set create_target = true")
+        return
+    yield from table_objections(target.name, facts)
+    if facts.kind in _KINDS:
+        return
+    for column in identity.columns:
+        yield from _column_objections(target, column, identity, facts)
+    yield from _other_objections(target, facts, options)
+    yield from _key_objections(target, facts)
+    if options.quarantines:
+        yield from _form_objections(target, identity)
+
+
+def form(spelled: str, identity: TableIdentity) -> str:
+    """How equal values of a key column of this type become one text; empty where that is not known."""
+    plain = identity.plain(spelled)
+    own = identity.user_type(plain)
+    return types.form_of(plain, own.kind if own and own.name == plain else "")
+
+
+def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[Objection]:
+    """A row in quarantine is found again by its key's text, so equal keys must have one text."""
+    for column in identity.columns:
+        if column.name in target.key and not form(column.type, identity):
+            what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
+            yield _objection(target, f"{what}: no row of it can be held in quarantine", 'set on_bad_row = "stop"')
+
+
+def _other_objections(target: TargetTable, facts: TargetFacts, options: SinkOptions) -> Iterator[Objection]:
+    """Columns that only the target has, against what the options make of them."""
+    for name, it in facts.columns.items():
+        if name in target.columns or not it.needed or it.computed:
+            continue
+        alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
+        if options.conflict_strategy == "replace":
+            what = f'cannot have column {name!r} made NULL, as conflict_strategy = "replace" does'
+            yield _objection(target, what, f"{alter} DROP NOT NULL")
+        elif not it.filled and not options.updates_only:
+            what = f"demands a value for column {name!r}, which is not mapped"
+            yield _objection(target, what, f"{alter} SET DEFAULT ... (or DROP NOT NULL)")
+
+
+def table_objections(name: str, facts: TargetFacts) -> Iterator[Objection]:
+    """What keeps this table from being any job's target, whatever the source is."""
+    spelled = dotted(name)
+    if facts.kind in _KINDS:
+        yield Objection(f"target {name} is {_KINDS[facts.kind]}", "name an ordinary table, or another that is absent")
+        return
+    if facts.persistence != "p":
+        what = f"target {name} is not a logged table: a crash would empty it while its progress stays"
+        yield Objection(what, f"ALTER TABLE {spelled} SET LOGGED")
+    if facts.row_security:
+        what = f"target {name} has row security, which may hide rows from us"
+        yield Objection(what, f"ALTER TABLE {spelled} DISABLE ROW LEVEL SECURITY, or a user with BYPASSRLS")
+    for trigger in facts.triggers:
+        cure = f"ALTER TABLE {spelled} DISABLE TRIGGER {quoted(trigger)}"
+        yield Objection(f"target {name} has a trigger ({trigger}): rows would not be what the source sent", cure)
+    for rule in facts.rules:
+        yield Objection(f"target {name} has a rule ({rule})", f"DROP RULE {quoted(rule)} ON {spelled}")
+    for constraint, table, own in facts.foreign:
+        cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
+        what = "has a foreign key" if own else "is what a foreign key points at"
+        yield Objection(f"target {name} {what} ({constraint}): no order is kept between tables", cure)
+
+
+def type_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
+    """The source's types that the sink lacks, before the target `name` is made with them.
+
+    Of a DWS only types that somebody made are asked for: what is built in there is built in here.
+    """
+    found = []
+    with session.transaction() as cursor:
+
+        def lacks(spelled: str) -> bool:
+            return not _rows(cursor, session, "knows", {"type": spelled})[0][0]
+
+        for column in identity.columns:
+            made = made_type(column.type, identity, session.kind)
+            own = identity.user_type(made)
+            if session.kind == "dws" and own is None:
+                continue
+            spelled = own.name if own else made
+            if lacks(spelled):
+                what = f"target {name} cannot be made: the sink has no type {spelled} (column {column.name!r})"
+                what += ", the row type of a table" if own and own.table else ""
+                found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.BY_HAND))
+    return found
+
+
+def made_type(spelled: str, identity: TableIdentity, kind: str) -> str:
+    """The type of a new column: a domain's base, whose text is the same, else the source's own as `kind` spells it."""
+    plain = identity.plain(spelled)
+    return plain if kind == "dws" else types.at_postgres(plain)
+
+
+def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) -> set[str]:
+    """Those of these collations (SQL text with their schemas) by which the sink can sort a made column."""
+    if not names:
+        return set()
+    return {str(name) for (name,) in _rows(cursor, session, "collations", {"names": sorted(set(names))})}
+
+
+def collations_lacked(identity: TableIdentity, session: SinkSession) -> list[tuple[str, str]]:
+    """(column, collation) of the source which a made target has not, because the sink has none like it."""
+    wanted = [(column.name, column.collation) for column in identity.columns if column.collation]
+    with session.transaction() as cursor:
+        known = collations(cursor, session, [collation for _, collation in wanted])
+    return [(name, collation) for name, collation in wanted if collation not in known]
+
+
+def _column_objections(
+    target: TargetTable, column: Column, identity: TableIdentity, facts: TargetFacts
+) -> Iterator[Objection]:
+    alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
+    there = facts.columns.get(column.name)
+    wanted = identity.plain(column.type)
+    if there is None:
+        made = types.at_postgres(wanted)
+        cure = f"ALTER TABLE {dotted(target.name)} ADD COLUMN {quoted(column.name)} {made}"
+        yield _objection(target, f"has no column {column.name!r}", cure)
+        return
+    if there.generated:
+        left = "leave it out with columns = { ... }: the target goes on computing it"
+        cure = f"{alter} DROP EXPRESSION (an identity: SET GENERATED BY DEFAULT), or {left}"
+        yield _objection(target, f"generates column {column.name!r} itself", cure)
+    if there.refuses_null:
+        what = f"keeps column {column.name!r} in a domain that refuses NULL, which old images hold"
+        yield _objection(target, what, f"{alter} TYPE {there.base}")
+    source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
+    if source is None or there.type == "text":
+        if not types.holds(has, wanted):
+            over = f"a domain over {wanted}" if wanted != column.type else column.type
+            what = f"column {column.name!r} is {there.type}, the source's is {over}"
+            yield _objection(target, what, f"{alter} TYPE {types.at_postgres(wanted)}")
+        return
+    yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
+
+
+def _user_type_objections(
+    target: TargetTable,
+    column: Column,
+    source: UserType,
+    spelled: tuple[str, str],
+    identity: TableIdentity,
+    facts: TargetFacts,
+) -> Iterator[Objection]:
+    """A column of a type that somebody made: the same type at the sink; `spelled` are both, without domains."""
+    alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
+    wanted, has = spelled
+    if has != wanted:
+        what = f"column {column.name!r} is {has}, the source's is {wanted}"
+        yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {wanted}, or TYPE text"))
+        return
+    known = facts.types.get(source.name)
+    if known is None:
+        return
+    lacking = [one for one in source.parts if one not in known.parts]
+    if source.kind == "e" and lacking:
+        value = made_types.pasteable(made_types.literal(lacking[0]))
+        what = f"keeps column {column.name!r} in an enum without the label {value}"
+        yield _objection(target, what, made_types.pasteable(f"ALTER TYPE {source.name} ADD VALUE {value}"))
+    elif source.kind != "e" and not made_types.same(source, known, identity, facts.types.values()):
+        what = f"keeps column {column.name!r} in another {source.name} than the source's"
+        yield _objection(target, what, f"{alter} TYPE text")
+
+
+def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objection]:
+    for name in (one for one in target.key if one in facts.folding):
+        what = f"compares key column {name!r} by a nondeterministic collation: keys that differ would be one row"
+        alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
+        yield _objection(target, what, f'{alter} TYPE {facts.columns[name].type} COLLATE "C"')
+    wanted, good = set(target.key), False
+    for key in facts.keys:
+        if key.plain and set(key.columns) == wanted:
+            good = True
+            if not key.immediate:
+                cure = f"{_dropped(target, key)}; {_with_key(target)}"
+                yield _objection(target, f"has a deferrable key ({key.index})", cure)
+        else:
+            what = f"has another unique key ({', '.join(key.columns) or key.index})"
+            yield _objection(target, f"{what}: changes of two keys would collide on it", _dropped(target, key))
+    if not good:
+        yield _objection(target, f"has no unique key on ({', '.join(target.key)})", _with_key(target))
+
+
+def _dropped(target: TargetTable, key: TargetKey) -> str:
+    if key.constraint:
+        return f"ALTER TABLE {dotted(target.name)} DROP CONSTRAINT {quoted(key.constraint)}"
+    schema, dot, _ = target.name.rpartition(".")
+    return f"DROP INDEX {quoted(schema) + dot if dot else ''}{quoted(key.index)}"
+
+
+def _with_key(target: TargetTable) -> str:
+    return f"ALTER TABLE {dotted(target.name)} ADD PRIMARY KEY ({', '.join(map(quoted, target.key))})"
+
+
+def _objection(target: TargetTable, what: str, cure: str) -> Objection:
+    return Objection(f"target {target.name} {what}", cure)

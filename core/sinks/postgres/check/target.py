@@ -1,0 +1,160 @@
+"""Makes and checks the target table, and clears or exchanges it around a copy.
+
+Next door: `statements.py` holds the step's statements, `eligibility.py` says what a target has to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.domain.objection import refuse
+from core.domain.slot import TableIdentity
+from core.domain.spec import ChannelSpec, SinkOptions
+from core.drivers import pg
+from core.errors import Refused
+from core.sinks.postgres.check import eligibility, types
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write.effects import nulled_columns
+from core.sinks.postgres.write.statements import TargetTable, distributed, shadow
+
+SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+
+MERGE_SINCE = 150_000
+"""The first server version of PostgreSQL that has MERGE."""
+
+
+def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
+    """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
+    if not channel.columns:
+        return identity
+    known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
+    columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
+    return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
+
+
+def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
+    """The target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
+    image = image_of(channel, identity)
+    keys = {column.name: column.type for column in image.columns if column.name in image.key}
+    loose = tuple(name for name, type_ in keys.items() if not types.exact(type_))
+    forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
+    columns = tuple(column.name for column in image.columns)
+    return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms)
+
+
+def seen(session: SinkSession, target: TargetTable) -> TargetTable:
+    """The target with what only the server knows: its kind, the columns' types, and columns that only it has.
+
+    Columns that the server computes from the mirrored ones do not count as its own.
+    """
+    there = eligibility.columns(session, target.name)
+    others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
+    spelled = tuple(there[name].type for name in target.columns if name in there)
+    loose = () if session.kind == "dws" else target.loose
+    return replace(target, loose=loose, others=others, types=spelled, kind=session.kind)
+
+
+def exists(session: SinkSession, name: str) -> bool:
+    """Whether the table is there."""
+    with session.transaction() as cursor:
+        return bool(eligibility.asked(cursor, "oid", name))
+
+
+def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
+    """Make the target where it is absent, with the source's columns and key; True where it was made."""
+    with session.transaction() as cursor:
+        if eligibility.asked(cursor, "oid", name):
+            return False
+    refuse(eligibility.type_objections(name, identity, session), "sink")
+    with session.transaction() as cursor:
+        columns = _made_columns(cursor, session, identity)
+        key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
+        schema, dot, _ = name.partition(".")
+        if dot:
+            # IF NOT EXISTS asks for the right to create schemas even where the schema is there
+            cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+            if not cursor.fetchone():
+                cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+        body = SQL(", ").join([*columns, key])
+        cursor.execute(
+            SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, _layout(session, identity))
+        )
+    return True
+
+
+def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdentity) -> list[pg.sql.Composable]:
+    """Name, type, collation where the sink knows it, and NOT NULL.
+
+    NOT NULL holds under every filter, mapping and write mode: what is written is always a whole row of the source, and
+    old images, which hold the key alone, only end rows. DWS, CREATE TABLE: COLLATE stands behind a type, and of
+    column constraints a column-store table takes NULL, NOT NULL and DEFAULT.
+    """
+    wanted = [column.collation for column in identity.columns if column.collation]
+    known = eligibility.collations(cursor, session, wanted)
+    made: list[pg.sql.Composable] = []
+    for column in identity.columns:
+        spelled = eligibility.made_type(column.type, identity, session.kind)
+        collated = f" COLLATE {column.collation}" if column.collation in known else ""
+        required = " NOT NULL" if column.required and column.name not in identity.key else ""
+        made.append(SQL("{} {}").format(Identifier(column.name), SQL(spelled + collated + required)))
+    return made
+
+
+def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:
+    """DWS: a real-time mirror is an HStore-opt table (as in the vendor's example), spread by the hash of its key."""
+    if session.kind != "dws":
+        return SQL("")
+    key = [Identifier(name) for name in identity.key]
+    return SQL(" WITH (orientation = column, enable_hstore_opt = on){}").format(distributed(session.kind, key))
+
+
+def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
+    """Refuse by name a target that cannot hold the source; `identity` is the source's image (`image_of`)."""
+    if (
+        options.write_mode == "copy_merge"
+        and session.kind == "postgres"
+        and session.ready().server_version < MERGE_SINCE
+    ):
+        what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
+        raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
+    facts = eligibility.read(session, target.name, identity.user_types)
+    refuse(list(eligibility.objections(target, identity, facts, options)), "sink")
+
+
+def is_empty(session: SinkSession, target: TargetTable) -> bool:
+    """Whether the target holds no row."""
+    with session.transaction() as cursor:
+        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.identifier))
+        found = cursor.fetchone()
+    return bool(found and found[0])
+
+
+def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
+    """Whatever an earlier copy left behind."""
+    cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
+
+
+def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
+    """An empty table beside the target for a replacing copy.
+
+    `checked` with the target's checks: then a row that it would not hold is found in its chunk, not at the exchange.
+    """
+    checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
+    made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
+    cursor.execute(made.format(shadow(target), target.identifier, checks))
+
+
+def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions) -> None:
+    """Put the shadow's rows in place of the target's, which keeps its grants, views and indexes."""
+    nulled = nulled_columns(target, options)
+    into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
+    values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
+    cursor.execute(SQL("TRUNCATE {}").format(target.identifier))
+    cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, into, values, shadow(target)))
+    cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))
+
+
+def has_shadow(session: SinkSession, target: TargetTable) -> bool:
+    """Whether a replacing copy's shadow is there."""
+    with session.transaction() as cursor:
+        return bool(eligibility.asked(cursor, "oid", ".".join(shadow(target).strings)))

@@ -1,0 +1,96 @@
+"""Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked.
+
+Next door: `target.py` makes and refuses targets, `progress.py` holds the progress rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.drivers import pg
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """Who answers: `clock` is its time in seconds since 1970.
+
+    `temporary` is the right that staging needs, `creates` the one to make schemas.
+    """
+
+    version: str
+    user: str
+    clock: float
+    superuser: bool
+    temporary: bool
+    creates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What we may do: in a schema (use, create), or with a table (change rows, truncate)."""
+
+    first: bool
+    second: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSeen:
+    """A lane by its progress row: what we registered, and how many seconds ago."""
+
+    shard: str
+    position: str
+    live: int | None
+    durable: int | None
+    age: float | None
+
+
+class PostgresViewer:
+    """One session that only looks."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self.session = session
+
+    def server(self) -> ServerSeen:
+        """Who answers."""
+        version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
+        return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
+
+    def schema(self, schema: str) -> Rights | None:
+        """(may use, may create in) a schema; None where it does not exist."""
+        return _rights(self._rows("schema", {"schema": schema}))
+
+    def table(self, table: str) -> Rights | None:
+        """(may read and change rows of, may truncate) a table; None where it does not exist."""
+        schema, _, name = table.partition(".")
+        return _rights(self._rows("table", {"schema": schema, "name": name}))
+
+    def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
+        """The lanes of a slot; none where there is no progress table."""
+        if self.table(f"{schema}.slotkeeper_progress") is None:
+            return []
+        return [LaneSeen(*row) for row in self._rows("lanes", {"source": source, "source_table": table, "slot": slot})]
+
+    def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
+        """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
+        if self.table(f"{schema}.slotkeeper_progress") is None:
+            return []
+        return [
+            (str(job), str(source), str(table), str(slot)) for job, source, table, slot in self._rows("followed", {})
+        ]
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.session.transaction() as cursor:
+            text = pg.sql.SQL(statements("core.sinks.postgres.check", "viewer.sql")[name])
+            cursor.execute(text.format(schema=self.session.schema), parameters)
+            return cursor.fetchall()
+
+
+def _rights(rows: list[tuple[Any, ...]]) -> Rights | None:
+    return Rights(bool(rows[0][0]), bool(rows[0][1])) if rows else None

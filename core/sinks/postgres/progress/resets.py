@@ -1,0 +1,159 @@
+"""The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch.
+
+Next door: `resets.sql` holds the statements, `progress.py` the rows, the lease and the lock of a registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.domain.progress import ProgressRow
+from core.domain.reset import Swap, moved_from
+from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, Entry
+from core.domain.watch import trouble
+from core.drivers import pg
+from core.errors import Superseded, Trouble, TroubleName
+from core.sinks.postgres.progress.rows import key_of, parameters_of, row_of
+from core.sinks.postgres.progress.store import PostgresProgress, lock_number
+from core.sinks.postgres.quarantine import quarantine_reset
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+_TABLE_LOCK = "slotkeeper tables"
+
+
+class PostgresResets(PostgresProgress):
+    """Progress rows and resets of one slot over one session, which holds the lease."""
+
+    def lease_id(self) -> str:
+        """The run that holds the lease by its rows; empty where nobody ever did."""
+        with self.session.transaction() as cursor:
+            found = _run(self.session, cursor, "lease_id", self._all).fetchone()
+        return str(found[0]) if found else ""
+
+    def end_holder(self) -> None:
+        """End the session that holds the lease."""
+        with self.session.transaction() as cursor:
+            _run(self.session, cursor, "end_holder", {"lease": self._lease})
+
+    def writable(self) -> bool:
+        """Whether the progress rows can be changed by this session."""
+        name = f'"{self.session.schema.string}".slotkeeper_progress'
+        with self.session.transaction() as cursor:
+            found = _run(self.session, cursor, "writable", {"table": name}).fetchone()
+        return bool(found and found[0])
+
+    def make_table(self) -> None:
+        """Make `slotkeeper_resets` where it is absent."""
+        with self.session.transaction() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(_TABLE_LOCK),))
+            if not _exists(self.session, cursor):
+                _run(self.session, cursor, "create", {})
+
+    def insert_reset(self, entry: Entry) -> None:
+        """The reset with its backup."""
+        values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
+        with self.session.transaction() as cursor:
+            _run(self.session, cursor, "insert", values)
+
+    def step(self, reset: str, step: str, outcome: str = "") -> None:
+        """How far the reset has come."""
+        with self.session.transaction() as cursor:
+            _step(self.session, cursor, reset, step, outcome)
+
+    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+        """How many rows in quarantine lie beyond these positions."""
+        with self.session.transaction() as cursor:
+            return quarantine_reset.beyond(self.session, cursor, self._all, rows)
+
+    def write(
+        self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
+    ) -> list[str]:
+        """Rows under the epoch by compare-and-swap, and the reset's step, in one transaction; what moved, in words.
+
+        Where something moved, nothing is written, or `partly` the other rows. Superseded where an epoch is newer,
+        PROGRESS LOST where a row is gone. Entries in quarantine beyond them are archived as `by` (the reset itself),
+        those that `undone` had archived come back.
+        """
+        with self.session.transaction() as cursor:
+            moved: dict[str, str] = {}
+            for was in swap.expected:
+                words = self._moved(cursor, was, epoch, swap.partly)
+                if words:
+                    moved[was.key.shard] = f"{was.key.shard}: {words}"
+            if moved and not swap.partly:
+                return list(moved.values())
+            pairs = zip(swap.expected, swap.wanted, strict=True)
+            hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
+            quarantine_reset.rewind(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
+            for was, row in hit:
+                values = {**parameters_of(row), **_expected(was), "epoch": epoch}
+                if _run(self.session, cursor, "write", values).rowcount != 1:
+                    raise Superseded(f"{row.key.shard}: the row moved under its lock")
+            _step(self.session, cursor, reset, step, outcome)
+        return list(moved.values())
+
+    def _moved(self, cursor: pg.Cursor, was: ProgressRow, epoch: int, partly: bool) -> str:
+        """What a row, locked from here on, is otherwise than was expected, in words."""
+        try:
+            found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
+            if found is None:
+                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {was.key.shard} is gone from the sink")
+            now = row_of(was.key, found)
+        except Trouble as lost:
+            if not partly:
+                raise
+            return str(lost)
+        if now.epoch != epoch:
+            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from our {epoch}")
+        return moved_from(was, now)
+
+    def reset(self, reset: str) -> Entry | None:
+        """One reset by its id."""
+        found = self._entries("reset", {"id": reset})
+        return found[0] if found else None
+
+    def unfinished(self) -> Entry | None:
+        """The slot's reset that a crash left behind."""
+        found = self._entries("unfinished", self._all)
+        return found[0] if found else None
+
+    def history(self, limit: int = 100) -> list[Entry]:
+        """The slot's resets, the newest first."""
+        return self._entries("history", {**self._all, "limit": limit})
+
+    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
+        """The plans of the slot's resets that have ended, the newest first, and when by the sink: ms since 1970."""
+        with self.session.transaction() as cursor:
+            if not _exists(self.session, cursor):
+                return []
+            which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
+            return [(plan, at) for plan, at in _run(self.session, cursor, "ended", which).fetchall()]
+
+    def _entries(self, name: str, parameters: dict[str, Any]) -> list[Entry]:
+        with self.session.transaction() as cursor:
+            if not _exists(self.session, cursor):
+                return []
+            return [Entry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
+
+
+def _expected(row: ProgressRow) -> dict[str, Any]:
+    names = {"position": "position", "state": "state", "live": "registered_live", "durable": "registered_durable"}
+    values = parameters_of(row)
+    return {f"was_{name}": values[column] for name, column in names.items()}
+
+
+def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
+    return _run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+
+
+def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:
+    ended = step in (DONE, ROLLED_BACK)
+    _run(session, cursor, "step", {"id": reset, "step": step, "outcome": outcome, "ended": ended})
+
+
+def _run(session: SinkSession, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
+    text = statements("core.sinks.postgres.progress", "resets.sql")[name]
+    cursor.execute(pg.sql.SQL(text).format(schema=session.schema), parameters)
+    return cursor

@@ -1,0 +1,378 @@
+"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
+
+Next door: `tables.sql` holds the statements, `rows.py` their values, `sink.py` the workers' steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.turn import Turn, explain_chunks, explain_turn
+from core.domain.watch import trouble
+from core.drivers import pg
+from core.errors import Refused, Superseded, TroubleName
+from core.ports.progress import ChunkCounts, Runner
+from core.ports.source import Chunk
+from core.sinks.postgres.faults import translated
+from core.sinks.postgres.progress.rows import key_of, parameters_of, row_of
+from core.sinks.postgres.quarantine import entries
+from core.sinks.postgres.session import SinkSession
+
+
+class PostgresProgress:
+    """Implements `core.ports.progress.Store` for one source table's slot; not shared between threads.
+
+    `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
+    """
+
+    def __init__(self, session: SinkSession, lane: LaneKey, runner: Runner, quarantines: bool = False) -> None:
+        self.session = session
+        self._lane = lane
+        self._all = key_of(lane)
+        self._runner = runner
+        self._quarantines = quarantines
+        place = "/".join((lane.source, lane.source_table, lane.slot))
+        self._lease = lock_number(place)
+        self._rows_lock = lock_number(f"slotkeeper rows/{session.schema.string}/{place}")
+        """Held beside a target's lock: it says whose progress rows fence the holder's steps."""
+        self._leased_in, self._guarded_in = 0, 0
+        """The connections on which the lease and the target's lock were taken."""
+
+    def create_tables(self) -> None:
+        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted."""
+        with self.session.transaction() as cursor:
+            # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
+            if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "create_dws" if self.session.kind == "dws" else "create", {})
+            if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "add_dns", {})
+            if not self.session.run(cursor, "has_copying", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "add_copying", {})
+            entries.prepare(self.session, cursor, self._all, self._quarantines)
+
+    def take_lease(self) -> bool:
+        """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
+        with self.session.transaction() as cursor:
+            taken = _try_lock(cursor, self._lease)
+        self._leased_in = self.session.generation if taken else 0
+        return taken
+
+    def take_target(self, target: str) -> bool:
+        """Try for the lock on `schema.table` itself, of this session too: jobs of other progress schemas see it.
+
+        DWS, "Advisory Lock Functions": the lock is the session's; that other CNs see it is not said.
+        """
+        with self.session.transaction() as cursor:
+            taken = _try_lock(cursor, _target_lock(target))
+            if taken:
+                _try_lock(cursor, self._rows_lock)
+        self._guarded_in = self.session.generation if taken else 0
+        return taken
+
+    def leased(self, asks: bool = True) -> bool:
+        """Whether this session is still the one that took lease and target; `asks` the server whether it lives."""
+        if asks:
+            with self.session.transaction() as cursor:
+                cursor.execute("SELECT 1")
+        return self._leased_in == self._guarded_in == self.session.generation
+
+    def writer(self, target: str) -> str:
+        """Who holds the target's lock, in words; nothing where nobody does, or a session of these very rows."""
+        numbers = {"lock": _target_lock(target), "rows": self._rows_lock}
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "writer", numbers).fetchone()
+            if not found:
+                return ""
+            application, user, pid, database = found
+            names = {**self._all, "target": f"{database}.{target}"}
+            ours = self.session.run(cursor, "target_taken", names).fetchone()
+        job = (application or "").removeprefix("slotkeeper/").rpartition("/")[0]
+        who = f"job {job}" if job else "a job whose session this login may not see"
+        where = "" if ours else " of another progress schema"
+        return f"{who}{where} (session {application or '?'}, user {user or '?'}, pid {pid})"
+
+    def holder(self) -> str:
+        """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "holder", self._all).fetchone()
+        if not found:
+            return ""
+        job, run, host, user, pid, age = found
+        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
+
+    def open_reset(self) -> str:
+        """The id of the slot's reset that a crash left behind, or nothing."""
+        with self.session.transaction() as cursor:
+            if not self.session.run(cursor, "resets_exist", {"schema": self.session.schema.string}).fetchone():
+                return ""
+            found = self.session.run(cursor, "open_reset", self._all).fetchone()
+        return str(found[0]) if found else ""
+
+    def end_others(self) -> None:
+        """End the job's other sessions at the sink, the lease's among them, as far as the server allows it."""
+        job = self.session.application_name.rpartition("/")[0].replace("_", r"\_")
+        with self.session.transaction() as cursor:
+            self.session.run(cursor, "end_sessions", {"pattern": f"{job}/%", "own": ""})
+
+    def rows(self) -> list[ProgressRow]:
+        """All rows of the source table's slot, by DN name."""
+        with self.session.transaction() as cursor:
+            return self._rows(cursor)
+
+    def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
+        return [row_of(self._lane, one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """One lane's row as it is committed now."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "row", key_of(key)).fetchone()
+        return row_of(key, found) if found else None
+
+    def insert(self, rows: Iterable[ProgressRow]) -> None:
+        """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
+        by_table: dict[str, list[ProgressRow]] = {}
+        for row in rows:
+            by_table.setdefault(row.key.source_table, []).append(row)
+        with self.session.transaction() as cursor:
+            for mine in by_table.values():
+                self._refuse_taken(cursor, mine[0])
+                self._insert(cursor, mine, len(mine))
+
+    def replace_creating(self, rows: Iterable[ProgressRow], epoch: int) -> None:
+        """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
+        rows = list(rows)
+        with self.session.transaction() as cursor:
+            if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
+                raise Superseded("the rows of this start are gone or another start has taken over")
+            self._insert(cursor, rows, len(rows))
+
+    def known_dns(self) -> int | None:
+        """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "known_dns", self._all).fetchall()
+        return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
+
+    def adopt(self, renamed: Mapping[str, str], come: Iterable[ProgressRow], epoch: int, dns: int) -> None:
+        """Give rows the new names of their DNs and insert those of new DNs, in one transaction under the epoch."""
+        with self.session.transaction() as cursor:
+            come = list(come)
+            if self.session.run(cursor, "set_dns", {**self._all, "epoch": epoch, "dns": dns}).rowcount != dns - len(
+                come
+            ):
+                raise Superseded(f"epoch {epoch} is no longer the newest")
+            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have changed their names
+            for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
+                names = {**self._all, "epoch": epoch, "shard": old, "new": new}
+                self.session.run(cursor, "rename", names)
+                self.session.run(cursor, "renamed", names)
+                entries.rename(self.session, cursor, names)
+            self._insert(cursor, come, dns)
+
+    def forget_creating(self, epoch: int) -> None:
+        """Take back the rows of a start that turned out to be none."""
+        with self.session.transaction() as cursor:
+            self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch})
+
+    def raise_epoch(self, tables: Sequence[str] = ()) -> int:
+        """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it.
+
+        `tables` are the source tables of the job's channels, which get one epoch; none given: this one alone.
+        """
+        places = [{**self._all, "source_table": table} for table in tables] or [self._all]
+        with self.session.transaction() as cursor:
+            raised = [self._raised(cursor, place) for place in places]
+            epoch = max(raised)
+            for place, its in zip(places, raised, strict=True):
+                if its != epoch:
+                    self.session.run(cursor, "level_epoch", {**place, "epoch": epoch})
+                self.session.run(cursor, "raise_chunk_epoch", {**place, "epoch": epoch})
+        return epoch
+
+    def _raised(self, cursor: pg.Cursor, place: Mapping[str, str]) -> int:
+        self.session.run(cursor, "raise_epoch", {**place, **self._who()})
+        epochs = self.session.run(cursor, "epochs", dict(place)).fetchall()
+        if not epochs:
+            raise trouble(
+                TroubleName.PROGRESS_LOST, f"the progress rows of {place['source_table']} are gone from the sink"
+            )
+        if len(set(epochs)) != 1:
+            raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
+        return int(epochs[0][0])
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        """Move a position over a range without rows; False where the fence was not hit."""
+        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
+        with self.session.transaction() as cursor:
+            return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
+
+    def set_state(self, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+        """Turn all lanes and note the points to pass, in one transaction; raises what a missed turn means."""
+        with self.session.transaction() as cursor:
+            self._turn(cursor, turn, noted_end)
+
+    def _turn(self, cursor: pg.Cursor, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+        place = {**self._all, "epoch": turn.epoch}
+        states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
+        if self.session.run(cursor, "set_state", {**place, **states}).rowcount != turn.lanes:
+            raise explain_turn(self._rows(cursor), turn)
+        for shard, point in (noted_end or {}).items():
+            self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": point})
+
+    def begin_copy(
+        self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None]
+    ) -> None:
+        """Record the plan and the way in which chunks go in, and turn to copying, in one transaction with `prepare`."""
+        with self.session.transaction() as cursor:
+            self._turn(cursor, turn)
+            prepare(cursor)
+            entries.archive(self.session, cursor, self._all)
+            place = {**self._all, "epoch": turn.epoch}
+            self.session.run(cursor, "record_copy", {**place, "copying": copying, "chunks": len(chunks)})
+            self.session.run(cursor, "forget_chunks", self._all)
+            for chunk in chunks:
+                bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
+                self.session.run(cursor, "plan_chunk", {**place, **bounds})
+
+    def end_copy(self, turn: Turn, noted_end: Mapping[str, int], finish: Callable[[pg.Cursor], None]) -> None:
+        """Turn away from copying and note the points to pass, in one transaction with what `finish` does to the target.
+
+        First every chunk has to be done. The rows come last, so that they are not locked while `finish` takes its time.
+        """
+        with self.session.transaction() as cursor:
+            self._refuse_undone(cursor, turn)
+            finish(cursor)
+            self._turn(cursor, turn, noted_end)
+
+    def _refuse_undone(self, cursor: pg.Cursor, turn: Turn) -> None:
+        records = self.session.run(cursor, "copy_record", self._all).fetchall()
+        planned = records[0][1] if len(records) == 1 else None
+        counts = self._counts(cursor)
+        if counts.done == counts.total == planned:
+            return
+        rows = self._rows(cursor)
+        if any(row.epoch > turn.epoch for row in rows):
+            raise explain_turn(rows, turn)
+        raise explain_chunks(counts.done, counts.total, planned)
+
+    def way_of_copy(self) -> str:
+        """How the chunks of the copy that was begun last go in; empty where its rows do not tell."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "copy_record", self._all).fetchall()
+        return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
+
+    def chunks_left(self) -> list[Chunk]:
+        """Chunks that are planned and not done."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "chunks_left", self._all).fetchall()
+        return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
+
+    def registered_age(self) -> float | None:
+        """Seconds since the lane that was registered longest ago was, by the sink's clock."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "registered_age", self._all).fetchone()
+        return found[0] if found else None
+
+    def chunk_counts(self) -> ChunkCounts:
+        """How far the copy is."""
+        with self.session.transaction() as cursor:
+            return self._counts(cursor)
+
+    def _counts(self, cursor: pg.Cursor) -> ChunkCounts:
+        found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
+        return ChunkCounts(*map(int, found or (0, 0, 0)))
+
+    @contextmanager
+    def registration(self, key: LaneKey, epoch: int) -> Iterator[RegistrationLock]:
+        """Hold the row FOR UPDATE with its epoch checked; committed at the end of the block."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "lock", key_of(key)).fetchone()
+            if not found:
+                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
+            row = row_of(key, found)
+            if row.epoch != epoch:
+                raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
+            yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
+
+    def held(self) -> int:
+        """How many rows of the slot's table are in quarantine."""
+        with self.session.transaction() as cursor:
+            found = entries.run(self.session, cursor, "held", self._all).fetchone()
+        return int(found[0]) if found else 0
+
+    def cancel(self) -> None:
+        """Ask the server to end what another thread has under way here."""
+        self.session.cancel()
+
+    def sever(self) -> None:
+        """Cut the session off: what another thread has under way here fails at once."""
+        self.session.sever()
+
+    @property
+    def generation(self) -> int:
+        """How many connections this session has had."""
+        return self.session.generation
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:
+        for row in rows:
+            self.session.run(cursor, "insert", {**parameters_of(row), **self._who(), "dns": dns})
+
+    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Registered) -> None:
+        values = {"live": registered.live, "durable": registered.durable, "xmin": registered.xmin}
+        with translated(self.session.place):
+            self.session.run(cursor, "registered", {**key_of(key), **values})
+
+    def _refuse_taken(self, cursor: pg.Cursor, row: ProgressRow) -> None:
+        target = row.target
+        found = self.session.run(cursor, "target_taken", {**key_of(row.key), "target": target}).fetchone()
+        if found:
+            job, source, table, slot = found
+            raise Refused(
+                f"target {target} belongs to job {job} ({source} {table} slot {slot})",
+                "one target takes one job: choose another target, or cancel that job",
+                where="sink",
+            )
+
+    def _who(self) -> dict[str, Any]:
+        runner = self._runner
+        return {
+            "job": runner.job,
+            "run": runner.run,
+            "host": runner.host,
+            "os_user": runner.os_user,
+            "pid": runner.pid,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationLock:
+    """A locked row; `record` writes what was registered into it."""
+
+    row: ProgressRow
+    record: Callable[[Registered], None]
+
+
+def _try_lock(cursor: pg.Cursor, number: int) -> bool:
+    cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
+    found = cursor.fetchone()
+    return bool(found and found[0])
+
+
+def _target_lock(target: str) -> int:
+    """`schema.table` is taken as it is written, so it has one spelling; the lock is one of the database."""
+    return lock_number(f"slotkeeper target/{target}")
+
+
+def lock_number(text: str) -> int:
+    """A 63-bit number for an advisory lock."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,101 @@
+"""The quarantine of a sink: its table, entries by page, one entry whole, and how many are held.
+
+Next door: `quarantine.sql` holds the statements, `core.domain.quarantine` the values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.domain.progress import LaneKey
+from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.drivers import pg
+from core.errors import Refused
+from core.sinks.postgres.progress.rows import key_of
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+_FIELDS = [name for name in Held.__dataclass_fields__ if name != "values"]
+
+
+class HeldRows:
+    """The quarantine of one sink over a session; a sink that has none holds nothing."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self.session = session
+
+    def page(self, wanted: Wanted) -> list[Held]:
+        """Entries without their values, the newest first, at most `wanted.limit`; raises what the sink raises."""
+        names = ("source", "source_table", "slot", "job", "shard", "sqlstate", "before", "limit")
+        values: dict[str, Any] = {name: getattr(wanted, name) for name in names}
+        values |= {"states": [one.value for one in wanted.states], "all": not wanted.states}
+        return [held_of(row) for row in self._rows("page", values)]
+
+    def entry(self, id: int) -> Held | None:
+        """One entry with its values; None where there is none."""
+        return next((held_of(row) for row in self._rows("entry", {"id": id})), None)
+
+    def counts(self) -> list[HeldCount]:
+        """How many are held for each slot's table; those with none are absent."""
+        return [HeldCount(*row) for row in self._rows("counts", {})]
+
+    def values(self, key: LaneKey) -> list[dict[str, str | None]]:
+        """The rows that are held of a slot's table, by target column; an old half has its key alone."""
+        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("held_values", key_of(key))]
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _rows(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.session.transaction() as cursor:
+            return run(self.session, cursor, name, values).fetchall() if exists(self.session, cursor) else []
+
+
+def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
+    """Whether the sink has a quarantine."""
+    return run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+
+
+def run(
+    session: SinkSession, cursor: pg.Cursor, name: str, values: dict[str, Any], **parts: pg.sql.Composable
+) -> pg.Cursor:
+    """Execute the statement `name` of quarantine.sql with the session's schema and its other `parts`."""
+    text = statements("core.sinks.postgres.quarantine", "quarantine.sql")[name]
+    cursor.execute(pg.sql.SQL(text).format(schema=session.schema, **parts), values)
+    return cursor
+
+
+def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], wanted: bool) -> None:
+    """Make the table where a job wants it; refuse a job that does not and has rows in it.
+
+    Without it a later change would not end an entry, and a replay of that would put an old row over a new one.
+    """
+    there = exists(session, cursor)
+    if wanted and not there:
+        layout = pg.sql.SQL(" WITH (orientation = row) DISTRIBUTE BY HASH (id)" if session.kind == "dws" else "")
+        for part in statements("core.sinks.postgres.quarantine", "quarantine.sql")["create"].split(";"):
+            cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
+    (held,) = (run(session, cursor, "held", place).fetchone() or (0,)) if there and not wanted else (0,)
+    if held:
+        what = f'{place["source_table"]} slot {place["slot"]} holds {held} rows in quarantine, and on_bad_row is "stop"'
+        raise Refused(what, 'slotkeeper errors replay or discard them, or set on_bad_row = "quarantine"', where="sink")
+
+
+def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
+    """Give the entries of a DN its new name."""
+    if exists(session, cursor):
+        run(session, cursor, "renamed", names)
+
+
+def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:
+    """End what is held of a slot's table and of its target: a copy begins, which reads every row again."""
+    if exists(session, cursor):
+        run(session, cursor, "archive", place)
+
+
+def held_of(row: tuple[Any, ...]) -> Held:
+    """An entry of the statements `page` and `entry`."""
+    given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
+    given |= {"key": tuple(given["key"]), "state": HeldState(given["state"])}
+    return Held(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())

@@ -1,0 +1,52 @@
+"""What a reset of a lane makes of its entries in quarantine, in the transaction that moves the progress row.
+
+Back: what lies beyond the new position is archived, because it will be read again. Forward to a backup: what the undone
+reset archived comes back, as far as nobody has read it again. Next door: `resets.py` moves the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from core.domain.position import Position
+from core.domain.progress import ProgressRow
+from core.drivers import pg
+from core.sinks.postgres.quarantine import entries
+from core.sinks.postgres.session import SinkSession
+
+
+def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow]) -> int:
+    """How many held entries lie beyond these positions; a row without one counts none: its copy archives all."""
+    if not entries.exists(session, cursor):
+        return 0
+    found = 0
+    for row in rows:
+        if row.position is not None:
+            (count,) = entries.run(session, cursor, "beyond", _at(place, row)).fetchone() or (0,)
+            found += int(count)
+    return found
+
+
+def rewind(
+    session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow], by: str, undone: str
+) -> None:
+    """Before the rows are moved to `rows`: archive as `by`, and bring back what `undone` archived."""
+    if not entries.exists(session, cursor):
+        return
+    now = {shard: Position.parse(text) for shard, text in entries.run(session, cursor, "positions", place) if text}
+    for row in rows:
+        old, new = now.get(row.key.shard), row.position
+        if old is None or new is None:
+            continue
+        if new < old:
+            entries.run(session, cursor, "archive_beyond", {**_at(place, row), "by": by})
+        elif undone and new > old:
+            before = {"old_point": old.point, "old_sequence": old.sequence}
+            entries.run(session, cursor, "revive", {**_at(place, row), **before, "by": undone})
+            entries.run(session, cursor, "outdone", {**place, "by": by})
+
+
+def _at(place: dict[str, Any], row: ProgressRow) -> dict[str, Any]:
+    assert row.position is not None
+    return {**place, "shard": row.key.shard, "point": row.position.point, "sequence": row.position.sequence}

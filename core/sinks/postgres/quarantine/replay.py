@@ -1,0 +1,134 @@
+"""Ends entries of the quarantine by hand: applies a held row to the target, or gives it up.
+
+A replay takes the lane's progress row first, as every step does, so that no step runs between its look at the entry and
+its commit; the row's position and epoch stay as they are. Next door: `careful.py` holds rows, `texts.py` composes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.progress import LaneKey, LaneState
+from core.domain.quarantine import EVERYWHERE, HeldState, Replayed
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.errors import Refused
+from core.sinks.postgres import faults
+from core.sinks.postgres.progress.rows import key_of
+from core.sinks.postgres.quarantine import entries
+from core.sinks.postgres.quarantine.writing import Bad
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write import modes, text_staging
+from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
+from core.sinks.postgres.write.statements import TargetTable
+
+SQL, Literal = pg.sql.SQL, pg.sql.Literal
+_OTHER_COLUMNS = Bad("", "", "", "the target's mirrored columns are others now than when the row was held")
+_UNIT = ("id", "state", "shard", "pair", "damaged", "names")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A held entry, with the other half of its changed key where that is held too."""
+
+    ids: tuple[int, ...]
+    state: HeldState
+    shard: str
+    damaged: bool
+    names: tuple[str, ...]
+
+
+class Replays:
+    """The entries of one slot's table over a session of its own; `key` names the table, its shard is not looked at."""
+
+    def __init__(self, session: SinkSession, key: LaneKey) -> None:
+        self._session = session
+        self._place = {name: value for name, value in key_of(key).items() if name != "shard"}
+
+    def held(self) -> list[int]:
+        """The ids of all that is held, in the order in which it was read."""
+        with self._session.transaction() as cursor:
+            if not entries.exists(self._session, cursor):
+                return []
+            return [id for (id,) in entries.run(self._session, cursor, "held_ids", self._place).fetchall()]
+
+    def replay(self, id: int, table: TargetTable, options: SinkOptions, by: str, reason: str) -> Replayed:
+        """Apply an entry in one transaction, both halves of a changed key together; raises Refused during a copy."""
+        for statement in modes.temporary(table, options):
+            with self._session.transaction() as cursor:
+                cursor.execute(statement)
+        with self._session.transaction() as cursor:
+            unit = self._locked(cursor, id, table)
+            if unit.state is not HeldState.HELD:
+                return Replayed(id, unit.state)
+            bad = self._apply(cursor, unit, table, options)
+            if bad is None:
+                self._end(cursor, unit, HeldState.REPLAYED, by, reason, tries=1)
+                return Replayed(id, HeldState.REPLAYED, unit.ids)
+            entries.run(self._session, cursor, "still_bad", {**bad.values, "ids": list(unit.ids)})
+            return Replayed(id, HeldState.HELD, unit.ids, bad.sqlstate, bad.message, bad.constraint or bad.column)
+
+    def discard(self, id: int, by: str, reason: str) -> Replayed:
+        """Give an entry up: the target stays as it is. Both halves of a changed key together."""
+        with self._session.transaction() as cursor:
+            unit = self._unit(cursor, id)
+            if unit.state is not HeldState.HELD:
+                return Replayed(id, unit.state)
+            self._end(cursor, unit, HeldState.DISCARDED, by, reason)
+            return Replayed(id, HeldState.DISCARDED, unit.ids)
+
+    def _locked(self, cursor: pg.Cursor, id: int, table: TargetTable) -> _Unit:
+        """The unit, with its lane's progress row locked before it: the order in which a step locks."""
+        seen = next((one for one in entries.run(self._session, cursor, "shard_of", {**self._place, "id": id})), None)
+        shard = seen[0] if seen else EVERYWHERE
+        lanes = self._lanes(cursor, shard, every=shard == EVERYWHERE) or self._lanes(cursor, shard, every=True)
+        if not lanes:
+            what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
+            raise Refused(what, "a row is replayed into what its job mirrors: start the job first", where="sink")
+        if any(state in (LaneState.CREATING.value, LaneState.COPYING.value) for _, state, _ in lanes):
+            raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it begins with the database's name
+            raise Refused(f"its job mirrors into {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
+        return self._unit(cursor, id)
+
+    def _lanes(self, cursor: pg.Cursor, shard: str, every: bool) -> list[tuple[str, str, str]]:
+        place = {**self._place, "shard": shard, "every": every}
+        return entries.run(self._session, cursor, "lock_lanes", place).fetchall()
+
+    def _unit(self, cursor: pg.Cursor, id: int) -> _Unit:
+        found = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchall()
+        rows: list[dict[str, Any]] = [dict(zip(_UNIT, row, strict=True)) for row in found]
+        mine = next((row for row in rows if row["id"] == id), None)
+        if mine is None:
+            what = f"there is no entry {id} of {self._place['source_table']} slot {self._place['slot']}"
+            raise Refused(what, "slotkeeper errors list JOB", where="sink")
+        ids = tuple(row["id"] for row in rows if row["state"] == HeldState.HELD.value)
+        damaged = any(row["damaged"] for row in rows if row["id"] in ids)
+        return _Unit(ids, HeldState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))
+
+    def _apply(self, cursor: pg.Cursor, unit: _Unit, table: TargetTable, options: SinkOptions) -> Bad | None:
+        if unit.damaged:
+            return DAMAGED
+        if unit.names != table.columns:
+            return _OTHER_COLUMNS
+        cursor.execute("SAVEPOINT slotkeeper_replay")
+        try:
+            rows = move(cursor, text_staging.entries(table, self._origin(unit.ids)), compose.fill_staging(table))
+            modes.execute(cursor, modes.plan(table, options, rows))
+        except pg.DriverError as error:
+            if not faults.is_bad_row(error):
+                raise
+            cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_replay")
+            return bad_of(error, table)
+        return None
+
+    def _origin(self, ids: Sequence[int]) -> pg.sql.Composable:
+        wanted = SQL(", ").join(map(Literal, ids))
+        return SQL("{}.slotkeeper_quarantine WHERE id IN ({})").format(self._session.schema, wanted)
+
+    def _end(self, cursor: pg.Cursor, unit: _Unit, state: HeldState, by: str, reason: str, tries: int = 0) -> None:
+        values = {"ids": list(unit.ids), "state": state.value, "by": by, "reason": reason, "tries": tries}
+        entries.run(self._session, cursor, "end", values)

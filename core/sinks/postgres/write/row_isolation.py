@@ -1,0 +1,230 @@
+"""A step or a chunk that has a bad row, taken carefully: all of it that the target can hold is applied, the rest held.
+
+Everything happens in the one transaction that the fence began, so that nothing is lost or doubled (design 4.7). Units
+are applied in blocks; a block that fails is halved, each half under a savepoint, down to the unit that is bad: about
+log2(BLOCK) tries for each bad row.
+
+Next door: `texts.py` composes, `holding.py` keeps the entries, `sink.py` decides which way a step goes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
+
+from core.domain.progress import LaneKey
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.errors import TooLarge
+from core.sinks.postgres import faults
+from core.sinks.postgres.quarantine.writing import Bad, Quarantine
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write import modes, text_staging
+from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write.modes import Plan
+from core.sinks.postgres.write.statements import TargetTable
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+Composable = pg.sql.Composable
+
+BLOCK = 1_000
+"""Units tried together at first: larger ones are halved more often, smaller ones are more statements without need."""
+SPOOL = 8_388_608
+"""Bytes of a piece that stay in memory on their way through us; more go to a file."""
+_PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
+
+LONGEST = 8.0
+"""Seconds for a careful step: with more, its stint would be given up. The next try is half as wide."""
+STALE = 2_000
+"""Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
+
+Attempt = Callable[[int, int], Bad | None]
+Single = Callable[[int, Bad], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Into:
+    """Where a piece goes: what it is copied into, and what is then done with so many rows."""
+
+    copy: Composable
+    plan: Callable[[int], Plan] | None
+
+
+class Careful:
+    """One careful step or chunk over an open transaction whose fence was hit."""
+
+    def __init__(
+        self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
+    ) -> None:
+        self._cursor, self._table, self._options = cursor, table, options
+        self._kept = Quarantine(session, cursor, table, options, key)
+        self._damaged: set[int] = set()
+        self._stale = 0
+        self._session, self._end = session, math.inf
+        staging = compose.fill_staging(table)
+        self._into = Into(staging, lambda rows: modes.plan(table, options, rows))
+
+    def step(self, by: str) -> None:
+        """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
+        self._kept.open()
+        self._end = self._session.seconds() + LONGEST
+        self._cursor.execute(text_staging.units(self._table, self._options))
+        for entry in self._kept.supersede(text_staging.touched_units(self._table), by):
+            self._try(text_staging.entries(self._table, self._kept.one(entry)), self._into)
+        self._walk(self._attempt, self._single)
+        if self._kept.held:
+            self._clear(self._table.units)
+            self._cursor.execute(text_staging.units(self._table, self._options, self._kept.just_held()))
+            self._walk(self._attempt, self._before)
+
+    def chunk(self, into: Into) -> None:
+        """Copy the staged rows, or hold them."""
+        self._kept.open()
+        copied = self._kept.copied()
+        self._cursor.execute(text_staging.chunk_units(self._table))
+
+        def attempt(first: int, last: int) -> Bad | None:
+            return self._among(first, last) or self._try(text_staging.rows(self._table, first, last), into)
+
+        def single(unit: int, bad: Bad) -> None:
+            self._kept.hold(unit, bad, copied=copied)
+
+        self._walk(attempt, single)
+
+    def _walk(self, attempt: Attempt, single: Single) -> None:
+        """Try all units in blocks; `single` is given each that fails alone, and why."""
+        if self._table.kind == "postgres":  # whether a DWS allows it inside a transaction is not documented
+            self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
+        total, self._damaged = self._sizes()
+        for first in range(1, total + 1, BLOCK):
+            last = min(total, first + BLOCK - 1)
+            bad = attempt(first, last)
+            if bad:
+                self._halve(first, last, bad, attempt, single)
+
+    def _halve(self, first: int, last: int, known: Bad | None, attempt: Attempt, single: Single) -> None:
+        """Some unit among these is bad: where the first half is good, it is in the second, which is not tried then."""
+        if first == last:
+            bad = known or attempt(first, first)
+            if bad:
+                single(first, bad)
+            return
+        middle = (first + last) // 2
+        left = attempt(first, middle)
+        if left:
+            self._halve(first, middle, left, attempt, single)
+        right = attempt(middle + 1, last) if left else None
+        if right or not left:
+            self._halve(middle + 1, last, right, attempt, single)
+
+    def _sizes(self) -> tuple[int, set[int]]:
+        """(the number of units, those whose text the sink cannot keep)."""
+        units = Identifier(self._table.units)
+        self._cursor.execute(SQL("SELECT coalesce(max(unit), 0) FROM {}").format(units))
+        (total,) = self._cursor.fetchone() or (0,)
+        damaged = "SELECT unit FROM {} WHERE kind IN ('i', 'u')"
+        self._cursor.execute(SQL(damaged).format(units))
+        return int(total), {unit for (unit,) in self._cursor.fetchall()}
+
+    def _attempt(self, first: int, last: int) -> Bad | None:
+        return self._among(first, last) or self._try(text_staging.piece(self._table, first, last), self._into)
+
+    def _among(self, first: int, last: int) -> Bad | None:
+        return DAMAGED if any(first <= unit <= last for unit in self._damaged) else None
+
+    def _single(self, unit: int, bad: Bad | None) -> None:
+        """Apply what can be of a bad unit; hold its last event where the target refuses it.
+
+        An end whose key the target cannot hold ends nothing: there is no such row. So an old half with such a key is
+        none, and the new half goes alone.
+        """
+        kinds = self._kinds(unit)
+        if not kinds & {"I", "U", "i", "u"}:
+            return
+        alone = "B" not in kinds
+        if not alone:
+            bad = self._among(unit, unit) or self._try(text_staging.piece(self._table, unit, unit, "U"), self._into)
+            if bad is None:
+                return
+            alone = self._try(text_staging.piece(self._table, unit, unit, "B"), self._into, keep=False) is not None
+        assert bad is not None
+        self._kept.hold(unit, bad, alone)
+
+    def _before(self, unit: int, bad: Bad) -> None:
+        """The event before one that is held: where it is bad too, only the end of its key is left of it."""
+        self._try(text_staging.ends(self._table, unit), self._into)
+
+    def _kinds(self, unit: int) -> set[str]:
+        kinds = SQL("SELECT kind::text FROM {} WHERE unit = {}")
+        self._cursor.execute(kinds.format(Identifier(self._table.units), Literal(unit)))
+        return {kind for (kind,) in self._cursor.fetchall()}
+
+    def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
+        """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
+        if self._session.seconds() > self._end:
+            what = f"a careful step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
+            raise TooLarge(what, where="sink")
+        self._cursor.execute("SAVEPOINT slotkeeper_piece")
+        bad = None
+        try:
+            rows = move(self._cursor, out, into.copy)
+            self._stale += rows
+            if rows and into.plan:
+                modes.execute(self._cursor, into.plan(rows))
+                self._cleared()
+        except pg.DriverError as error:
+            if not faults.is_bad_row(error):
+                raise
+            bad = bad_of(error, self._table)
+        undo = bad is not None or not keep
+        self._cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_piece" if undo else "RELEASE SAVEPOINT slotkeeper_piece")
+        return bad
+
+    def _cleared(self) -> None:
+        """Empty the staging tables for the next piece."""
+        names = [self._table.staging]
+        if modes.needs_net(self._table, self._options):
+            names.append(self._table.net)
+        for name in names:
+            if self._stale < STALE:
+                self._cursor.execute(SQL("DELETE FROM {}").format(Identifier(name)))
+            else:
+                self._clear(name)
+        self._stale = self._stale if self._stale < STALE else 0
+
+    def _clear(self, name: str) -> None:
+        self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))
+
+
+DAMAGED = Bad("22021", "", "", "text that the encoding of the sink cannot hold; kept with its bytes spelled out")
+
+
+def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
+    """COPY rows out of the session's own tables and in again; returns how many."""
+    with tempfile.SpooledTemporaryFile(max_size=SPOOL) as spool:
+        there: IO[bytes] = spool
+        cursor.copy_expert(out.as_string(cursor), there)
+        there.seek(0)
+        cursor.copy_expert(into.as_string(cursor), there)
+        return int(cursor.rowcount)
+
+
+def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:
+    """What a server says about a row, without its values."""
+    code, sentence = faults.sentence(error)
+    said = pg.named(error)
+    return Bad(code, said.column or _column(said.context, table), said.constraint, sentence)
+
+
+def _column(context: str, table: TargetTable) -> str:
+    """The column in which a COPY stood: by its number in our staging table, or by its name in the target."""
+    place = _PLACE.search(context)
+    if place is None:
+        return ""
+    names = {f"c{n}": name for n, name in enumerate(table.columns, 1)} if table.staging in context else {}
+    names = names or {name: name for name in table.columns}
+    return next((name for spelled, name in names.items() if place[1].startswith(f"{spelled}:")), "")

@@ -1,0 +1,249 @@
+"""A worker's side of the sink: one step is one transaction, fenced by the progress row.
+
+Next door: `modes.py` chooses a step's statements, `progress.py` holds the rows for the driver, `target.py` makes and
+checks targets.
+The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
+fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from core.domain.position import Position
+from core.domain.progress import LaneKey, ProgressRow
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.errors import Defect, Unreachable
+from core.ports.sink import Top
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.faults import translated
+from core.sinks.postgres.progress.rows import key_of, row_of
+from core.sinks.postgres.quarantine import entries
+from core.sinks.postgres.quarantine.writing import Quarantine
+from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
+from core.sinks.postgres.write import effects, modes, text_staging
+from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write.encoding_escape import Readable
+from core.sinks.postgres.write.modes import Plan
+from core.sinks.postgres.write.row_isolation import Careful, Into, move
+from core.sinks.postgres.write.statements import TargetTable
+
+COPY_BUFFER = 262_144
+ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
+"""What a step cannot take, as `statements.staged_top` counts it."""
+_REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
+
+
+class PostgresSink:
+    """Implements `core.ports.sink.StepSink` for one target; not shared between threads.
+
+    `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
+    `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.
+    """
+
+    def __init__(
+        self,
+        session: SinkSession,
+        target: TargetTable,
+        options: SinkOptions,
+        copying: str = "direct",
+        read_timeout: int = COPY_LIMIT_MS,
+    ) -> None:
+        self.session = session
+        self.target = target
+        self.options = options
+        self._copying = copying
+        self._read_timeout = read_timeout
+        self._nulls = bool(effects.nulled_columns(target, options))
+        self._prepared_in = 0
+        self._careful, self._holds = False, False
+        """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
+        self._texts_in = 0
+        self._begun: pg.Connection | None = None
+        """The connection on which the open transaction began: no other may commit it."""
+        self._kept: dict[int, int] = {}
+        """How often this connection's kept statements were used, by the size that they were planned for."""
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """The lane's row as it is committed now."""
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "row", key_of(key)).fetchone()
+            if self.options.quarantines:
+                (self._holds,) = entries.run(self.session, cursor, "holds", key_of(key)).fetchone() or (False,)
+        return row_of(key, found) if found else None
+
+    def stage(self, reader: BinaryIO) -> int:
+        """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
+        self._prepare()
+        self._careful = False
+        with self._open(begins=True) as cursor:
+            cursor.copy_expert(compose.fill_staging(self.target).as_string(cursor), reader, COPY_BUFFER)
+            return int(cursor.rowcount)
+
+    def stage_carefully(self, reader: BinaryIO) -> int:
+        """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
+        self._prepare_texts()
+        self._careful = True
+        with self._open(begins=True) as cursor:
+            lines = Readable(reader, pg.codec(cursor.connection))
+            cursor.copy_expert(text_staging.fill(self.target).as_string(cursor), lines, COPY_BUFFER)
+            return int(cursor.rowcount)
+
+    def top(self, up_to: int) -> Top:
+        """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
+        with self._open() as cursor:
+            staging = self.target.texts if self._careful else self.target.staging
+            cursor.execute(compose.staged_top(self.target, staging, up_to))
+            point, sequence, odd = cursor.fetchone() or (None, None, None)
+        if odd is not None:
+            what = f"{self.target.name}: the source sent {ODD[odd]}; nothing was applied"
+            raise Defect(what, _REPORT, where="source")
+        return Top(point, sequence)
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
+        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        with self._open() as cursor:
+            if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
+                self.abandon()
+                return False
+            if rows and self._careful:
+                Careful(self.session, cursor, self.target, self.options, key).step(new.text)
+                self._holds = True
+            elif rows:
+                if self._holds:
+                    self._supersede(cursor, key, new.text)
+                self._apply(cursor, modes.plan(self.target, self.options, rows), modes.size_of(rows))
+            cursor.connection.commit()
+            self._begun = None
+        return True
+
+    def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
+        place = {**key_of(key), "number": number, "epoch": epoch}
+        merging = self._merges
+        if merging:
+            self._prepare()
+        with self._open(begins=True) as cursor:
+            lengthen(cursor, self._read_timeout)
+            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
+                self.abandon()
+                return None
+            statement = compose.fill_chunk_staging(self.target) if merging else self._fill_target()
+            cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
+            rows = int(cursor.rowcount)
+            if merging:
+                self._apply(cursor, modes.chunk(self.target, self.options), 0)
+            self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
+        return rows
+
+    def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
+        place = {**key_of(key), "number": number, "epoch": epoch}
+        self._prepare_texts()
+        with self._open(begins=True) as cursor:
+            lengthen(cursor, self._read_timeout)
+            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
+                self.abandon()
+                return None
+            lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
+            cursor.copy_expert(text_staging.fill(self.target, chunk=True).as_string(cursor), lines, COPY_BUFFER)
+            rows = int(cursor.rowcount)
+            into = Into(self._fill_target(), None)
+            if self._merges:
+                plan = modes.chunk(self.target, self.options)
+                into = Into(compose.fill_chunk_staging(self.target), lambda rows: plan)
+            Careful(self.session, cursor, self.target, self.options, key).chunk(into)
+            self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
+        return rows
+
+    def finish_chunk(self) -> None:
+        """Commit the chunk that `copy_chunk` left open."""
+        with self._open() as cursor:
+            cursor.connection.commit()
+            self._begun = None
+
+    def abandon(self) -> None:
+        """Roll back whatever is open."""
+        self._begun = None
+        self.session.rollback()
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+        self.session.rollback()
+        self.session.retire(self.options.connection_max_use_time)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    @property
+    def _merges(self) -> bool:
+        return self._copying == "merge" or (self._copying == "direct" and self._nulls)
+
+    def _supersede(self, cursor: pg.Cursor, key: LaneKey, by: str) -> None:
+        """End what is held of the staged keys; old halves that take effect with that are staged before all events."""
+        kept = Quarantine(self.session, cursor, self.target, self.options, key)
+        for entry in kept.supersede(text_staging.touched(self.target, self.options), by):
+            move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
+
+    def _prepare_texts(self) -> None:
+        """Make the tables of careful steps, once per connection; the types of its target may have been cured."""
+        self.target = targets.seen(self.session, self.target)
+        self._prepare()
+        if self._texts_in != self.session.generation:
+            with self.session.transaction() as cursor:
+                for statement in text_staging.create(self.target):
+                    cursor.execute(statement)
+            self._texts_in = self.session.generation
+
+    def _fill_target(self) -> pg.sql.Composable:
+        into = compose.shadow(self.target) if self._copying == "shadow" else None
+        return compose.fill_target(self.target, into)
+
+    def _prepare(self) -> None:
+        """Make the session's staging table, once per connection."""
+        self.session.ready()
+        if self._prepared_in != self.session.generation:
+            with self.session.transaction() as cursor:
+                for statement in modes.temporary(self.target, self.options):
+                    cursor.execute(statement)
+            self._prepared_in, self._kept = self.session.generation, {}
+
+    def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
+        """Run a step's statements; kept ones by their names, planned anew now and then."""
+        if not plan.kept:
+            modes.execute(cursor, plan)
+            return
+        used = self._kept.get(size, 0)
+        self._kept[size] = used + 1
+        for n, statement in enumerate(plan.statements):
+            name = pg.sql.Identifier(f"{self.target.staging}_{size}_{n}")
+            if used and used % modes.RARELY == 0:
+                cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
+            if used % modes.RARELY == 0:
+                cursor.execute(pg.sql.SQL("PREPARE {} AS {}").format(name, statement))
+            cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
+
+    @contextmanager
+    def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
+        """A cursor in a new transaction, or in the one that is open; on any error the connection is dropped.
+
+        Unreachable where the connection of an open one is lost: another holds neither its rows nor its staging tables.
+        """
+        with translated(self.session.place):
+            try:
+                if begins:
+                    self._begun = self.session.ready()
+                elif self._begun is None or self._begun.closed:
+                    what = f"sink {self.session.place}: the session was lost in mid-transaction"
+                    raise Unreachable(what, code="08003", where="sink")
+                with self._begun.cursor() as cursor:
+                    yield cursor
+            except BaseException:
+                self._begun = None
+                self.session.close()
+                raise

@@ -1,0 +1,198 @@
+"""The statements of a careful step: its events as text, what they leave of each key, and one piece of that at a time.
+
+A key is compared as text in one spelling per equal key (`one_text`), so that keys which the target's types cannot hold
+are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
+type is read as the straight path reads it.
+
+Next door: `careful.py` runs these, `quarantine.sql` holds what touches the quarantine itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.sinks.postgres.check import types
+from core.sinks.postgres.write.statements import TargetTable, distributed, staged
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+Composable = pg.sql.Composable
+
+_EVENTS = """
+SELECT point, sequence, kind, key, {columns},
+       CASE WHEN kind = 'B' AND leads THEN point || '/' || (sequence + 1)
+            WHEN kind IN ('U', 'u') AND follows AND last_key <> key THEN point || '/' || sequence ELSE '' END AS pair
+FROM (
+  SELECT *, lead(kind) OVER w IN ('U', 'u') AND lead(point) OVER w = point
+              AND lead(sequence) OVER w = sequence + 1 AS leads, lead(key) OVER w AS next_key,
+         lag(kind) OVER w = 'B' AND lag(point) OVER w = point AND lag(sequence) OVER w = sequence - 1 AS follows,
+         lag(key) OVER w AS last_key
+  FROM (SELECT *, {key} AS key FROM {texts}{kept}) t WINDOW w AS (ORDER BY point, sequence)) r
+WHERE NOT (kind = 'B' AND coalesce(leads, false) AND next_key = key)
+"""
+"""The events that count, each with its key; the two halves of a changed key have one `pair`.
+
+DWS: an update is B then U at one sync point with consecutive sequences. i and u are an I and a U whose text the sink
+cannot keep.
+"""
+
+_FINALS = """
+SELECT *, CASE WHEN pair = '' THEN 1 ELSE count(*) OVER (PARTITION BY pair) END AS halves
+FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequence DESC) AS back,
+             sum(CASE WHEN kind IN ('I', 'U', 'i', 'u') THEN 0 ELSE 1 END) OVER (PARTITION BY key) AS ends
+      FROM ({events}) e{only}) f
+WHERE back = 1
+"""
+"""Each key's last event: a change carries the whole row, so that it says all but whether the key's row was ended."""
+
+_UNITS = """
+INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})
+SELECT dense_rank() OVER (ORDER BY point, CASE WHEN kind = 'B' AND {paired} THEN sequence + 1 ELSE sequence END),
+       point, sequence, kind, CASE WHEN {paired} THEN pair ELSE '' END,
+       kind IN ('I', 'U', 'i', 'u') AND ends > 0, key, {columns}
+FROM ({finals}) g
+"""
+"""What is applied or held as one: a key's last event, or the two halves of a changed key where both are last."""
+
+
+def create(table: TargetTable) -> tuple[Composable, ...]:
+    """The session's two tables, the second found by unit; emptied at every commit, made once per connection."""
+    columns = SQL(", ").join(SQL("{} text").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1))
+    made = "CREATE TEMP TABLE IF NOT EXISTS {} ({}{}) ON COMMIT DELETE ROWS{}"
+    event = 'point bigint, sequence bigint, kind "char", '
+    unit = 'unit bigint, point bigint, sequence bigint, kind "char", pair text, ended boolean, key text[], '
+    return (
+        SQL(made).format(Identifier(table.texts), SQL(event), columns, distributed(table.kind, [SQL("point")])),
+        SQL(made).format(Identifier(table.units), SQL(unit), columns, distributed(table.kind, [SQL("unit")])),
+        SQL("CREATE INDEX {} ON {} (unit)").format(Identifier(f"{table.units}_unit"), Identifier(table.units)),
+    )
+
+
+def fill(table: TargetTable, chunk: bool = False) -> Composable:
+    """COPY of a step's events, or of a chunk's rows with a kind before them."""
+    if not chunk:
+        return SQL("COPY {} FROM STDIN").format(Identifier(table.texts))
+    return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), _columns(table))
+
+
+def units(table: TargetTable, options: SinkOptions, besides: Composable | None = None) -> Composable:
+    """Fill the table of units with each key's last event.
+
+    `besides` are the events that were held just now, as SELECT of (point, sequence, key): then with the last event
+    before them of each of their keys.
+    """
+    kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
+    columns = _columns(table)
+    events = SQL(_EVENTS).format(columns=columns, key=one_text(table), texts=Identifier(table.texts), kept=kept)
+    only: Composable = SQL("")
+    if besides is not None:
+        only = SQL(
+            " WHERE key IN (SELECT key FROM ({0}) b)"
+            " AND NOT EXISTS (SELECT 1 FROM ({0}) b WHERE b.point = e.point AND b.sequence = e.sequence)"
+        ).format(besides)
+    finals = SQL(_FINALS).format(events=events, only=only)
+    paired = SQL("halves = 2" if besides is None else "false")
+    return SQL(_UNITS).format(units=Identifier(table.units), columns=columns, paired=paired, finals=finals)
+
+
+def chunk_units(table: TargetTable) -> Composable:
+    """Fill the table of units with a chunk's rows, each of them one."""
+    return SQL(
+        "INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})"
+        " SELECT row_number() OVER (), 0, -1, kind, '', false, {key}, {columns} FROM {texts}"
+    ).format(units=Identifier(table.units), columns=_columns(table), key=one_text(table), texts=Identifier(table.texts))
+
+
+def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composable:
+    """COPY out of the units from `first` to `last` as a step's events; of these kinds only, where they are given.
+
+    An end goes with its key alone; a key that was ended and written again has an end before its last event.
+    """
+    where = SQL("FROM {} WHERE unit BETWEEN {} AND {}").format(Identifier(table.units), Literal(first), Literal(last))
+    if kinds:
+        where = SQL("{} AND kind IN ({})").format(where, SQL(", ").join(map(Literal, kinds)))
+    last_ones = [
+        Identifier(f"c{n}")
+        if n in table.places
+        else SQL("CASE WHEN kind IN ('I', 'U') THEN {} END").format(Identifier(f"c{n}"))
+        for n in range(1, len(table.columns) + 1)
+    ]
+    return SQL(
+        "COPY (SELECT point, 2 * sequence, 'x', {keys} {where} AND ended"
+        " UNION ALL SELECT point, 2 * sequence + 1, kind, {columns} {where}) TO STDOUT"
+    ).format(keys=_only_keys(table), where=where, columns=SQL(", ").join(last_ones))
+
+
+def ends(table: TargetTable, unit: int) -> Composable:
+    """COPY out of the end alone of a unit whose last event cannot be applied; no row where its key was not ended."""
+    return SQL("COPY (SELECT point, sequence, 'x', {} FROM {} WHERE unit = {} AND ended) TO STDOUT").format(
+        _only_keys(table), Identifier(table.units), Literal(unit)
+    )
+
+
+def rows(table: TargetTable, first: int, last: int) -> Composable:
+    """COPY out of a chunk's rows."""
+    return SQL("COPY (SELECT {} FROM {} WHERE unit BETWEEN {} AND {}) TO STDOUT").format(
+        _columns(table), Identifier(table.units), Literal(first), Literal(last)
+    )
+
+
+def entries(table: TargetTable, origin: Composable) -> Composable:
+    """COPY out of entries of the quarantine as events before all others: an old half ends its key, others write."""
+    values = []
+    for n in range(1, len(table.columns) + 1):
+        text = SQL("texts[{}]").format(Literal(n))
+        values.append(text if n in table.places else SQL("CASE WHEN kind <> 'B' THEN {} END").format(text))
+    return SQL("COPY (SELECT -1, id, CASE WHEN kind = 'B' THEN 'x' ELSE 'U' END, {} FROM {}) TO STDOUT").format(
+        SQL(", ").join(values), origin
+    )
+
+
+def one_text(table: TargetTable) -> Composable:
+    """The key of an event that is kept as text: text[], equal where the source's type says that keys are equal."""
+    return _array(table, [Identifier(f"c{n}") for n in table.places])
+
+
+def one_text_typed(table: TargetTable) -> Composable:
+    """The same of an event that is kept in the target's types."""
+    texts = []
+    for n in table.places:
+        column, out = Identifier(f"c{n}"), types.out_of(table.types[n - 1])
+        texts.append(SQL("textin({}({}))" if out else "({1})::text").format(SQL(out), column))
+    return _array(table, texts)
+
+
+def touched(table: TargetTable, options: SinkOptions) -> Composable:
+    """The keys of a step that is staged in the target's types, as SELECT."""
+    kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
+    return SQL("SELECT {} FROM {}{}").format(one_text_typed(table), Identifier(table.staging), kept)
+
+
+def touched_units(table: TargetTable) -> Composable:
+    """The keys of a careful step, as SELECT."""
+    return SQL("SELECT key FROM {}").format(Identifier(table.units))
+
+
+_FORMS = {
+    types.TEXT: "{}",
+    types.NUMBER: "CASE WHEN position('.' IN {0}) > 0 THEN rtrim(rtrim({0}, '0'), '.') ELSE {0} END",
+    types.FLOAT: "CASE WHEN {0} = '-0' THEN '0' ELSE {0} END",
+    types.SPAN: "justify_interval({}::interval)::text",
+}
+
+
+def _array(table: TargetTable, texts: Sequence[Composable]) -> Composable:
+    forms = table.forms or (types.TEXT,) * len(texts)
+    return SQL("ARRAY[{}]").format(
+        SQL(", ").join(SQL(_FORMS[form]).format(text) for form, text in zip(forms, texts, strict=True))
+    )
+
+
+def _only_keys(table: TargetTable) -> Composable:
+    places = range(1, len(table.columns) + 1)
+    return SQL(", ").join(Identifier(f"c{n}") if n in table.places else SQL("NULL") for n in places)
+
+
+def _columns(table: TargetTable) -> Composable:
+    return staged(range(1, len(table.columns) + 1))

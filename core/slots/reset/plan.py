@@ -1,0 +1,358 @@
+"""The plan of a reset, the dry run: what each lane would do, what holds and what does not; nothing is changed.
+
+No slot is made by planning: its points are listed, and only a slot that is there on every DN is asked about.
+Next door: `core.domain.reset` decides, `apply.py` carries a plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from core.domain.position import Position
+from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.reset import (
+    EVERY,
+    Check,
+    Goal,
+    LaneSeen,
+    Move,
+    Plan,
+    TargetKind,
+    emptied,
+    moved_rows,
+    nodes_check,
+    restored,
+    retained_check,
+    same_state,
+    slot_check,
+    table_check,
+    time_check,
+    untouched_check,
+    wanted,
+)
+from core.domain.reset_text import Backup, named, plan_from, plan_text
+from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.starting import NO_COPY, start_at
+from core.errors import Refused
+from core.slots.reset.backup import load_backup
+from core.slots.reset.context import PLANS, Bench
+from core.slots.status.inspect import Point
+from core.sqltext import dotted, literal
+
+VALID_SECONDS = 600.0
+LEASE_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The slot on all DNs at one moment; `left` are seconds to its TTL, `looks` empty where none was allowed."""
+
+    identity: TableIdentity
+    shards: tuple[Shard, ...]
+    lanes: tuple[LaneSeen, ...]
+    looks: tuple[Look, ...]
+    left: float | None
+
+
+def see(bench: Bench) -> Seen:
+    """Rows, points and reach of every lane; raises Refused where the sink knows nothing of the slot."""
+    rows = bench.resets.rows()
+    if not rows or not bench.job.binlog.binlog:
+        raise Refused(f"the sink has no progress rows of {bench.what}", "a slot without rows has nothing to reset")
+    reach = bench.reach
+    identity, shards, listed = reach.identify(), reach.nodes(), reach.points()
+    looks = reach.look(None) if _may_look(bench, rows, shards, listed) else []
+    records = reach.records()
+    lanes = []
+    for row in rows:
+        name = row.key.shard
+        look = next((one for one in looks if one.shard.name == name), None)
+        live, durable, xmin, held = _points(bench.job.slot, name, listed, look)
+        found = records.get(name)
+        latest = max((n for n in (look and look.latest, found and found.latest) if n), default=None)
+        lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
+    left = _left(bench, listed, {seen.row.key.shard for seen in lanes})
+    return Seen(identity, tuple(shards), tuple(lanes), tuple(looks), left)
+
+
+def _may_look(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[Point] | None) -> bool:
+    if listed is None:
+        return all(row.state is not LaneState.CREATING for row in rows)
+    there = {(one.shard, one.checkpoint) for one in listed if one.slot == bench.job.slot}
+    return all((shard.name, flag) in there for shard in shards for flag in (False, True))
+
+
+def _points(
+    slot: str, shard: str, listed: Sequence[Point] | None, look: Look | None
+) -> tuple[int | None, int | None, int | None, int | None]:
+    """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
+    here = [one for one in listed or () if one.shard == shard]
+    mine = {one.checkpoint: one for one in here if one.slot == slot}
+    live, durable = look.points.both if look else (None, None)
+    if look is None:
+        live = mine[False].point if False in mine else None
+        durable = mine[True].point if True in mine else None
+    points = [one.point for one in here if one.point] + [point for point in (live, durable) if point]
+    xmin = min((one.xmin for one in mine.values() if one.xmin), default=None)
+    return live, durable, xmin, min(points, default=None)
+
+
+def _left(bench: Bench, listed: Sequence[Point] | None, shards: set[str]) -> float | None:
+    mine = [one for one in listed or () if one.slot == bench.job.slot and one.shard in shards]
+    times = [one.registered_at for one in mine if one.registered_at is not None]
+    ttl = bench.reach.ttl() if times else None
+    if not times or len(times) != len(mine) or ttl is None:
+        return None
+    return min(times).timestamp() + ttl - bench.reach.seconds()
+
+
+def make(bench: Bench, goal: Goal) -> Plan:
+    """Look, decide, count, check, and keep the plan for `--execute`."""
+    seen = see(bench)
+    backup = load_backup(bench, goal.backup) if goal.kind is TargetKind.BACKUP else None
+    _refuse_senseless(bench, goal, seen)
+    resolved = _resolve(bench, goal, seen) if goal.kind is TargetKind.TIME else None
+    moves = [_counted(bench, move) for move in _moves(bench, goal, seen, backup, resolved)]
+    notes = _notes(goal, moves, resolved) + _quarantine_notes(bench, moves)
+    checks = _checks(bench, goal, seen, moves, backup)
+    made = bench.now().timestamp()
+    plan = Plan(
+        id="",
+        source=bench.job.source.name,
+        table=bench.job.channel.source_table,
+        slot=bench.job.slot,
+        job=bench.job.name,
+        goal=goal,
+        incarnation=seen.identity.text,
+        epoch=seen.lanes[0].row.epoch,
+        moves=tuple(moves),
+        checks=tuple(checks),
+        sql=tuple(_sql(bench, moves)),
+        notes=tuple(notes),
+        made=made,
+        expires=made + VALID_SECONDS,
+    )
+    return named(plan)
+
+
+def _refuse_senseless(bench: Bench, goal: Goal, seen: Seen) -> None:
+    names = [lane.row.key.shard for lane in seen.lanes]
+    unknown = sorted(({dn for dn, _ in goal.points} | set(goal.dns)) - {*names, EVERY})
+    if unknown:
+        raise Refused(f"there is no DN {', '.join(unknown)}", f"its DNs: {', '.join(names)}")
+    if goal.dns and goal.kind is TargetKind.SNAPSHOT:
+        raise Refused("a snapshot is of the whole table", "leave --dn out")
+    begun = all(lane.row.position is not None for lane in seen.lanes)
+    if not begun and goal.kind not in (TargetKind.SNAPSHOT, TargetKind.BACKUP):
+        raise Refused(f"the copy of {bench.what} has not begun: there is no position to move", "start the job")
+
+
+def _resolve(bench: Bench, goal: Goal, seen: Seen) -> int:
+    """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
+    what does not show yet, because its commit is under way, lies beyond that."""
+    moment = datetime.fromisoformat(goal.at)
+    if moment.tzinfo is None:
+        raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
+    points = [point for point in bench.reach.since(goal.at).values() if point]
+    if not points:
+        raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
+    return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
+
+
+def _moves(bench: Bench, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:
+    if goal.kind is TargetKind.SNAPSHOT:
+        return [Move(lane, emptied(lane.row)) for lane in seen.lanes]
+    if backup is not None:
+        return _restoring(goal, seen, backup)
+    positions = {lane.row.key.shard: wanted(goal, lane, resolved) for lane in seen.lanes}
+    moves = []
+    for lane, row in zip(seen.lanes, moved_rows(seen.lanes, positions), strict=True):
+        if row.position == lane.row.position:
+            moves.append(Move(lane, row))
+            continue
+        assert row.position is not None
+        point = row.position.point
+        points = Registered(point, point, _xmin(bench, seen, lane, row.position))
+        moves.append(Move(lane, replace(row, registered=points), points))
+    return moves
+
+
+def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
+    saved = {lane.row.key.shard: lane for lane in backup.lanes}
+    moves = []
+    for lane in seen.lanes:
+        then = saved.get(lane.row.key.shard)
+        if then is None or not goal.covers(lane.row.key.shard):
+            moves.append(Move(lane, lane.row))
+            continue
+        points = None
+        if then.live and then.durable and (then.live, then.durable) != (lane.live, lane.durable):
+            known = then.row.registered.xmin if then.row.registered else 0
+            points = Registered(then.live, then.durable, then.xmin or known)
+        moves.append(Move(lane, restored(lane.row, then.row), points))
+    rows = same_state([move.to for move in moves])
+    return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
+
+
+def _xmin(bench: Bench, seen: Seen, lane: LaneSeen, new: Position) -> int:
+    """An xmin that is never newer than the point: the record's at it, the look's at the newest, else an older one."""
+    known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
+    old = min(known, default=0)
+    record = bench.reach.records(new.point, lane.shard).get(lane.row.key.shard)
+    if record and record.xmin and record.point == new.point:
+        return record.xmin
+    look = next((one for one in seen.looks if one.shard.name == lane.row.key.shard), None)
+    if look and look.latest == new.point:
+        return max(look.xmin, old)
+    if record and record.xmin and lane.row.position and new < lane.row.position:
+        return min(record.xmin, old)  # nothing lies between the point and that record
+    return old
+
+
+def _counted(bench: Bench, move: Move) -> Move:
+    old, new = move.before, move.to.position
+    if old is None or new is None or old == new or move.seen.lost:
+        return move
+    if new < old:
+        return replace(move, replayed=bench.reach.count(move.seen.shard, new, old))
+    found = bench.reach.count(move.seen.shard, old, new)
+    if move.seen.floor is not None and move.seen.floor > old.point:
+        found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
+    return replace(move, skipped=found)
+
+
+def _quarantine_notes(bench: Bench, moves: list[Move]) -> list[str]:
+    held = bench.resets.held_beyond([move.to for move in moves if move.back])
+    rows = "1 row" if held == 1 else f"{held} rows"
+    return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if held else []
+
+
+def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:
+    found = []
+    if goal.kind is TargetKind.TIME and resolved is not None:
+        moment = datetime.fromisoformat(goal.at)
+        found.append(f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved}")
+        found.append("every DN starts just before the smallest point that any DN answers")
+    skips = any(move.skipped.total or not move.skipped.whole for move in moves)
+    if skips and goal.kind is TargetKind.BACKUP:
+        found.append("right only where the target holds the skipped changes already, as after a reset that went back")
+    elif skips:
+        found.append("skipped changes never reach the target: it stays different until a new snapshot")
+    if any(move.back for move in moves):
+        found.append("until it has caught up again the target shows older values; the job says CATCHING UP")
+        found.append("a server that refuses to move a point backwards changes nothing; then a snapshot is left")
+    if goal.kind is TargetKind.SNAPSHOT:
+        found.append("the next start registers and copies the whole table; the slot's points stay until then")
+    if goal.kind is TargetKind.BACKUP:
+        found.append("not undone: what was written to the target meanwhile stays; changes after the backup come again")
+    return found
+
+
+def _utc(moment: datetime) -> str:
+    offset = moment.utcoffset() or timedelta(0)
+    return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _checks(bench: Bench, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
+    rows = [lane.row for lane in seen.lanes]
+    known = {row.incarnation for row in rows} | ({backup.incarnation} if backup else set())
+    saved = [lane.row for lane in backup.lanes] if backup else rows
+    found = [
+        bench.at_rest(),
+        lease_check(bench),
+        unfinished_check(bench),
+        table_check(goal, seen.identity.text, known),
+        nodes_check(goal, saved, seen.shards),
+        slot_check(goal, seen.lanes),
+        retained_check(goal, moves, _kept_by_time(bench, goal)),
+        writable_check(bench),
+        time_check(seen.left) if goal.kind is not TargetKind.SNAPSHOT else Check("time to TTL", True, "not needed"),
+    ]
+    if goal.kind is TargetKind.SNAPSHOT:
+        found += [_start_check(bench), _copy_check(bench, seen.identity)]
+    if goal.kind is TargetKind.BACKUP:
+        ended = ((plan_from(text), at) for text, at in bench.resets.ended())
+        found.append(untouched_check(moves, rows[0].epoch, ended))
+    return found
+
+
+def _kept_by_time(bench: Bench, goal: Goal) -> bool | None:
+    """Whether the time itself is within the TTL: tables with timestamps keep every record that long."""
+    ttl = bench.reach.ttl() if goal.kind is TargetKind.TIME else None
+    return None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > bench.reach.seconds() - ttl
+
+
+def lease_check(bench: Bench) -> Check:
+    """The lease is ours; `steal` ends the holder's session where it names the holder."""
+    if _taken(bench):
+        return Check("lease", True, "taken")
+    if bench.steal and bench.steal == bench.resets.lease_id():
+        bench.resets.end_holder()
+        if _taken(bench):
+            return Check("lease", True, "taken from its holder")
+    wrong = f"; --steal {bench.steal} is not its id" if bench.steal else ""
+    return Check("lease", False, f"held: {bench.resets.holder() or 'by a session without rows'}{wrong}")
+
+
+def _taken(bench: Bench) -> bool:
+    """Try for a second: a session that has just ended may hold the lease for a moment longer."""
+    for _ in range(LEASE_TRIES):
+        if bench.resets.take_lease():
+            return True
+        bench.pause(0.1)
+    return False
+
+
+def unfinished_check(bench: Bench) -> Check:
+    """No earlier reset stands half done."""
+    open_ = bench.resets.unfinished()
+    if open_ is None:
+        return Check("no open reset", True, "none is unfinished")
+    return Check("no open reset", False, f"reset {open_.id} is unfinished ({open_.step}): slots reset --resume")
+
+
+def writable_check(bench: Bench) -> Check:
+    """The progress table can be changed."""
+    if bench.resets.writable():
+        return Check("sink writable", True, "progress rows can be changed")
+    return Check("sink writable", False, "the progress rows cannot be changed by this login, or the sink is read-only")
+
+
+def _start_check(bench: Bench) -> Check:
+    name, how = "start makes a copy", bench.job.start
+    if start_at(how).copies:
+        return Check(name, True, f'start = "{how}"')
+    return Check(name, False, f'start = "{how}" makes no copy: {NO_COPY}')
+
+
+def _copy_check(bench: Bench, identity: TableIdentity) -> Check:
+    how = bench.job.on_existing
+    if how in ("replace", "merge"):
+        return Check("target takes copy", True, f'on_existing = "{how}"')
+    if bench.resets.can_copy(identity):
+        return Check("target takes copy", True, "the target is empty")
+    return Check("target takes copy", False, 'the target has rows: set on_existing = "replace" or "merge"')
+
+
+def _sql(bench: Bench, moves: list[Move]) -> list[str]:
+    job = bench.job
+    lines = []
+    for move in moves:
+        name = move.seen.row.key.shard
+        if move.to != move.seen.row:
+            text = move.to.position.text if move.to.position else ""
+            state = move.to.state.value
+            lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}' ...")
+        if move.points:
+            table, node, xmin = literal(dotted(job.channel.source_table)), move.seen.row.node_id, move.points.xmin
+            for flag, point in (("false", move.points.live), ("true", move.points.durable)):
+                call = f"{table}, {literal(job.slot)}, {node}, {point}, {flag}, {xmin}"
+                lines.append(f"source {name}: SELECT pgxc_register_binlog_sync_point({call})")
+    return lines
+
+
+def keep(bench: Bench, plan: Plan) -> None:
+    """Keep the plan where `--execute` finds it."""
+    bench.files.save(PLANS, plan.id, plan_text(plan))

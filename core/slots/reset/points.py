@@ -1,0 +1,151 @@
+"""Moves a slot's points to what a plan says, or back to what was, and compares what every DN then holds.
+
+Each registration holds the lane's row, as a running job does. Lanes that go back are sent first: a server that refuses
+that has then changed nothing. Next door: `apply.py` decides what a failure means.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from core.domain.progress import ProgressRow, Registered
+from core.domain.reset import Move, Plan
+from core.domain.slot import Look
+from core.domain.watch import trouble
+from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
+from core.slots.reset.context import Bench
+
+REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
+
+
+class Way(Enum):
+    """To what the plan says, or back to what was before."""
+
+    THERE = "there"
+    BACK = "back"
+
+
+def register(bench: Bench, plan: Plan, epoch: int, way: Way) -> None:
+    """Register every lane that the plan moves; one that fails for now does not keep the others from it.
+
+    On the way back no failure does: what can be put back is.
+    """
+    late: list[SlotkeeperError] = []
+    never: list[SlotkeeperError] = []
+    for move in sorted(plan.moves, key=lambda one: (not one.back, one.seen.row.key)):
+        if _points(move, way) is None:
+            continue
+        try:
+            _register(bench, plan, move, epoch, way)
+        except SlotkeeperError as error:
+            passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+            if not passes and way is Way.THERE:
+                raise
+            (late if passes else never).append(error)
+    if late:
+        words = "; ".join(dict.fromkeys(str(error) for error in late))
+        raise Busy(f"{len(late)} of {len(plan.moves)} DNs are not registered: {words}", code=late[0].code)
+    if never:
+        raise never[0]
+
+
+def _points(move: Move, way: Way) -> Registered | None:
+    """(live, durable, xmin) to be sent for a lane; None where its points are left alone."""
+    if move.points is None or way is Way.THERE:
+        return move.points
+    seen = move.seen
+    if not seen.live or not seen.durable:
+        return None
+    known = seen.row.registered.xmin if seen.row.registered else 0
+    return Registered(seen.live, seen.durable, seen.xmin or known)
+
+
+def _row(move: Move, way: Way) -> ProgressRow:
+    return move.to if way is Way.THERE else move.seen.row
+
+
+def _register(bench: Bench, plan: Plan, move: Move, epoch: int, way: Way) -> None:
+    points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
+    assert points is not None and move.points is not None
+    ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
+    with bench.reach.pinned(), bench.resets.registration(row.key, epoch) as lock:
+        if lock.row.position != row.position:
+            raise Refused(f"{place}: the row is not where this reset put it")
+        first = _look(bench, move)
+        if first.points.both != (points.live, points.durable):
+            if first.points.missing and not move.seen.lost:
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+            lives, durables = ({live for live, _ in ours}, {durable for _, durable in ours})
+            if not move.seen.lost and (first.points.live not in lives or first.points.durable not in durables):
+                raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
+            _both(bench, move, points, first)
+        if row.registered is not None:
+            lock.record(row.registered)
+
+
+def _both(bench: Bench, move: Move, points: Registered, first: Look) -> None:
+    place = move.seen.row.key.shard
+    _send(bench, move, points.live, False, points.xmin)
+    bench.probe("after_false")
+    second = _look(bench, move)
+    if second.points.live != points.live:
+        raise Refused(f"{place}: {points.live} was registered, {second.points.live} is there", REFUSED_BACK)
+    if second.points.durable != first.points.durable and not (move.seen.lost and not second.points.durable):
+        raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot changed between its two points")
+    _send(bench, move, points.durable, True, points.xmin)
+    bench.probe("after_true")
+
+
+def _send(bench: Bench, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
+    place, flag = move.seen.row.key.shard, "true" if checkpoint else "false"
+    try:
+        nodes = bench.reach.register(move.seen.shard, point, checkpoint, xmin)
+    except SlotkeeperError as error:
+        if error.kind is not ErrorKind.UNKNOWN:
+            raise
+        raise Refused(f"{place}: {error.message}", REFUSED_BACK, error.code, error.where) from error
+    if nodes != 1:
+        raise Busy(f"{place}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+
+
+def _look(bench: Bench, move: Move) -> Look:
+    return next(look for look in bench.reach.look(move.seen.shard) if look.shard == move.seen.shard)
+
+
+def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
+    """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
+    rows = {row.key: row for row in bench.resets.rows()}
+    asking = any(_points(move, way) for move in plan.moves)
+    looks = {look.shard.name: look for look in bench.reach.look(None)} if asking else {}
+    found: dict[str, str] = {}
+    for move in plan.moves:
+        row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
+        now = rows.get(row.key)
+        if now is None:
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} is gone from the sink")
+        if now.epoch != epoch:
+            raise Superseded(f"{place}: epoch {now.epoch} has taken over from our {epoch}")
+        if (now.position, now.state) != (row.position, row.state):
+            raise Refused(f"{place}: the row is not where this reset put it")
+        text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
+        if points is not None:
+            seen = looks[place].points.both if place in looks else (None, None)
+            if not all(seen):
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+            if seen != (points.live, points.durable):
+                asked = f"{points.live}/{points.durable}"
+                raise Refused(f"{place}: requested {asked}, observed {seen[0]}/{seen[1]}", REFUSED_BACK)
+            text += f"; requested {points.live}/{points.durable}, observed {seen[0]}/{seen[1]}"
+        found[place] = text
+    return found
+
+
+def recount(bench: Bench, plan: Plan) -> None:
+    """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
+    for move in plan.moves:
+        if not move.back or not move.replayed.whole or move.before is None or move.to.position is None:
+            continue
+        now = bench.reach.count(move.seen.shard, move.to.position, move.before)
+        if now.whole and now.total < move.replayed.total:
+            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.replayed.total} changes are left"
+            raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")

@@ -1,0 +1,201 @@
+"""Watches the slots of a source's tables with one light question at a time, and puts the answers together.
+
+Every turn asks the most overdue question of one table: its points, or its unread rows, which cost more and are asked
+for less often, and ever less where the server takes long. Answers keep their own times. Next door: `inspect` and `hold`
+put answers into words, `core.sources.dws.poll` asks, `core.services.binlog_rows` connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from core.domain.ttl import ttl_of
+from core.errors import Refused, SlotkeeperError, Unreachable
+from core.slots.status.inspect import Point, TableSlots, Unread, inspect
+from core.slots.status.retained import OwnLane, TableHold, put_together
+
+POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
+COUNT_SLOWEST = 300.0
+_SHARE = 20
+"""A count may take at most this part of the time between two of them."""
+_TIMED_OUT = "57014"
+NO_TIME = "the server did not count unread rows of this table in time"
+
+
+class Told(Protocol):
+    """One answer about a table: the server's clock, the table's options (None: no such table), its points.
+
+    `points` is None where this kernel cannot list them.
+    """
+
+    @property
+    def now(self) -> datetime: ...
+    @property
+    def options(self) -> str | None: ...
+    @property
+    def consume_timeout(self) -> int | None: ...
+    @property
+    def points(self) -> Sequence[Point] | None: ...
+
+
+class WatchReader(Protocol):
+    """What a source session must answer for this, each with one statement at most; no call of it creates a slot."""
+
+    def told(self, table: str) -> Told | None:
+        """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""
+
+    def unread(self, table: str) -> Sequence[Unread] | None:
+        """Unread rows of every slot of a table; None where this kernel has no function for it."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet)."""
+
+    slots: TableSlots
+    hold: TableHold
+    at: datetime
+    counted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one question brought: the table it was about, what is known of it now, and why it was not answered."""
+
+    table: str
+    seen: Seen | None
+    error: SlotkeeperError | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the error is the server's, not the table's."""
+        return isinstance(self.error, Unreachable) and self.error.code != _TIMED_OUT
+
+
+@dataclass
+class _Table:
+    """What is known of one table; `asked` is when each question was last put, by a clock of our own."""
+
+    asked: dict[str, float] = field(default_factory=dict)
+    told: Told | None = None
+    at: datetime | None = None
+    unread: Sequence[Unread] | None = ()
+    counted_at: datetime | None = None
+    count_every: float = COUNT_EVERY
+    late: bool = False
+    ours: dict[str, Sequence[OwnLane]] = field(default_factory=dict)
+    ours_at: float | None = None
+
+
+class Watch:
+    """The tables of one source, asked in turn; used by one thread.
+
+    `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only
+    where the kernel cannot list points.
+    """
+
+    def __init__(
+        self,
+        reader: WatchReader,
+        source: str,
+        owners: Mapping[str, Mapping[str, str]],
+        ours: Callable[[str, str, datetime], Sequence[OwnLane]],
+        now: Callable[[], float],
+        utc: Callable[[], datetime],
+    ) -> None:
+        self._reader = reader
+        self._source = source
+        self._owners = owners
+        self._ours = ours
+        self._now = now
+        self._utc = utc
+        self._tables = {table: _Table() for table in owners}
+
+    def turn(self) -> Turn:
+        """Put the question that is most overdue."""
+        now = self._now()
+        table, question = self._due(now)
+        mine = self._tables[table]
+        mine.asked[question] = now
+        try:
+            if question == "points":
+                self._points(table, mine)
+            else:
+                self._count(table, mine)
+        except SlotkeeperError as error:
+            return Turn(table, self._seen(table, mine), error)
+        return Turn(table, self._seen(table, mine))
+
+    def close(self) -> None:
+        """End the session; a later turn opens another one."""
+        self._reader.close()
+
+    def _due(self, now: float) -> tuple[str, str]:
+        """Points of every table first, then counts, then what waits longest by its own interval."""
+
+        def waiting(each: tuple[str, str]) -> tuple[int, float]:
+            mine = self._tables[each[0]]
+            asked = mine.asked.get(each[1])
+            if asked is None:
+                return (0 if each[1] == "points" else 1 if mine.told else 3), 0.0
+            every = POINTS_EVERY if each[1] == "points" else mine.count_every
+            return 2, -(now - asked) / every
+
+        return min(((table, question) for table in self._tables for question in ("points", "count")), key=waiting)
+
+    def _points(self, table: str, mine: _Table) -> None:
+        told = self._reader.told(table)
+        if told is None:
+            del mine.asked["points"]  # asked again at the next turn, in other words
+            return
+        if told.options is None:
+            raise Refused(f"there is no table {table}", "check the table's name", where="source")
+        if told.points is None and (mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY):
+            mine.ours = {slot: self._ours(table, slot, told.now) for slot in sorted(self._owners[table])}
+            mine.ours_at = self._now()
+        mine.told, mine.at = told, self._utc()
+
+    def _count(self, table: str, mine: _Table) -> None:
+        began = self._now()
+        try:
+            mine.unread = self._reader.unread(table)
+        except SlotkeeperError as error:
+            if error.code != _TIMED_OUT:
+                raise
+            mine.late = True
+            mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
+            return
+        mine.late, mine.counted_at = False, self._utc()
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count will not learn it
+        mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
+
+    def _seen(self, table: str, mine: _Table) -> Seen | None:
+        told, at = mine.told, mine.at
+        if told is None or at is None:
+            return None
+        slots = inspect(_Given(told.points, mine.unread), self._source, table, self._owners[table])
+        if mine.late:
+            slots = replace(slots, untold=(*slots.untold, NO_TIME))
+        ttl = ttl_of(told.options or "")
+        found = put_together(ttl, told.consume_timeout, told.now, told.points, mine.unread, mine.ours)
+        return Seen(slots, found, at, mine.counted_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Answers that are there already, as a viewer."""
+
+    _points: Sequence[Point] | None
+    _unread: Sequence[Unread] | None
+
+    def points(self, table: str) -> Sequence[Point] | None:
+        return self._points
+
+    def unread(self, table: str) -> Sequence[Unread] | None:
+        return self._unread

@@ -1,0 +1,317 @@
+"""May I VACUUM FULL, scale out or alter a table now: what its slots hold back, and a verdict for each action.
+
+The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts say who holds it.
+Next door: `hold` has the times left; `core.services.slot_commands` gathers what is judged here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+from core.domain.ttl import Behind
+from core.errors import Refused
+from core.slots.status.inspect import Point, SlotViewer, Unread
+
+
+class Action(Enum):
+    """What somebody wants to do to the table."""
+
+    VACUUM_FULL = "vacuum full"
+    SCALE_OUT = "scale out"
+    ALTER = "alter"
+
+
+class Answer(Enum):
+    """Whether it may begin now."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class PreflightViewer(SlotViewer, Protocol):
+    """What a source session must answer for this; no call of it creates a slot."""
+
+    def nodes(self, table: str) -> dict[str, int]:
+        """The DNs that hold a table: id by name."""
+
+    def consumed(self, table: str, node: int = 0) -> bool | None:
+        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast the owning job applies: changes a second, from two of its reports."""
+
+    job: str
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A slot that holds something back on one DN; `point` names which of its two, `rows` None where uncounted."""
+
+    slot: str
+    job: str | None
+    shard: str
+    point: Behind
+    rows: int | None
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May this action begin now, and why."""
+
+    action: Action
+    answer: Answer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was seen; `consumed` is the server's word for all DNs, `by_shard` for each."""
+
+    source: str
+    table: str
+    consumed: bool | None
+    by_shard: Mapping[str, bool | None]
+    points: Sequence[Point] | None
+    unread: Sequence[Unread] | None
+    owners: Mapping[str, str]
+    consume_timeout: int | None = None
+    rates: Sequence[Rate] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The answers for one table; `drain_seconds` is how long the owning jobs need at their rate now, None: unknown."""
+
+    source: str
+    table: str
+    consumed: bool | None
+    by_shard: Mapping[str, bool | None]
+    verdicts: tuple[Verdict, ...]
+    holders: tuple[Holder, ...]
+    unread: int | None
+    drain_seconds: int | None
+    drain: str
+    notes: tuple[str, ...]
+
+    @property
+    def clear(self) -> bool:
+        """Whether every action may begin."""
+        return all(one.answer is Answer.YES for one in self.verdicts)
+
+    def answer(self, action: Action) -> Answer:
+        """The answer for one action."""
+        return next(one.answer for one in self.verdicts if one.action is action)
+
+
+MOMENT = "this is true for this moment: the next commit on the table may hold it back again"
+CONTRADICTION = (
+    "vendor texts contradict each other on VACUUM FULL: the text for 8.3.0 says that it clears increments and points, "
+    "newer ones that it waits until they are read; after it, look at the slots"
+)
+WOULD = {
+    Action.VACUUM_FULL: "it would wait up to {limit}, under a lock that blocks DML on the whole table, then fail",
+    Action.SCALE_OUT: "scaling would wait up to {limit} at this table, then fail for it",
+}
+CLEARS = "ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points"
+
+
+def gather(
+    viewer: PreflightViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None
+) -> Facts:
+    """Ask a source; raises what it raises."""
+    consumed = viewer.consumed(table)
+    nodes = viewer.nodes(table) if consumed is not None else {}
+    by_shard = {name: viewer.consumed(table, node) for name, node in sorted(nodes.items())}
+    return Facts(source, table, consumed, by_shard, viewer.points(table), viewer.unread(table), owners, timeout)
+
+
+def judge(facts: Facts) -> Preflight:
+    """The verdicts; pure."""
+    holders = _holders(facts)
+    unread = _unread(facts)
+    seconds, drain = _drain(facts, unread)
+    waiting = _waiting(facts, holders)
+    verdicts = (
+        Verdict(Action.VACUUM_FULL, waiting[0], _because(facts, waiting, Action.VACUUM_FULL)),
+        Verdict(Action.SCALE_OUT, waiting[0], _because(facts, waiting, Action.SCALE_OUT)),
+        _alter(facts, waiting),
+    )
+    notes = [MOMENT, CONTRADICTION]
+    if facts.points is None:
+        notes.append("this kernel cannot list slots (9.1.0.223 or newer can): who holds back what is not known")
+    if facts.consumed and unread:
+        notes.append(f"the server says that all is read while it counts {unread} unread rows: ask again")
+    return Preflight(
+        facts.source, facts.table, facts.consumed, facts.by_shard, verdicts, tuple(holders), unread, seconds, drain,
+        tuple(notes),
+    )  # fmt: skip
+
+
+def drain_seconds(rows: int, per_second: float) -> int | None:
+    """How long rows take at a rate; None where nothing moves.
+
+    >>> drain_seconds(1000, 300.0), drain_seconds(5, 0.0), drain_seconds(0, 0.0)
+    (4, None, 0)
+    """
+    if rows == 0:
+        return 0
+    return math.ceil(rows / per_second) if per_second > 0 else None
+
+
+def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, datetime]) -> Rate | None:
+    """The rate between two reports (changes ever, when); None where no time lies between them."""
+    seconds = (later[1] - earlier[1]).total_seconds()
+    return Rate(job, max(0, later[0] - earlier[0]) / seconds) if seconds > 0 else None
+
+
+def _holders(facts: Facts) -> list[Holder]:
+    """Slots with unread rows on a DN; where rows are not counted, the slots whose point is the lowest on a DN."""
+    at: dict[tuple[str, str], dict[bool, int | None]] = {}
+    for point in facts.points or ():
+        at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
+    rows: dict[tuple[str, str], dict[bool, int | None]] = {}
+    for count in facts.unread or ():
+        rows.setdefault((count.slot, count.shard), {})[count.checkpoint] = count.rows
+    found = []
+    for place in sorted(at.keys() | rows.keys()):
+        if facts.unread is None and facts.by_shard.get(place[1]) is not False:
+            continue
+        flags = _holding_flags(at.get(place, {}), rows.get(place))
+        if flags:
+            found.append(_holder(place, flags, at.get(place, {}), rows.get(place, {}), facts.owners))
+    return found
+
+
+def _holding_flags(points: Mapping[bool, int | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
+    if rows is not None:
+        return {flag for flag, count in rows.items() if count is None or count > 0}
+    known = {flag: point for flag, point in points.items() if point is not None}
+    return {flag for flag, point in known.items() if point == min(known.values())}
+
+
+def _holder(
+    place: tuple[str, str],
+    flags: set[bool],
+    points: Mapping[bool, int | None],
+    rows: Mapping[bool, int | None],
+    owners: Mapping[str, str],
+) -> Holder:
+    which = Behind.BOTH if len(flags) == 2 else Behind.DURABLE if True in flags else Behind.LIVE
+    counts = [rows.get(flag) for flag in flags]
+    known = [count for count in counts if count is not None]
+    at = [point for point in (points.get(flag) for flag in flags) if point is not None]
+    total = max(known) if known and len(known) == len(counts) else None
+    return Holder(place[0], owners.get(place[0]), place[1], which, total, min(at) if at else None)
+
+
+def _unread(facts: Facts) -> int | None:
+    """Rows that some slot has not read, counted once per DN; None where one count is unknown."""
+    if facts.unread is None or any(one.rows is None for one in facts.unread):
+        return None
+    by_shard: dict[str, int] = {}
+    for one in facts.unread:
+        by_shard[one.shard] = max(by_shard.get(one.shard, 0), one.rows or 0)
+    return sum(by_shard.values())
+
+
+def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[Answer, str]:
+    """Whether something is unread, by the server's own word, and who has not read it."""
+    if facts.consumed is None:
+        counted = [one for one in holders if one.rows]
+        said = "this kernel does not tell whether everything is read"
+        return (Answer.NO, _named(counted)) if counted else (Answer.UNKNOWN, said)
+    if facts.consumed:
+        return Answer.YES, "every slot has read everything, on every DN"
+    if holders:
+        return Answer.NO, _named(holders)
+    shards = ", ".join(name for name, consumed in facts.by_shard.items() if consumed is False) or "some DN"
+    return Answer.NO, f"{shards} holds unread rows, and which slot has not read them is not known"
+
+
+def _named(holders: Sequence[Holder]) -> str:
+    """The three that hold back most, in words."""
+    worst = sorted(holders, key=lambda one: (-(one.rows or 0), one.slot, one.shard))
+    said = [
+        f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {_points(one.point)}, "
+        f"{'uncounted' if one.rows is None else one.rows} unread rows"
+        for one in worst[:3]
+    ]
+    return "; ".join(said) + (f"; and {len(worst) - 3} more" if len(worst) > 3 else "")
+
+
+def _points(behind: Behind) -> str:
+    return "both points" if behind is Behind.BOTH else f"its {behind.value} point"
+
+
+def _because(facts: Facts, waiting: tuple[Answer, str], action: Action) -> str:
+    if waiting[0] is Answer.YES:
+        return waiting[1]
+    seconds = facts.consume_timeout
+    limit = "binlog_consume_timeout (3600 s by default)" if seconds is None else f"{seconds} s (binlog_consume_timeout)"
+    return f"{waiting[1]}. {WOULD[action].format(limit=limit)}"
+
+
+def _alter(facts: Facts, waiting: tuple[Answer, str]) -> Verdict:
+    slots = sorted({one.slot for one in facts.points or ()} | {one.slot for one in facts.unread or ()})
+    if slots:
+        said = ", ".join(
+            f"{slot} ({f'job {facts.owners[slot]}' if slot in facts.owners else 'external'})" for slot in slots
+        )
+        return Verdict(Action.ALTER, Answer.NO, f"{CLEARS}; these slots would be lost: {said}")
+    if waiting[0] is Answer.NO:
+        return Verdict(Action.ALTER, Answer.NO, f"{CLEARS}, and {waiting[1]}")
+    if facts.points is None:
+        return Verdict(Action.ALTER, Answer.UNKNOWN, f"{CLEARS}, and this kernel cannot list slots")
+    return Verdict(Action.ALTER, Answer.YES, f"{CLEARS}; no slot has any")
+
+
+def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
+    """(seconds, in words): the longest among the owning jobs; an external slot's reader is not known to us."""
+    if facts.consumed or unread == 0:
+        return 0, "nothing to drain"
+    if unread is None:
+        return None, "unknown: the unread rows cannot be counted"
+    foreign = sorted({one.slot for one in facts.unread or () if one.rows and one.slot not in facts.owners})
+    if foreign:
+        return None, f"unknown: how fast {', '.join(foreign)} is read is not known here"
+    rates = {one.job: one.per_second for one in facts.rates}
+    times = []
+    for job in sorted({facts.owners[one.slot] for one in facts.unread or () if one.rows}):
+        if job not in rates:
+            return None, f"unknown: job {job} does not run here or tells no rate"
+        seconds = drain_seconds(unread, rates[job])
+        if seconds is None:
+            return None, f"unknown: job {job} applies nothing at the moment"
+        times.append(seconds)
+    return max(times), f"about {max(times)} s at the rate of the last seconds, if nothing more is written"
+
+
+def left_by_shard(found: Preflight) -> dict[str, str]:
+    """What is not drained, DN by DN, in words; raises Refused where the kernel does not tell."""
+    if found.consumed is None:
+        raise Refused(
+            "this kernel does not tell whether everything is read", "`slots preflight` says what it does tell"
+        )
+    left = {}
+    for shard, consumed in found.by_shard.items():
+        if not consumed:
+            held = [one for one in found.holders if one.shard == shard]
+            left[shard] = "; ".join(map(_short, held)) or "unread rows, of which slot is not known"
+    if not left and not found.consumed:
+        left["all"] = "the server says that something is unread"
+    return left
+
+
+def _short(one: Holder) -> str:
+    count = "uncounted" if one.rows is None else str(one.rows)
+    return f"slot {one.slot} ({_points(one.point)}) {count} unread"

@@ -1,0 +1,223 @@
+"""What the slots of a table hold back, DN by DN: time left of their TTL, unread rows, and who is the oldest reader.
+
+Unknown is None and a sentence in `TableHold.untold`, never 0. Next door: `core.domain.ttl` decides, `inspect` puts
+slots together, `preflight` asks whether maintenance may begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+from core.domain.ttl import Behind, Left, Ttl, behind_of, left_of, ttl_of
+from core.slots.status.inspect import Point, SlotViewer, Unread
+
+CONSUME_TIMEOUT = "binlog_consume_timeout"
+
+NO_TIMEOUT = f"the server does not tell {CONSUME_TIMEOUT} (documented default: 3600 s)"
+NO_TTL = "binlog_ttl cannot be read from the table's options, so no time left is told"
+BY_RECORD = "the table has binlog timestamps: each record is deleted once it is older than the TTL, read or not"
+NO_TIMES = "no registration time is known for {slots}, so no time left is told"
+OURS = "this kernel tells no registration times: those marked as ours are from the sink's progress rows"
+
+
+class HoldViewer(SlotViewer, Protocol):
+    """What a source session must answer for this; no call of it creates a slot."""
+
+    def options(self, table: str) -> str | None:
+        """A table's storage options; None where there is no such table."""
+
+    def settings(self) -> dict[str, str]:
+        """Server settings that matter, those that the server has."""
+
+    def now(self) -> datetime:
+        """The server's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLane:
+    """What our sink remembers of a slot on one DN; `registered_at` is by the source's clock."""
+
+    shard: str
+    live: int | None
+    durable: int | None
+    registered_at: datetime | None
+
+
+class Clock(Enum):
+    """Whose registration time it is."""
+
+    SERVER = "server"
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A slot on one DN; `oldest` where no other slot lies further back there, None where that cannot be told.
+
+    `unread` is what the DN keeps for the point that lies further back. Points marked OURS in `known_by` are those
+    that we registered, not those that the server holds.
+    """
+
+    shard: str
+    live: int | None
+    durable: int | None
+    behind: Behind | None
+    unread: int | None
+    registered_at: datetime | None
+    known_by: Clock | None
+    left: Left | None
+    oldest: bool | None
+
+    @property
+    def point(self) -> int | None:
+        """The point that keeps the DN from cleaning."""
+        return None if self.live is None or self.durable is None else min(self.live, self.durable)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHold:
+    """A slot of a table over all its DNs."""
+
+    slot: str
+    shards: tuple[Holding, ...]
+
+    @property
+    def left(self) -> Left | None:
+        """What ends first among the DNs; None where it is unknown for one."""
+        known = [one.left for one in self.shards if one.left is not None]
+        return min(known, key=lambda one: one.cleared_at) if known and len(known) == len(self.shards) else None
+
+    @property
+    def furthest_back(self) -> Holding | None:
+        """The DN where its point is the lowest; None where a point is unknown."""
+        known = [(one.point, one.shard, one) for one in self.shards if one.point is not None]
+        return min(known)[2] if known and len(known) == len(self.shards) else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableHold:
+    """What is held back of a table's binlog; `consume_timeout` is in seconds."""
+
+    ttl: Ttl
+    consume_timeout: int | None
+    now: datetime
+    slots: tuple[SlotHold, ...]
+    untold: tuple[str, ...]
+
+    def slot(self, name: str) -> SlotHold:
+        """One slot by its name; without DNs where nothing is known of it."""
+        return next((one for one in self.slots if one.slot == name), SlotHold(name, ()))
+
+    def oldest_reader(self, shard: str) -> str | None:
+        """The slot that holds back most on a DN; None where that cannot be told."""
+        found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
+        return next(found, None)
+
+
+def hold(
+    viewer: HoldViewer, table: str, names: Sequence[str], ours: Callable[[str], Sequence[OwnLane]]
+) -> TableHold | None:
+    """What the slots of a table hold back; None where there is no such table.
+
+    `names` are configured slots; `ours` answers what the sink knows of one, asked only where the server is silent.
+    """
+    options = viewer.options(table)
+    if options is None:
+        return None
+    points, unread = viewer.points(table), viewer.unread(table)
+    mine = {name: ours(name) for name in names} if points is None else {}
+    timeout = viewer.settings().get(CONSUME_TIMEOUT, "")
+    seconds = int(timeout) if timeout.isdigit() else None
+    return put_together(ttl_of(options), seconds, viewer.now(), points, unread, mine)
+
+
+def put_together(
+    ttl: Ttl,
+    timeout: int | None,
+    now: datetime,
+    points: Sequence[Point] | None,
+    unread: Sequence[Unread] | None,
+    ours: Mapping[str, Sequence[OwnLane]],
+) -> TableHold:
+    """The answers of server and sink as one value."""
+    if points is not None:
+        slots = _listed(points, unread or (), ttl, now)
+    else:
+        slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
+    found = tuple(SlotHold(name, tuple(slots[name])) for name in sorted(slots))
+    return TableHold(ttl, timeout, now, found, tuple(_untold(ttl, timeout, points is None, found)))
+
+
+def _listed(points: Sequence[Point], unread: Sequence[Unread], ttl: Ttl, now: datetime) -> dict[str, list[Holding]]:
+    by_place: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        by_place.setdefault((point.slot, point.shard), []).append(point)
+    lowest: dict[str, int | None] = {}
+    for (_, shard), some in by_place.items():
+        known = [one.point for one in some if one.point is not None]
+        before = lowest.get(shard, known[0] if known else None)
+        complete = len(known) == len(some) and before is not None
+        lowest[shard] = min([before, *known]) if complete and before is not None else None
+    slots: dict[str, list[Holding]] = {}
+    for (slot, shard), some in sorted(by_place.items()):
+        counts = [one for one in unread if one.slot == slot and one.shard == shard]
+        slots.setdefault(slot, []).append(_holding(shard, some, counts, lowest[shard], ttl, now))
+    return slots
+
+
+def _holding(
+    shard: str, points: Sequence[Point], counts: Sequence[Unread], lowest: int | None, ttl: Ttl, now: datetime
+) -> Holding:
+    by_flag = {one.checkpoint: one for one in points}
+    live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
+    # each point has a time of its own, and the older one is cleared first
+    times = [one.registered_at for one in points if one.registered_at is not None]
+    at = min(times) if times and len(times) == len(points) else None
+    rows = [one.rows for one in counts if one.rows is not None]
+    known = [one.point for one in points if one.point is not None]
+    return Holding(
+        shard,
+        live,
+        durable,
+        behind_of(live, durable),
+        max(rows) if rows and len(rows) == len(counts) else None,
+        at,
+        Clock.SERVER if at is not None else None,
+        left_of(at, ttl, now),
+        None if lowest is None or not known else min(known) == lowest,
+    )
+
+
+def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> Holding:
+    at = lane.registered_at
+    return Holding(
+        lane.shard,
+        lane.live,
+        lane.durable,
+        behind_of(lane.live, lane.durable),
+        None,
+        at,
+        Clock.OURS if at is not None else None,
+        left_of(at, ttl, now),
+        None,
+    )
+
+
+def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotHold]) -> list[str]:
+    said = []
+    if ttl.seconds is None:
+        said.append(NO_TTL)
+    if ttl.by_record:
+        said.append(BY_RECORD)
+    if timeout is None:
+        said.append(NO_TIMEOUT)
+    if silent and any(one.known_by for slot in slots for one in slot.shards):
+        said.append(OURS)
+    nameless = [slot.slot for slot in slots if not all(one.registered_at for one in slot.shards) or not slot.shards]
+    if nameless and ttl.seconds is not None:
+        said.append(NO_TIMES.format(slots=", ".join(nameless)))
+    return said

@@ -1,0 +1,169 @@
+"""Questions about reading: what a history of ours looks like in the binlog, and whether our reader gets all of it.
+
+Next door: `probe.py` has the session, `probe_slots.py` asks about points and registrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from core.domain.position import Position
+from core.domain.slot import Shard
+from core.errors import Refused, SlotkeeperError
+from core.sources.dws.columns import NEW_NAMES
+from core.sources.dws.probe import findings as decide
+from core.sources.dws.probe.questions import Told, needs, yes_or_no
+from core.sources.dws.probe.session import HOME, Bench, Told_
+from core.sources.dws.source import NO_COPY
+
+UNSEEN = (HOME, 1)
+"""The key of a row that is written before the table has a slot."""
+PLACES = 8
+WALK = 64
+"""Ranges of one point that the reader's walk takes at most; a busy cluster's points lie further apart."""
+
+HISTORY = (
+    ("auto_create", "fresh_point", "full_sync"),
+    (
+        "new_system_names",
+        "recorded_before_slot",
+        "event_codes",
+        "pairs",
+        "one_point",
+        "full_old_images",
+        "old_keys",
+        "time_of_plain",
+    ),
+    ("start_inclusive", "end_inclusive", "rows_ordered", "copy_allowed", "cursor_allowed", "reader_exact"),
+)
+"""The questions of the three groups below."""
+
+
+def unknown_slot(bench: Bench) -> Iterator[Told_]:
+    """Ask for a slot that is not there, then let recording begin."""
+    bench.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
+    rows = bench.ask_slot()
+    listed = bench.listed()
+    made = bool(rows) if listed is None else bool(listed)
+    seen = "" if listed is None else f", {len(listed)} points listed afterwards"
+    yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
+    points = sorted({str(row[2]) for row in rows})
+    zero = not rows or points == ["0"]
+    because = "" if zero else "a slot that was never registered would look like somebody else's"
+    fresh = Told(" ".join(points) if points else "no row", zero, because)
+    yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
+    said = bench.begin()
+    looks = bench.look(None)
+    whole = bool(looks) and all(not one.points.missing for one in looks)
+    if not whole:
+        raise Refused("recording could not be begun: not every DN has both points", where="source")
+    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in looks)
+    told = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
+    yield "full_sync", told, f"answered {said or 'nothing'}; points {shown}"
+
+
+def history(bench: Bench) -> Iterator[Told_]:
+    """Write, and read it raw."""
+    _write(bench)
+    first = bench.ask_slot()
+    names, events = bench.raw()
+    new = names[:3] == list(NEW_NAMES)
+    bench.named_anew(new)
+    yield "new_system_names", yes_or_no(new), f"columns {', '.join(names)}"
+    before = [one for one in events if one.key == UNSEEN]
+    yield (
+        "recorded_before_slot",
+        yes_or_no(bool(before)),
+        f"{len(before)} records of a row that was written before the first slot",
+    )
+    bench.events = [one for one in events if one.key != UNSEEN]
+    shown = " ".join(f"{one.point}/{one.sequence}{one.kind}" for one in bench.events[:12])
+    yield "event_codes", decide.codes(bench.events), shown
+    yield "pairs", decide.pairs(bench.events), shown
+    points = ", ".join(f"{point}: {len(found)}" for point, found in decide.by_point(bench.events).items())
+    yield "one_point", decide.one_point(bench.events, bench.written), f"events by point {points}"
+    old = [one for one in bench.events if one.kind in ("B", "d")]
+    images = ", ".join(f"{one.kind}{one.key} v={one.value!r}" for one in old)
+    yield "full_old_images", decide.old_images(bench.events), images
+    yield "old_keys", decide.old_keys(bench.events, bench.written), images
+    timed = sum(one.time_us is not None for one in bench.events)
+    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(bench.events)} rows with a time"
+    bench.home = _home(bench, [Shard(str(row[0]), int(row[1])) for row in first])
+
+
+def ranges(bench: Bench) -> Iterator[Told_]:
+    """Ask for ranges of the home DN, by hand and as the reader does."""
+    _, all_here = bench.raw(bench.home.node_id)
+    mine = [one for one in all_here if one.key != UNSEEN]
+    own = bench.own(mine)
+    asked = (own[0], own[-1])
+    _, found = bench.raw(bench.home.node_id, *asked)
+    start, end = decide.bounds(asked, own, bench.own(found))
+    seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(bench.own(found))}"
+    yield "start_inclusive", yes_or_no(start, "the range answered other points"), seen
+    yield "end_inclusive", yes_or_no(end, "the range answered other points"), seen
+    answers = [bench.raw(bench.home.node_id)[1] for _ in range(3)]
+    yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
+    after, last = Position(own[0] - 1), bench.here().latest
+    ways = {}
+    for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
+        try:
+            got = bench.read(after, last, copied)
+            refused = "" if bench.copy_allowed is copied else "refused, read by cursor"
+        except SlotkeeperError as error:
+            if error.code not in NO_COPY:
+                raise
+            got, refused = [], error.code
+        ways[name] = not refused
+        yield name, yes_or_no(not refused), refused or f"{len(got)} rows"
+    if not any(ways.values()):
+        raise Refused("neither COPY nor a cursor reads from pgxc_get_binlog_changes", where="source")
+    step = max(1, (last - own[0]) // WALK)
+    widths = (step, 2 * step, last - own[0] + 1)
+    walks = [_walk(bench, after, last, width, ways["copy_allowed"]) for width in widths]
+    counts = ", ".join(f"{len(walk)} in ranges of {width}" for walk, width in zip(walks, widths, strict=True))
+    yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {bench.home.name}; {counts}"
+
+
+def _walk(bench: Bench, after: Position, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
+    """All changes of the home DN, range by range, each a step of its own; the last one is read twice, as by a job."""
+    got: list[tuple[int, int, str]] = []
+    done = False
+    while not done:
+        done = after.point == last
+        end = min(last, after.point + width)
+        rows = bench.read(after, end, copied)
+        got += rows
+        after = decide.reached(after, end, [decide.Event(p, s, k, None, (None, None), None) for p, s, k in rows])
+    return got
+
+
+def _write(bench: Bench) -> None:
+    """Inserts, updates, a changed key, a transaction over many DNs, and a delete."""
+    bench.write(f"INSERT INTO {{t}} VALUES ({HOME}, 2, 'a')", ("I", (HOME, 2), "a"))
+    bench.write(
+        f"UPDATE {{t}} SET v = 'b' WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "a"), ("U", (HOME, 2), "b")
+    )
+    bench.write(
+        f"UPDATE {{t}} SET id = 3 WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "b"), ("U", (HOME, 3), "b")
+    )
+    many = [(place, 9) for place in range(1, PLACES + 1)]
+    values = ", ".join(f"({place}, {key}, 'm')" for place, key in many)
+    bench.write(f"INSERT INTO {{t}} VALUES {values}", *(("I", key, "m") for key in many))
+    bench.write(f"DELETE FROM {{t}} WHERE place = {HOME} AND id = 3", ("d", (HOME, 3), "b"))
+
+
+def _home(bench: Bench, shards: list[Shard]) -> Shard:
+    """The DN whose binlog has the rows of `HOME`."""
+    for shard in shards:
+        if any(one.key[0] == HOME for one in bench.raw(shard.node_id)[1]):
+            return shard
+    raise Refused(f"no DN has the records of place {HOME}", where="source")
+
+
+def _few(points: list[int]) -> str:
+    """Points, the middle of many left out."""
+    shown = [str(point) for point in points]
+    parts = shown if len(shown) <= 8 else [*shown[:4], "...", *shown[-3:]]
+    return " ".join(part for part, _ in groupby(parts))

@@ -1,0 +1,71 @@
+"""Questions that take a second session: what transactions of other coordinators, and with old snapshots, mean for us.
+
+Next door: `probe.py` has the session, `probe_table.py` the order of asking, `conventions.py` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from core.drivers import pg
+from core.errors import SlotkeeperError
+from core.sources.dws.probe import findings as decide
+from core.sources.dws.probe.questions import Told, yes_or_no
+from core.sources.dws.probe.session import HOME, Bench, Told_, short
+from core.sources.dws.session import DwsSession
+from core.sqltext import dotted
+
+OLD_KEY = 91
+"""The key of the row that is written under an old snapshot."""
+
+
+def elsewhere(bench: Bench) -> Iterator[Told_]:
+    """Whether a transaction that is open at another coordinator holds back the snapshot of ours."""
+    others = bench.asked("coordinators", {})
+    own = next((str(name) for name, mine, _, _ in others if mine), "")
+    found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
+    if not own or not found:
+        because = "the cluster has one coordinator" if own else "which coordinator this is cannot be told"
+        yield "cluster_wide_snapshot", Told(None, because=because), f"{len(others)} coordinators"
+        return
+    name, host, port = found[0]
+    place = f"{name} at {host}:{port}"
+    with closing(bench.session.beside(f"@{name}", (host, port))) as other:
+        try:
+            _sent(other, "BEGIN")
+        except SlotkeeperError as error:
+            yield "cluster_wide_snapshot", Told(None, because=f"{place} does not let this login in"), short(error)
+            return
+        _sent(other, f"UPDATE {dotted(bench.table)} SET v = v WHERE place = {HOME} AND id = 9")
+        number = int(_sent(other, "SELECT txid_current()")[0][0])
+        bench.transaction_id()  # a newer one, so that the snapshot could go on
+        during = bench.snapshot_xmin()
+        _sent(other, "ROLLBACK")
+    bench.transaction_id()
+    after = bench.snapshot_xmin()
+    seen = f"open through {place}: {number}; snapshots begin at {during}, afterwards at {after}"
+    yield "cluster_wide_snapshot", decide.counted(number, during, after), seen
+
+
+def old_snapshot(bench: Bench) -> Iterator[Told_]:
+    """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
+    if bench.said("clear_clears") != "yes":
+        yield "old_snapshot_recorded", Told(None, because="the slot could not be cleared: recording goes on"), ""
+        return
+    with closing(bench.session.beside("@old")) as other:
+        _sent(other, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        _sent(other, f"SELECT count(*) FROM {dotted(bench.table)}")
+        bench.begin()
+        _sent(other, f"INSERT INTO {dotted(bench.table)} (place, id, v) VALUES ({HOME}, {OLD_KEY}, 'o')")
+        _sent(other, "COMMIT")
+    bench.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {OLD_KEY + 1}, 'o')")
+    names, rows = bench.raw_rows()
+    keys = [row[names.index("id")] for row in rows]
+    told = yes_or_no(OLD_KEY in keys if OLD_KEY + 1 in keys else None, "a later row was not recorded either")
+    yield "old_snapshot_recorded", told, f"written before the slot's snapshot, then after: recorded {keys}"
+
+
+def _sent(session: DwsSession, statement: str) -> list[tuple[Any, ...]]:
+    return session.composed_rows(pg.sql.SQL(statement), None)

@@ -1,0 +1,176 @@
+"""How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
+
+Nothing here makes a slot except `look` and `register`, which the caller sends only for slots that exist.
+Next door: `slot_admin.py` registers, `viewer.py` lists slots; `reach.sql` holds what only this file sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from core.domain.position import Position
+from core.domain.reset import Count
+from core.domain.slot import Shard
+from core.domain.ttl import ttl_of
+from core.drivers import pg
+from core.errors import Refused, SlotkeeperError
+from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
+from core.sources.dws.session import LOOK_LIMIT_MS
+from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.viewer import DwsViewer, PointSeen
+from core.sqltext import dotted, statements
+
+COUNT_LIMIT_MS = 5_000
+"""Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_TIME = "gs_binlog_timestamp_us"
+_TOO_MUCH = ("57014", "53")
+"""Out of time, of disk or of memory: what a shorter range may cure."""
+_NO_TIMES = frozenset({"0A000", "42809", "42883"})
+"""The function is not there, or does not serve a table without enable_binlog_timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The first record of a DN at or after a point; its fields are None where there is none."""
+
+    latest: int | None
+    point: int | None
+    time_us: int | None
+    xmin: int | None
+
+
+class DwsReach(DwsSlotAdmin):
+    """One session for a reset; implements `core.slots.reset.context.Reach`."""
+
+    def points(self) -> Sequence[PointSeen] | None:
+        """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
+        return DwsViewer(self.session).points(self.table)
+
+    def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, Record]:
+        """The first record at or after a point by DN."""
+        node = shard.node_id if shard else 0
+        rows = self._reach("record_at", {"table": self.table, "point": point, "node": node})
+        self.session.oriented = self.table
+        return {str(name): Record(*map(_number, fields)) for name, *fields in rows}
+
+    def at_time(self, at: str) -> dict[str, int | None]:
+        """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
+        if not self.options.new_system_value:
+            sentence = "records carry their time under the new system columns only"
+            raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
+        try:
+            rows = self._reach("record_at_time", {"table": self.table, "at": at})
+        except SlotkeeperError as error:
+            if error.code not in _NO_TIMES:
+                raise
+            sentence = f"{self.table} has no binlog timestamps"
+            raise Refused(sentence, "reset by --to point", error.code, "source") from error
+        self.session.oriented = self.table
+        return {str(name): _number(point) for name, point, _ in rows}
+
+    def since(self, at: str) -> dict[str, int | None]:
+        """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs.
+
+        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time". First by what is not said,
+        and times are not in the order of points: a record bears the moment it was written (DWS, binlog fields:
+        "saved to the database"), a point its transaction's commit. So what lies below the answer is searched.
+        """
+        found = self.at_time(at)
+        smallest = min((point for point in found.values() if point is not None), default=None)
+        if smallest is None:
+            return found
+        us, oldest = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1), self.records()
+        for shard in self.nodes():
+            low = oldest[shard.name].point if shard.name in oldest else None
+            if found.get(shard.name) is None or low is None:
+                continue
+            earlier = self._first_since(shard, low, smallest, us)
+            if earlier is not None:
+                found[shard.name] = smallest = earlier
+        return found
+
+    def count(self, shard: Shard, low: Position, high: Position) -> Count:
+        """The changes beyond `low` and up to `high`, by kind; at least so many where counting takes too long."""
+        self._orient(shard)
+        try:
+            found = self.session.composed_rows(self._range("count", shard, low, high), None, COUNT_LIMIT_MS)
+        except SlotkeeperError as error:
+            if error.code != "57014":
+                raise
+            return Count((("", self._some(shard, low, high)),), whole=False)
+        kinds = tuple(sorted((str(kind), int(number)) for kind, number, _, _ in found))
+        points = [int(point) for _, _, point, _ in found]
+        times = [int(us) for _, _, _, us in found if us is not None]
+        return Count(kinds, True, min(points, default=None), min(times, default=None))
+
+    def seconds(self) -> float:
+        """The server's clock."""
+        return float(self._reach("clock", {})[0][0])
+
+    def ttl(self) -> int | None:
+        """The table's binlog_ttl in seconds; None where its options are not told."""
+        options = DwsViewer(self.session).options(self.table)
+        return None if options is None else ttl_of(options).seconds
+
+    def record_ttl(self) -> int | None:
+        """The TTL where records go by their own age, read or not (enable_binlog_timestamp); else None."""
+        options = DwsViewer(self.session).options(self.table)
+        ttl = ttl_of(options) if options is not None else None
+        return ttl.seconds if ttl and ttl.by_record else None
+
+    def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
+        """The smallest point in [low, high) of a record at or after `us`; in halves where the server cannot at once."""
+        if low >= high:
+            return None
+        try:
+            self._orient(shard)
+            statement = self._range("first_since", shard, Position(low), Position(high), us)
+            return _number(self.session.composed_rows(statement, None, COUNT_LIMIT_MS)[0][0])
+        except SlotkeeperError as error:
+            if not error.code.startswith(_TOO_MUCH) or high - low == 1:
+                raise
+        middle = (low + high) // 2
+        found = self._first_since(shard, low, middle, us)
+        return self._first_since(shard, middle, high, us) if found is None else found
+
+    def _some(self, shard: Shard, low: Position, high: Position) -> int:
+        try:
+            self._orient(shard)
+            return int(self.session.composed_rows(self._range("count_some", shard, low, high), None)[0][0])
+        except SlotkeeperError as error:
+            if error.code != "57014":
+                raise
+            return 0
+
+    def _range(self, name: str, shard: Shard, low: Position, high: Position, us: int = 0) -> pg.sql.Composable:
+        names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
+        point, sequence, kind = map(pg.sql.Identifier, names)
+        literal = pg.sql.Literal
+        return pg.sql.SQL(statements("core.sources.dws", "retention.sql")[name]).format(
+            point=point,
+            sequence=sequence,
+            type=kind,
+            time=pg.sql.SQL(_TIME if self.options.new_system_value else "NULL::bigint"),
+            table=literal(dotted(self.table)),
+            node=literal(shard.node_id),
+            start=literal(max(0, low.point - 1)),
+            end=literal(high.point + 1),
+            low_point=literal(low.point),
+            low_sequence=literal(low.sequence),
+            high_point=literal(high.point),
+            high_sequence=literal(high.sequence),
+            us=literal(us),
+        )
+
+    def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        text = statements("core.sources.dws", "retention.sql")[name]
+        return self.session.composed_rows(pg.sql.SQL(text), parameters, LOOK_LIMIT_MS)
+
+
+def _number(value: object) -> int | None:
+    return None if value is None else int(str(value))
