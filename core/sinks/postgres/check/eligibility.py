@@ -71,7 +71,8 @@ class TargetFacts:
 def asked(cursor: pg.Cursor, statement: str, name: str) -> list[tuple[Any, ...]]:
     """The rows of a statement of eligibility.sql about `schema.table`, which is taken as it is written."""
     schema, _, table = name.partition(".")
-    cursor.execute(statements("core.sinks.postgres.check", "eligibility.sql")[statement], {"schema": schema, "name": table})
+    text = statements("core.sinks.postgres.check", "eligibility.sql")[statement]
+    cursor.execute(text, {"schema": schema, "name": table})
     return cursor.fetchall()
 
 
