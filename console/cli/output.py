@@ -11,6 +11,7 @@ import json
 import math
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
@@ -27,6 +28,14 @@ _GAP = "  "
 def line(text: object = "", ascii_only: bool = False) -> None:
     """One line of text, made visible."""
     _write(_cell(text, ascii_only, limit=10_000) + "\n")
+
+
+def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
+    """A label and its text over as many lines as it takes."""
+    indent = " " * (len(label) + 2)
+    first = f"{label}  " if label else ""
+    for each in textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=indent if label else ""):
+        line(each, ascii_only)
 
 
 def block(text: str) -> None:

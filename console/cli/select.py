@@ -1,6 +1,6 @@
-"""What a command line chose of the configuration: a job by its name, the state folder, with a helpful refusal.
+"""What a command line chose of the configuration: a job by its name, a table, the state folder, with a helpful refusal.
 
-Next door: `console.cli.context` loads the configuration; commands that connect to servers or start jobs ask here.
+Next door: `console.cli.context` loads the configuration; commands ask here. Loads no database driver.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from console.cli import context
 from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
+from core.config.places import tables
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store
@@ -47,6 +48,28 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
     except NoConfig:
         return None, default_state_dir(shared.env)
     return loaded, loaded.state_dir
+
+
+def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
+    """(source, table) of what was asked for; a table that no job reads needs one source to ask."""
+    if source and source not in loaded.sources:
+        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+    found = tables(loaded, source, table)
+    if found or not table:
+        return found
+    names = [source] if source else sorted(loaded.sources)
+    if len(names) != 1:
+        raise ConfigError(f"no job reads {table}, so its source is not known", "name it with --source")
+    return [(names[0], table)]
+
+
+def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
+    """The one (source, table) that was asked for; raises ConfigError where several sources have it."""
+    found = places(loaded, source, table)
+    if len(found) > 1:
+        names = ", ".join(name for name, _ in found)
+        raise ConfigError(f"{table} is read from several sources: {names}", "name one with --source")
+    return found[0]
 
 
 def seconds(text: str) -> float:

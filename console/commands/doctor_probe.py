@@ -14,7 +14,7 @@ from types import FrameType
 
 import typer
 
-from console.cli import diagnostics, output, places
+from console.cli import diagnostics, output
 from core.config.model import Loaded
 from core.errors import Refused
 from core.services import probe as probe_service
@@ -82,13 +82,13 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _show(found: ProbePlan, ascii_only: bool) -> None:
-    places.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
+    output.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
     for effect in (
         "two scratch tables and a slot on each are made, written to, altered, emptied and dropped again",
         f"{probe_service.ASKED} questions are asked about them; no other table or slot is touched",
         "each registration may move the cluster's sync point by one, as a job's do",
     ):
-        places.paragraph("effect", effect, ascii_only)
+        output.paragraph("effect", effect, ascii_only)
     for each in found.statements:
         output.line(f"sql     {each}", ascii_only)
     output.line("dry run: nothing was changed; to do it:", ascii_only)
@@ -98,7 +98,7 @@ def _show(found: ProbePlan, ascii_only: bool) -> None:
 
 
 def _tell(report: Report, ascii_only: bool) -> None:
-    places.paragraph("", f"{report.plan.place}: {report.plan.server}", ascii_only)
+    output.paragraph("", f"{report.plan.place}: {report.plan.server}", ascii_only)
     if report.plan.stand_in:
         output.line("a stand-in, not a DWS", ascii_only)
     rows = [
@@ -116,18 +116,18 @@ def _tell(report: Report, ascii_only: bool) -> None:
     told = sum(one.told.answer is not None for one in report.answers)
     verdict = f"WRONG under {len(report.wrong)} answers" if report.wrong else "right under all of these"
     text = f"{told} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
-    places.paragraph("", text, ascii_only)
+    output.paragraph("", text, ascii_only)
     output.line(f"kept in {report.file or 'no file'}", ascii_only)
 
 
 def _detail(one: Answer, ascii_only: bool) -> None:
     said = one.told.answer or "not asked" if one.question.topic == "not asked" else one.told.answer or "not told"
-    places.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
+    output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
     if one.told.because:
-        places.paragraph("    because", one.told.because, ascii_only)
-    places.paragraph("    reader ", f"{_reader(one)}: {one.question.rule}", ascii_only)
+        output.paragraph("    because", one.told.because, ascii_only)
+    output.paragraph("    reader ", f"{_reader(one)}: {one.question.rule}", ascii_only)
     for seen in one.evidence:
-        places.paragraph("    seen   ", seen, ascii_only)
+        output.paragraph("    seen   ", seen, ascii_only)
 
 
 def _reader(one: Answer) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, output, places, select
+from console.cli import context, output, select
 from console.views import binlog
 from console.views.binlog import Shown
 from console.views.rows import Column, Row
@@ -75,7 +75,7 @@ def peek(
     if ways > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
     loaded = context.of(ctx).load()
-    place = places.place(loaded, source, table)
+    place = select.place(loaded, source, table)
     slot = slot or ("" if ways else own_slot(loaded, *place))
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
     after = None if start is None else Position(start)
@@ -151,7 +151,7 @@ def _print(page: Page, ascii_only: bool) -> None:
     if not rows:
         output.line("no rows", ascii_only)
     for note in page.notes:
-        places.paragraph("note", note, ascii_only)
+        output.paragraph("note", note, ascii_only)
     if not page.whole and page.begun:
         output.line(f"there may be more: --dn {page.shard} --from {page.on.point}", ascii_only)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from console.cli import output, places
+from console.cli import output
 from core.domain import reset_text
 from core.domain.reset import Check, Move, Plan
 from core.domain.reset_entry import Entry
@@ -56,7 +56,7 @@ def print_plan(plan: Plan, undoing: str, ascii_only: bool) -> None:
     """A plan for a person: lanes, what it means, what holds, what will be sent, how to carry it out."""
 
     def say(label: str, text: str) -> None:
-        places.paragraph(label, text, ascii_only)
+        output.paragraph(label, text, ascii_only)
 
     say("plan", f"{plan.id}: {plan.source} {plan.table} slot {plan.slot} (job {plan.job}) to {plan.goal.text}")
     say("", f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet")
@@ -84,10 +84,10 @@ def print_plan(plan: Plan, undoing: str, ascii_only: bool) -> None:
 
 def print_result(result: Result, ascii_only: bool) -> None:
     """How a reset ended."""
-    places.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
+    output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
     for shard, seen in sorted(result.lanes.items()):
-        places.paragraph(shard, seen, ascii_only)
-    places.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
+        output.paragraph(shard, seen, ascii_only)
+    output.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
 
 
 def print_history(found: list[Entry], ascii_only: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, places, select
+from console.cli import context, diagnostics, output, select
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.text import typed
@@ -71,7 +71,7 @@ def add_to(app: typer.Typer) -> None:
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
     """May I VACUUM FULL, scale out or alter the table now? 0: yes; 3: something holds it back; 5: unreachable."""
     loaded = context.of(ctx).load()
-    found = slot_commands.preflight(loaded, *places.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
+    found = slot_commands.preflight(loaded, *select.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
     actions = wanted or list(Action)
     if as_json:
         answers = {each.action.value: {"answer": each.answer, "reason": each.reason} for each in found.verdicts}
@@ -172,7 +172,7 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
 def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
     loaded = context.of(ctx).load()
     table, slot, source = asked
-    place = (*places.place(loaded, source, table), slot)
+    place = (*select.place(loaded, source, table), slot)
     ascii_only = select.ascii_only(ctx)
 
     def show(plan: Plan) -> None:
@@ -206,11 +206,11 @@ def to_type(plan: Plan) -> dict[str, str | None]:
 
 def _show(plan: Plan, ascii_only: bool) -> None:
     owner = f"job {plan.owner.job}" if plan.owner else "external (no job of this configuration)"
-    places.paragraph("", f"{plan.verb} {plan.what}; {owner}", ascii_only)
+    output.paragraph("", f"{plan.verb} {plan.what}; {owner}", ascii_only)
     if plan.before.shards:
         output.table(["dn", "now"], per_shard(plan.before).items(), ascii_only)
     for effect in plan.effects:
-        places.paragraph("effect", effect, ascii_only)
+        output.paragraph("effect", effect, ascii_only)
     for each in plan.sql:
         output.line(f"sql     {each}", ascii_only)
 
@@ -227,19 +227,19 @@ def _say_how(plan: Plan, ascii_only: bool) -> None:
 def _tell(done: Done, ascii_only: bool) -> None:
     if done.result:
         output.table(["dn", "observed"], done.result.items(), ascii_only)
-    places.paragraph("", done.outcome, ascii_only)
+    output.paragraph("", done.outcome, ascii_only)
 
 
 def _print(found: Preflight, ascii_only: bool) -> None:
     output.line(f"{found.source} {found.table}", ascii_only)
     for each in found.verdicts:
-        places.paragraph(f"{each.action.value:<11}  {each.answer.value:<7}", each.reason, ascii_only)
+        output.paragraph(f"{each.action.value:<11}  {each.answer.value:<7}", each.reason, ascii_only)
     if found.holders:
         rows = [[h.slot, h.job or "external", h.shard, h.point, h.at, h.rows] for h in found.holders]
         output.table(["slot", "owner", "dn", "point", "at", "unread"], rows, ascii_only)
-    places.paragraph("drain", found.drain, ascii_only)
+    output.paragraph("drain", found.drain, ascii_only)
     for text in found.notes:
-        places.paragraph("note ", text, ascii_only)
+        output.paragraph("note ", text, ascii_only)
 
 
 def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:

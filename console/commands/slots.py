@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, places, refusals, select
+from console.cli import context, diagnostics, output, refusals, select
 from console.commands import peek, reset, slot_verbs
 from core.domain.ttl import Left, Ttl, in_words
 from core.errors import SlotkeeperError
@@ -37,7 +37,7 @@ def list_slots(
     refusals.say(loaded)
     found: list[Looked] = []
     failed: list[tuple[str, SlotkeeperError]] = []
-    for its_source, its_table in places.places(loaded, source, table):
+    for its_source, its_table in select.places(loaded, source, table):
         try:
             found.append(slot_commands.look(loaded, its_source, its_table))
         except SlotkeeperError as error:
@@ -65,7 +65,7 @@ def show(
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
     loaded = context.of(ctx).load()
     refusals.say(loaded)
-    found = slot_commands.look(loaded, *places.place(loaded, source, table))
+    found = slot_commands.look(loaded, *select.place(loaded, source, table))
     one = found.slots.slot(slot)
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
@@ -83,7 +83,7 @@ def show(
     ]
     output.table(["dn", "registered", "by", "cleared at", "left", "ttl"], times, ascii_only)
     for text in _told(one.name, held, found.hold):
-        places.paragraph("", text, ascii_only)
+        output.paragraph("", text, ascii_only)
     _tell_untold(found)
 
 

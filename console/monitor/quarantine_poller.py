@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
-from console.monitor.snapshot import SinkSeen
+from console.monitor.snapshot import SinkSeen, sink_of
 
 if TYPE_CHECKING:
     from core.clock import Clock
@@ -129,8 +129,6 @@ class Sinks:
     """Asks each sink of a configuration how many rows are held there."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, holdings: Holdings) -> None:
-        from console.views.quarantine import sink_of
-
         self._clock = clock
         self._holdings = holdings
         by_key = {sink_of(job): job for job in loaded.jobs.values()} if loaded else {}

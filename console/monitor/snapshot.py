@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.domain.job import JobState
     from core.domain.quarantine import HeldCount
     from core.domain.report import JobReport
+    from core.domain.spec import JobSpec
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
     from core.slots.status.retained import TableHold
@@ -195,6 +196,14 @@ class SinkSeen:
     at: datetime | None = None
     counts: tuple[HeldCount, ...] = ()
     fault: str = ""
+
+
+def sink_of(job: JobSpec) -> str:
+    """What tells the quarantine of a job's sink from others: server and schema.
+
+    Jobs of one sink share its quarantine.
+    """
+    return f"{job.sink.place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)

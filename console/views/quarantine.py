@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import Level, Picture, SinkSeen
+from console.monitor.snapshot import Level, Picture, SinkSeen, sink_of
 from console.views.remedies import HELD_ROWS, named, ranked
 from console.views.rows import UNKNOWN, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from core.config.model import Loaded
 
 NO_SINK = "no job of this configuration writes to that sink"
+NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
 NEARLY_FULL = 0.9
 """From this share of its limit on a job is close to being stopped."""
 Place = tuple[str, str, str]
@@ -112,14 +113,6 @@ def fullness(number: int, limit: int | None) -> Level:
     ['WARNING', 'CRITICAL', 'WARNING']
     """
     return Level.CRITICAL if limit is not None and number >= limit * NEARLY_FULL else Level.WARNING
-
-
-def sink_of(job: JobSpec) -> str:
-    """What tells the quarantine of a job's sink from others: server and schema.
-
-    Jobs of one sink share its quarantine.
-    """
-    return f"{job.sink.place} {job.progress_schema}"
 
 
 def held_of(picture: Picture, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:

@@ -22,7 +22,6 @@ from textual.widgets import Input
 from console.monitor.snapshot import Level, TableSeen
 from console.monitor.store_reader import told
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.binlog import Place
@@ -276,10 +275,6 @@ class BinlogRowsScreen(TableScreen):
 
         if self.page is not None:
             self.app.push_screen(BinlogRowScreen(self.page, key, self.hidden))
-
-    def leave(self) -> None:
-        """Back to where it was opened."""
-        close(self)
 
     # Keys
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.rows import Row
@@ -56,7 +55,3 @@ class BinlogRowScreen(TableScreen):
     def crumb(self) -> str:
         """Where one is."""
         return f"Binlog > {safe(self._page.table, 60)} > {self._key}"
-
-    def leave(self) -> None:
-        """Back to the rows."""
-        close(self)

@@ -21,7 +21,7 @@ from console.tui.widgets.typeahead import catch
 from console.views.rows import plain
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.tui.host import Host
 
 _MOST = 8
 
@@ -97,8 +97,8 @@ class PaletteScreen(ModalScreen[str]):
             self._fill(offered[max(0, self._chosen)][0])
 
     @property
-    def _owner(self) -> ConsoleApp:
-        return cast("ConsoleApp", self.app)
+    def _owner(self) -> Host:
+        return cast("Host", self.app)
 
     def _fill(self, typed: str) -> None:
         line = self.query_one(Input)

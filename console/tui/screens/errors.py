@@ -12,7 +12,6 @@ from typing import ClassVar
 from console.monitor.snapshot import ErrorSeen, Level
 from console.tui.screens.ack_table import AckingScreen
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
 from console.views.rows import Row, rank
@@ -73,11 +72,9 @@ class ErrorsScreen(AckingScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
-        from console.tui.screens.actions.openings import open_held_menu
-
         found = [held for key in keys if (held := self._held_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            open_held_menu(self.console, found[0].choice)
+            self.console.open_held_menu(found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
@@ -89,11 +86,6 @@ class ErrorsScreen(AckingScreen):
         """This kind of error up to its last time; so many rows of a job."""
         held, one = self._held_at(key), self._error(key)
         return held.ack if held is not None else ack_key(one) if one else ""
-
-    def leave(self) -> None:
-        """Back to the job that it was opened from."""
-        if self.job:
-            close(self)
 
     def _held(self) -> list[HeldOf]:
         loaded = self.console.services.loaded

@@ -18,7 +18,6 @@ from textual.widgets import Input
 from console.tui.commands import COMMANDS
 from console.tui.keymap import Bound, bindings_of, keys_of
 from console.tui.screens.base import Frame, Line
-from console.tui.screens.closing import close
 from console.tui.widgets.typeahead import catch
 from console.views.rows import plain
 
@@ -116,10 +115,6 @@ class HelpScreen(Frame):
         """Where one is."""
         return "Help   Enter does it on the screen below"
 
-    def action_back(self) -> None:
-        """Close it."""
-        close(self)
-
     def action_choose(self, step: int) -> None:
         """Another line."""
         self._choose(self._chosen + step, step)
@@ -144,7 +139,7 @@ class HelpScreen(Frame):
         """Do it on the screen below."""
         found = self._found()
         run = found[self._chosen].run if self._chosen < len(found) else None
-        if run is not None and close(self):
+        if run is not None and self.close_screen():
             self.app.call_later(run)
 
     # Underneath

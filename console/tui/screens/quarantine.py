@@ -17,7 +17,6 @@ from textual.message import Message
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views import quarantine as models
 from console.views import quarantine_entries
@@ -27,7 +26,6 @@ from core.domain.quarantine import Held, Wanted
 from core.domain.text import safe
 
 PAGE = 500
-NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
 
 
 class HeldRead(Message):
@@ -97,8 +95,8 @@ class QuarantineScreen(TableScreen):
         """Ask the sink, in a thread that the console does not wait for."""
         of = self.held()
         spec = models.asked_by(of, self.console.services.loaded)
-        if self.console.replay is not None or spec is None:
-            self._fault = NOT_RECORDED if self.console.replay is not None else models.NO_SINK
+        if self.console.replaying or spec is None:
+            self._fault = models.NOT_RECORDED if self.console.replaying else models.NO_SINK
             self.redraw()
             return
         self._number += 1
@@ -134,7 +132,7 @@ class QuarantineScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """The entries; none of them in a replay."""
-        return self._rows if self.console.replay is None else []
+        return self._rows if not self.console.replaying else []
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
@@ -187,15 +185,8 @@ class QuarantineScreen(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these entries, or to all that the job holds."""
-        from console.tui.screens.actions.openings import open_held_menu
-
-        open_held_menu(
-            self.console, quarantine_entries.choice_of(self.held(), self.entries, [int(key) for key in keys])
-        )
-
-    def leave(self) -> None:
-        """Back to where it was opened."""
-        close(self)
+        choice = quarantine_entries.choice_of(self.held(), self.entries, [int(key) for key in keys])
+        self.console.open_held_menu(choice)
 
     # Keys
 

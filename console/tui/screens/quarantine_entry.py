@@ -17,11 +17,9 @@ from console.monitor.quarantine_poller import Whole
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
-from console.tui.screens.quarantine import NOT_RECORDED
 from console.tui.screens.table import TableScreen
 from console.views import quarantine_entries
-from console.views.quarantine import Choice
+from console.views.quarantine import NOT_RECORDED, Choice
 from console.views.rows import Row
 from core.domain.quarantine import Held
 from core.domain.spec import JobSpec
@@ -79,7 +77,7 @@ class HeldRowScreen(TableScreen):
 
     def _read(self, unmask: bool) -> None:
         loaded, holdings, spec = self.console.services.loaded, self.console.services.holdings, self._spec
-        if self.console.replay is not None or loaded is None:
+        if self.console.replaying or loaded is None:
             self._fault = NOT_RECORDED
             self.redraw()
             return
@@ -115,7 +113,7 @@ class HeldRowScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """The columns."""
-        return quarantine_entries.value_rows(self.entry, self.hidden) if self.console.replay is None else []
+        return quarantine_entries.value_rows(self.entry, self.hidden) if not self.console.replaying else []
 
     def heading(self) -> str:
         """The table's name."""
@@ -141,13 +139,7 @@ class HeldRowScreen(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to this entry, whatever column the cursor is on."""
-        from console.tui.screens.actions.openings import open_held_menu
-
-        open_held_menu(self.console, quarantine_entries.as_it_is(self._choice, self.entry))
-
-    def leave(self) -> None:
-        """Back to the list."""
-        close(self)
+        self.console.open_held_menu(quarantine_entries.as_it_is(self._choice, self.entry))
 
     # Keys
 

@@ -11,7 +11,6 @@ from typing import ClassVar
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.rows import Row
 from console.views.slot_history import HISTORY_COLUMNS, Backup, history_rows
@@ -76,10 +75,6 @@ class SlotHistoryScreen(TableScreen):
     def crumb(self) -> str:
         """Where one is."""
         return f"Slots > {safe(self._slot, 60)} > history"
-
-    def leave(self) -> None:
-        """Back to the slot."""
-        close(self)
 
     def _read(self) -> list[Backup]:
         from core.domain.reset_text import backup_from

@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.rows import Row, age
 from console.views.slots import (
@@ -54,9 +53,7 @@ class _OfSlots(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to a slot."""
-        from console.tui.screens.actions.openings import open_slot_menu
-
-        open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
+        self.console.open_slot_menu([one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
         """The rows that this slot has not read, or the last ones."""
@@ -111,7 +108,7 @@ class SlotsScreen(_OfSlots):
 
     def about(self) -> str:
         """The age of the oldest look."""
-        if self.console.replay is not None:
+        if self.console.replaying:
             return "slots are not recorded; R leaves the replay"
         if self.console.shown.tables:
             return f"seen {self.oldest()} ago"
@@ -173,7 +170,3 @@ class SlotScreen(_OfSlots):
         """Where one is."""
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
-
-    def leave(self) -> None:
-        """Back to the slots."""
-        close(self)

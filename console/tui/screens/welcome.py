@@ -19,7 +19,6 @@ from textual.widget import Widget
 from console.monitor.snapshot import Level
 from console.tui.private_files import write_new
 from console.tui.screens.base import Frame, Line
-from console.tui.screens.closing import close
 from console.tui.terminal import START_DEMO
 from core.config.load import default_path
 from core.domain.text import safe
@@ -60,10 +59,6 @@ class WelcomeScreen(Frame):
     def crumb(self) -> str:
         """Where one is."""
         return "Welcome"
-
-    def action_back(self) -> None:
-        """The screens, empty as they are."""
-        close(self)
 
     def action_demo(self) -> None:
         """Leave; then the demo begins in this terminal."""

@@ -1,8 +1,7 @@
 """What the screens of an action share: nothing below them hears a key, texts scroll, and who may change anything.
 
 An action is a command of the command line, run apart from the console: these screens only collect what it asks for and
-show what became of it. Next door: `console.actions` has rules and commands, `console.tui.screens.actions.openings`
-opens these.
+show what became of it. Next door: `console.actions` has rules and commands, `console.tui.navigation` opens these.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from console.actions.commands import Origin, shell_text
 from console.actions.runner import Order, Runs
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame
-from console.tui.screens.closing import close
 from console.tui.widgets.panel import Panel
 from core.errors import SlotkeeperError
 
@@ -113,10 +111,6 @@ class ActScreen(Frame, ModalScreen[None]):
     def panes(self) -> list[Widget]:
         """Lines, fields in the order of typing, Cancel, Apply."""
         return [*self.query(Sheet), *self.query(Input), *self.query(".act-press")]
-
-    def action_back(self) -> None:
-        """Leave; nothing was done."""
-        close(self)
 
     def on_descendant_focus(self) -> None:
         """Other keys act now."""

@@ -15,7 +15,6 @@ from console.actions.record import Action
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.base import ActScreen, Sheet
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.tui.widgets.line import Line
 from console.views.rows import NARROW, Column, Row, clock
@@ -83,10 +82,6 @@ class ActionsScreen(TableScreen):
     def crumb(self) -> str:
         """Where one is."""
         return "Actions   they run apart from this console"
-
-    def leave(self) -> None:
-        """Back to where one was."""
-        close(self)
 
 
 class OutputScreen(ActScreen):

@@ -140,6 +140,4 @@ class SlotProgress(Progress):
 
     def action_again(self) -> None:
         """Another plan, of what is there now."""
-        from console.tui.screens.actions.preview import SlotPreview  # it imports this module
-
-        self.app.switch_screen(SlotPreview(self.doing))
+        self.console.plan_again(self.doing)
