@@ -51,6 +51,11 @@ def table(
         _write(each + "\n")
 
 
+def second(moment: datetime | None) -> str | None:
+    """A moment to the second, for people."""
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def as_json(value: object) -> None:
     """One JSON value on one line."""
     _write(json_text(value) + "\n")

@@ -5,12 +5,13 @@ Next door: `console.cli.context` loads the configuration; commands ask here. Loa
 
 from __future__ import annotations
 
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
 import typer
 
-from console.cli import context
+from console.cli import context, diagnostics
 from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
@@ -36,6 +37,19 @@ def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
     """Raise the error of a refused job that never ran here: that nothing is known of it would not tell why."""
     if loaded is not None and job in loaded.refused and store.job(job) is None:
         raise loaded.refused[job]
+
+
+def refused(loaded: Loaded | None) -> dict[str, str]:
+    """The jobs that the configuration refuses while others are served, each with its sentence and what to do."""
+    return {name: diagnostics.with_hint(error) for name, error in (loaded.refused if loaded else {}).items()}
+
+
+def tell_refused(loaded: Loaded | None) -> dict[str, str]:
+    """The same, once a line for each has gone to stderr."""
+    found = refused(loaded)
+    for name, sentence in found.items():
+        diagnostics.warn(f"job {name} is refused: {sentence}")
+    return found
 
 
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
@@ -72,12 +86,28 @@ def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
     return found[0]
 
 
-def seconds(text: str) -> float:
-    """A typed duration ("500ms", "10m") in seconds."""
+def milliseconds(text: str) -> int:
+    """A typed duration ("500ms", "10m") in milliseconds, a day at most."""
     try:
-        return float(str(values.duration(0, values.DAY)(text))) / 1000
+        return int(str(values.duration(0, values.DAY)(text)))
     except values.BadValue as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def seconds(text: str) -> float:
+    """The same in seconds."""
+    return milliseconds(text) / 1000
+
+
+def moment(text: str) -> datetime:
+    """A typed moment with its offset from UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+    if found.tzinfo is None:
+        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
+    return found
 
 
 def ascii_only(ctx: typer.Context) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from console.monitor.health import facts
 from console.monitor.snapshot import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local
-from console.monitor.store_reader import complete, facts, told
+from console.monitor.store_reader import complete, told
 from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config.model import Loaded
