@@ -56,6 +56,8 @@ class Frame(Screen[None]):
     keys_work = "everywhere"
     """Where the keys that stand at a class work, for help; "screen" where a class does not say."""
     number = ""
+    its_place = ""
+    """Where one is, if that is always the same."""
     subject = True
     """Whether it shows something of its own; help is about the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "pause", "refresh", "quit")
@@ -84,7 +86,7 @@ class Frame(Screen[None]):
 
     def crumb(self) -> str:
         """Where one is."""
-        return ""
+        return self.its_place
 
     def panes(self) -> list[Widget]:
         """What Tab goes through."""

@@ -22,6 +22,7 @@ from core.domain.verified import rows_held
 class ErrorsScreen(AckingScreen):
     """One row per job and kind of error, and one per job that holds rows; of one job where it is named."""
 
+    its_name = "Errors"
     number = "4"
     columns = ERROR_COLUMNS
     panel_height = 10
@@ -40,10 +41,6 @@ class ErrorsScreen(AckingScreen):
     def _errors(self) -> list[Row]:
         local = self.console.shown.local
         return error_rows(local, self._acks(), self.console.now, self.job) if local else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Errors"
 
     def about(self) -> str:
         """How many kinds, how often in all; how many rows are held."""

@@ -71,6 +71,7 @@ class HelpScreen(Frame):
         Binding("pagedown", "page(1)", "page down", id="help-page-down", key_display="PgDn"),
         Binding("pageup", "page(-1)", "page up", id="help-page-up", key_display="PgUp"),
     ]
+    its_place = "Help   Enter does it on the screen below"
     subject = False
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "help-page-down", "help-page-up")
 
@@ -110,10 +111,6 @@ class HelpScreen(Frame):
         crumb = self._of.crumb().partition("   ")[0]
         self.say("title", self.rule(f"Help: {crumb}", state))
         self.say("body", self._drawn())
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Help   Enter does it on the screen below"
 
     def action_choose(self, step: int) -> None:
         """Another line."""

@@ -81,14 +81,12 @@ class _OfJobs(TableScreen):
 class OverviewScreen(_OfJobs):
     """What is wrong and what is safe, worst first."""
 
+    its_place = "Overview"
+    its_name = "Jobs"
     number = "1"
     columns = JOB_COLUMNS
     has_strip = True
     panel_height = 7
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Jobs"
 
     def strip(self) -> Lines:
         """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
@@ -109,20 +107,14 @@ class OverviewScreen(_OfJobs):
         lines = [*self.told(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Overview"
-
 
 class JobsScreen(_OfJobs):
     """Jobs with their processes."""
 
+    its_place = "Jobs"
+    its_name = "Jobs"
     number = "2"
     columns = PROCESS_COLUMNS
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Jobs"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor."""
@@ -131,10 +123,6 @@ class JobsScreen(_OfJobs):
         if job is not None and job.state is not None:
             lines.append((Level.FINE, _run(job)))
         return (safe(key, 60) if key else "Job"), lines
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Jobs"
 
 
 class JobScreen(TableScreen):
@@ -145,6 +133,7 @@ class JobScreen(TableScreen):
         Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
     ]
+    its_name = "DN"
     columns = LANE_COLUMNS
     has_strip = True
     has_actions = True
@@ -165,10 +154,6 @@ class JobScreen(TableScreen):
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
         return lane_rows(job, self.console.ascii_only) if job else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "DN"
 
     def about(self) -> str:
         """Whose report it is, and how old."""

@@ -20,6 +20,7 @@ from core.domain.text import safe, typed
 class SlotHistoryScreen(TableScreen):
     """The newest first."""
 
+    its_name = "History"
     number = "3"
     columns = HISTORY_COLUMNS
     panel_height = 6
@@ -45,10 +46,6 @@ class SlotHistoryScreen(TableScreen):
         """Lines and backups."""
         local = self.console.shown.local
         return history_rows(local.audit if local else (), self._backups, self._table, self._slot)
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "History"
 
     def about(self) -> str:
         """Which slot."""

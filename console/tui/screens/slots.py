@@ -92,6 +92,8 @@ class _OfSlots(TableScreen):
 class SlotsScreen(_OfSlots):
     """Every slot of every table that a job reads."""
 
+    its_place = "Slots   read-only: looking creates and moves nothing"
+    its_name = "Slots"
     columns = SLOT_COLUMNS
     panel_height = 8
     keys_shown: ClassVar[tuple[str, ...]] = (
@@ -101,10 +103,6 @@ class SlotsScreen(_OfSlots):
     def rows(self) -> list[Row]:
         """The slots, the first to be cleared on top."""
         return slot_rows(self.console.shown.tables.values(), self.console.now, self.console.shown.local)
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Slots"
 
     def about(self) -> str:
         """The age of the oldest look."""
@@ -122,14 +120,11 @@ class SlotsScreen(_OfSlots):
         """One slot DN by DN."""
         self.app.push_screen(SlotScreen(key))
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Slots   read-only: looking creates and moves nothing"
-
 
 class SlotScreen(_OfSlots):
     """One slot DN by DN."""
 
+    its_name = "DN"
     columns = SHARD_COLUMNS
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (
@@ -144,10 +139,6 @@ class SlotScreen(_OfSlots):
         """The DNs, the first to be cleared on top."""
         one = self.slot(self.key)
         return shard_rows(one, self.console.now) if one else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "DN"
 
     def about(self) -> str:
         """The age of the look."""

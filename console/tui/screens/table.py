@@ -40,6 +40,7 @@ class TableScreen(Frame):
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "faults", "act", "pause", "palette")
     keys_work = "table"
+    its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
     has_strip = False
     has_actions = False
@@ -65,7 +66,7 @@ class TableScreen(Frame):
 
     def heading(self) -> str:
         """The table's name."""
-        raise NotImplementedError
+        return self.its_name
 
     def about(self) -> str:
         """What else its title says."""

@@ -41,6 +41,7 @@ class WelcomeScreen(Frame):
         Binding("d", "demo", "run the demo", id="demo"),
         Binding("w", "write", "write a configuration", id="write"),
     ]
+    its_place = "Welcome"
     keys_shown: ClassVar[tuple[str, ...]] = ("demo", "write", "back", "help", "quit")
 
     def __init__(self) -> None:
@@ -55,10 +56,6 @@ class WelcomeScreen(Frame):
         """The words."""
         words = Text("\n" + "\n".join(WORDS) + "\n\n", end="")
         self.say("body", words.append(self.paragraph([self._told], 8)))
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Welcome"
 
     def action_demo(self) -> None:
         """Leave; then the demo begins in this terminal."""

@@ -18,8 +18,20 @@ from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen
 from console.views.alerts import alerts
 from console.views.errors import error_rows
 from console.views.overview import trust
-from console.views.quarantine import Choice, group_lines, group_rows, held_of, number_of, sink_of, wanted_of
-from console.views.quarantine_entries import choice_of, entry_lines, entry_rows, other_half, value_rows
+from console.views.quarantine import (
+    Choice,
+    choice_of,
+    entry_lines,
+    entry_rows,
+    group_lines,
+    group_rows,
+    held_of,
+    number_of,
+    other_half,
+    sink_of,
+    value_rows,
+    wanted_of,
+)
 from console.views.remedies import HELD_ROWS, Loss, ranked, remedy_for
 from core.config.load import load
 from core.domain.ack import Ack

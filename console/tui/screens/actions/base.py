@@ -6,7 +6,7 @@ show what became of it. Next door: `console.actions` has rules and commands, `co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from textual.widgets import Input
 from console.actions.commands import Origin, shell_text
 from console.actions.runner import Order, Runs
 from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame
+from console.tui.screens.base import Frame, Line
 from console.tui.widgets.panel import Panel
 from core.errors import SlotkeeperError
 
@@ -71,6 +71,16 @@ class ActScreen(Frame, ModalScreen[None]):
     """
 
     subject = False
+
+    def body(self) -> Iterator[Widget]:
+        """Title and lines."""
+        yield Line("act-title")
+        yield Sheet()
+
+    def on_mount(self) -> None:
+        """The lines have the keys first."""
+        super().on_mount()
+        self.sheet.focus()
 
     @property
     def runs(self) -> Runs:

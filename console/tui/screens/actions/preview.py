@@ -24,8 +24,8 @@ from console.actions.rules import Part, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
 from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
+from console.tui.screens.actions.confirm import JobConfirm
 from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
-from console.tui.screens.actions.job import JobConfirm
 from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
 from console.tui.widgets.line import Line
 from core.domain.text import safe
@@ -68,7 +68,6 @@ class SlotPreview(ActScreen):
     def on_mount(self) -> None:
         """Ask for the plan; ending an unfinished reset has none."""
         super().on_mount()
-        self.sheet.focus()
         if self.doing.ending:
             self._show(plan_text.ending(self.doing.place))
         else:
