@@ -15,12 +15,12 @@ from typing import Any
 
 from bench.rig import TARGET, Rig
 from core.domain.job import JobEvent, Wish
+from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from core.embedded.orders import TABLE
 from core.engine.driver.context import Surroundings
 from core.engine.driver.job import run as run_job
-from core.engine.driver.lanes import Lane
 from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StintOutcome
 from core.ports.driver import TaskRunner

@@ -16,12 +16,12 @@ from types import TracebackType
 
 from core.config.load import load as load_config
 from core.config.model import Loaded
+from core.domain.advance import choose_xmin, position_after, range_end
 from core.domain.position import Position
 from core.domain.slot import EventType, Look, Shard, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.driver.registration import widened
-from core.engine.progress import choose_xmin, position_after, range_end
 from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.write import modes

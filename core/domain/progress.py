@@ -1,6 +1,6 @@
 """The progress row of a lane, as values: the only memory of a position (design 4.1).
 
-Next door: `core.sinks.postgres.progress.store` stores it; `core.engine.progress` says when a position may move.
+Next door: `core.sinks.postgres.progress.store` stores it; `core.domain.advance` says when a position may move.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from core.clock import Clock
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
-from core.engine.driver.lanes import Activity, Lane
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts

@@ -13,8 +13,8 @@ from time import monotonic
 
 import pytest
 
+from core.domain.lane import Activity, Lane, Stint, deal
 from core.engine.driver import loop
-from core.engine.driver.lanes import Activity, Lane, Stint, deal
 from tests.support.crowd import LOOK_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse

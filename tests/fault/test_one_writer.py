@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
+from core.domain.lane import Activity
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import idle_lanes, lease, start
-from core.engine.driver.lanes import Activity
 from core.engine.driver.lease import Leases
 from core.errors import Refused
 from core.sinks.postgres.progress.store import lock_number

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO, cast
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
 from core.domain.job import Wish
+from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Look, Shard, SlotPoints
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from core.engine.driver.idle_lanes import LoopPlan
 from core.engine.driver.job import lane_of
-from core.engine.driver.lanes import Activity, Lane
 from core.engine.driver.loop import Loop
 from core.engine.messages import StintSpec
 from core.engine.worker import stream_task

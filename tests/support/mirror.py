@@ -17,6 +17,7 @@ import pytest
 
 from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
+from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
 from core.drivers import pg
@@ -26,7 +27,6 @@ from core.embedded.warehouse import Warehouse
 from core.engine.driver.context import Surroundings
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
-from core.engine.driver.lanes import Lane
 from core.engine.local_runner import LocalRunner
 from core.engine.worker.step import Probe, nothing
 from core.ports.driver import TaskRunner

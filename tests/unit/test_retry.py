@@ -11,22 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import retry
+from core.domain.attempts import NO_HISTORY, History
 from core.domain.endpoint import Endpoint
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from core.errors import KINDS, ErrorKind, TopologyTrouble
-from core.retry import (
-    NO_HISTORY,
-    Decision,
-    EndQuietly,
-    Failure,
-    Halve,
-    History,
-    RetryAfter,
-    RetryRules,
-    Stop,
-    after,
-    decide,
-)
+from core.retry import Decision, EndQuietly, Failure, Halve, RetryAfter, RetryRules, Stop, after, decide
 
 FIRST_DECISION: dict[ErrorKind, type[Decision]] = {
     ErrorKind.TRANSIENT: RetryAfter,

@@ -10,6 +10,7 @@ import pytest
 
 from core import retry
 from core.config.load import load
+from core.domain.attempts import NO_HISTORY
 from core.errors import ConfigError
 from core.retry import Failure, RetryRules, Stop
 from core.wiring import worker
@@ -30,4 +31,4 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
         " the variable DWS1_PASSWORD (password_env) is not set"
     )
     assert "workers resolve passwords themselves" in missing.value.hint
-    assert isinstance(retry.decide(Failure.of(missing.value), retry.NO_HISTORY, RetryRules(), 0.0), Stop)
+    assert isinstance(retry.decide(Failure.of(missing.value), NO_HISTORY, RetryRules(), 0.0), Stop)

@@ -13,9 +13,10 @@ from typing import Protocol
 from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, Wish
 from core.domain.lag import Curve
+from core.domain.lane import Lane
 from core.domain.progress import LaneKey, LaneState
+from core.domain.record_ttl import RecordTtls
 from core.domain.spec import JobSpec
-from core.engine.driver.lanes import Lane
 from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
 from core.ports.driver import DriverSessions, TaskRunner
@@ -96,3 +97,9 @@ def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
 def lane_key(job: JobSpec, shard: str) -> LaneKey:
     """The key of a lane's progress row."""
     return LaneKey(job.source.name, job.channel.source_table, job.slot, shard)
+
+
+def record_ttls(*parts: Surroundings) -> RecordTtls:
+    """The TTLs of the records of these channels; one statement for each."""
+    ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
+    return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)

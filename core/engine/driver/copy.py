@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core import retry
+from core.domain.attempts import NO_HISTORY, History
 from core.domain.job import Wish
 from core.domain.progress import LaneState
 from core.domain.slot import Look, Shard
@@ -26,7 +27,7 @@ from core.error_values import ErrorValues
 from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
 from core.ports.progress import ChunkCounts, Store
 from core.ports.source import Chunk
-from core.retry import Failure, History, RetryRules
+from core.retry import Failure, RetryRules
 
 COPY = "core.wiring.worker.run_copy"
 TASK_SECONDS = 4.0
@@ -72,7 +73,7 @@ class Snapshot:
         self._begun = begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
-        self._history: History = retry.NO_HISTORY
+        self._history: History = NO_HISTORY
         self._failing_since = 0.0
         self._tell_at = 0.0
         self._checked_at = all_.clock.monotonic()
@@ -140,7 +141,7 @@ class Snapshot:
             with about(self._all, failed[0].begun.part):
                 self._failed(failed[0], failed[1].error())
         elif any(outcome.done for _, outcome in ended):
-            self._history = retry.NO_HISTORY
+            self._history = NO_HISTORY
             self._all.narrator.retrying("")
 
     def _outcome(self, future: Future[Any]) -> CopyOutcome:

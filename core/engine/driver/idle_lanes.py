@@ -13,15 +13,16 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
+from core.domain.attempts import NO_HISTORY
+from core.domain.lane import Activity, Lane, due, names_by_table
 from core.domain.progress import LaneState, ProgressRow
+from core.domain.record_ttl import RecordTtls
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine.driver import lane_io
 from core.engine.driver.context import placed
-from core.engine.driver.lanes import Activity, Lane, due, names_by_table
 from core.engine.driver.poll_schedule import LINES, Looks
-from core.engine.driver.record_ttl import Ages
 from core.engine.driver.registration import exactly, widened
 from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
 from core.engine.worker.step import Probe
@@ -69,7 +70,7 @@ class LoopPlan:
     stint_seconds: float = 3.0
     keep_lease: Callable[[], None] = unleased
     sever_lease: Callable[[], None] = unleased
-    ages: Ages = field(default_factory=lambda: Ages({}, {}))
+    ages: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
 
 
 class Attendant:
@@ -333,7 +334,7 @@ class Attendant:
             self._fail(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
-        lane = replace(lane, latest=look.latest, looked_at=now, history=retry.NO_HISTORY, error="", alone=False)
+        lane = replace(lane, latest=look.latest, looked_at=now, history=NO_HISTORY, error="", alone=False)
         self.lanes[lane.name] = lane
         if seen.waiting and not self.paused:
             self.lanes[lane.name] = due(lane, now)
@@ -407,7 +408,7 @@ class Attendant:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.incarnation)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
-        lane = replace(lane, history=retry.NO_HISTORY, error="")
+        lane = replace(lane, history=NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
         now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
         self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)

@@ -9,20 +9,20 @@ from dataclasses import replace
 from enum import Enum
 
 from core import retry
+from core.domain.attempts import NO_HISTORY
 from core.domain.job import JobEvent, Wish
+from core.domain.lane import Lane, names_by_table
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import Expected
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import Surroundings, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.idle_lanes import LoopPlan
-from core.engine.driver.lanes import Lane, names_by_table
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.record_ttl import Ages
 from core.engine.driver.registration import exactly
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
@@ -70,7 +70,7 @@ def _once(all_: Surroundings) -> JobEnd | None:
 
 def _begun(all_: Surroundings) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
-    history, since, rules = retry.NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
+    history, since, rules = NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
     while True:
         try:
             begun = _start_and_copy(all_)
@@ -133,7 +133,7 @@ class Streaming:
         self._behind: dict[str, Begun] = {}
         """Channels that are catching up, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
-        self._ages = Ages.of(*(one.part for one in begun))
+        self._ages = record_ttls(*(one.part for one in begun))
         self._leases = Leases(all_)
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from core.domain.advance import XminChoice
 from core.domain.job import JobEvent, Wish
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import Surroundings, about
 from core.engine.driver.open_transactions import Interrupted
 from core.engine.driver.registration import Registration, exactly, register
-from core.engine.progress import XminChoice
 from core.errors import SlotkeeperError, Superseded, Trouble
 
 KEPT_AT_ONCE = 0.25

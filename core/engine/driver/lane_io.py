@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Clock
+from core.domain.advance import XminChoice, choose_xmin, explain_miss
+from core.domain.lane import Lane
 from core.domain.position import Position
 from core.domain.progress import Registered
 from core.domain.slot import Look, Shard
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.driver.lanes import Lane
 from core.engine.driver.registration import Registration, register
-from core.engine.progress import XminChoice, choose_xmin, explain_miss
 from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.ports.progress import Rows

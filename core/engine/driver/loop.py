@@ -14,13 +14,13 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from core import retry
 from core.clock import Clock
+from core.domain.attempts import NO_HISTORY
 from core.domain.job import Wish
+from core.domain.lane import Activity, Lane, Stint, deal, due
 from core.domain.position import Position
 from core.engine.driver import lane_io
 from core.engine.driver.idle_lanes import Attendant, LoopPlan
-from core.engine.driver.lanes import Activity, Lane, Stint, deal, due
 from core.engine.driver.topology import changed
 from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.worker.step import Probe
@@ -322,7 +322,7 @@ class Loop(Attendant):
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
             return
-        lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
+        lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         lane = replace(lane, latest=outcome.look_latest, looked_at=now)
         self._ages.see(lane.key.source_table, lane.shard.name, outcome.look_latest, now)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.clock import Clock
+from core.domain.advance import XminChoice
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Look, Shard
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.domain.watch import trouble as named
-from core.engine.progress import XminChoice
 from core.engine.worker.step import Probe, nothing
 from core.errors import Busy, Defect, TroubleName
 from core.ports.progress import Rows

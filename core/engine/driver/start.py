@@ -22,10 +22,9 @@ from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine.driver import lease, start_point, topology
-from core.engine.driver.context import Surroundings, about, lane_key
+from core.engine.driver.context import Surroundings, about, lane_key, record_ttls
 from core.engine.driver.keepalive import KeepAlive, Kept
 from core.engine.driver.open_transactions import pause, wait_for_open_transactions
-from core.engine.driver.record_ttl import Ages
 from core.engine.driver.topology import refuse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.ports.progress import Store
@@ -381,7 +380,7 @@ def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: in
     for look in looks:
         _register_first(store, admin, all_, look, epoch)
     found = {look.shard: look.points.both for look in admin.look(None)}
-    ages, now = Ages.of(all_), all_.clock.monotonic()
+    ages, now = record_ttls(all_), all_.clock.monotonic()
     for look in looks:
         ages.see(all_.job.channel.source_table, look.shard.name, look.latest, now)
         if found.get(look.shard) != (look.latest, look.latest):

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 from core.clock import Clock
 from core.domain.progress import LaneKey
+from core.drivers.copy_pipe import pump
 from core.engine.messages import CopyOutcome, CopySpec
-from core.engine.worker.copy_pipe import pump
 from core.engine.worker.step import Probe, may_hold, nothing
 from core.engine.worker.stream_task import peak_kib
 from core.error_values import ErrorValues

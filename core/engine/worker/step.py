@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from core.clock import Clock
+from core.domain.advance import explain_miss, position_after, range_end
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Look
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
-from core.engine.progress import explain_miss, position_after, range_end
-from core.engine.worker.copy_pipe import pump
+from core.drivers.copy_pipe import pump
 from core.errors import RowRefused, SlotkeeperError
 from core.ports.sink import StepSink
 from core.ports.source import Source

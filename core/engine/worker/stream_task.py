@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from core.clock import Clock
+from core.domain.advance import explain_miss
 from core.domain.position import Position
 from core.domain.progress import STREAMING, LaneKey
 from core.domain.slot import Look
 from core.domain.watch import trouble
 from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
-from core.engine.progress import explain_miss
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
 from core.error_values import ErrorValues
 from core.errors import SlotkeeperError, TroubleName

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.domain.lane import FEWEST, Activity, Lane, Stint, deal, due
 from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
-from core.engine.driver.lanes import FEWEST, Activity, Lane, Stint, deal, due
 
 
 def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from core.clock import SystemClock
+from core.domain.advance import XminChoice
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Look, Shard, SlotPoints
 from core.domain.watch import Expected
 from core.engine.driver.registration import Registration, register
-from core.engine.progress import XminChoice
 from core.errors import Busy
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Look, Shard, SlotPoints, TableIdentity
 from core.domain.watch import Expected
 from core.engine.driver import lane_io
-from core.engine.driver.lanes import Activity, Lane
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 
 DN = Shard("dn_1", 1)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from core.domain.attempts import NO_HISTORY, History
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
-from core.retry import NO_HISTORY, History
 
 
 class Activity(Enum):

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from core.engine.worker.copy_pipe import pump
+from core.drivers.copy_pipe import pump
 from core.errors import Busy, Unreachable
 
 LINE = b"x" * 999 + b"\n"
