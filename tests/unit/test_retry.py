@@ -212,7 +212,7 @@ def test_it_knows_no_clock_no_chance_and_no_driver() -> None:
     tree = ast.parse(Path(retry.__file__).read_text())
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    assert modules == {"__future__", "dataclasses", "typing", "core.domain.spec", "core.errors"}
+    assert modules == {"__future__", "dataclasses", "typing", "core.domain.attempts", "core.domain.spec", "core.errors"}
 
 
 def test_the_vendor_s_five_classes_are_in_the_docstring() -> None:
