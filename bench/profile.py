@@ -135,12 +135,12 @@ def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, int]:
     progress = worker.open_progress(job.spec, "bench", worker.who(job.spec, "bench"))
     row = progress.rows()[0]
     progress.close()
-    looks = _timed(found, "look", lambda: source.look(None))
-    look = next(look for look in looks if look.shard.name == row.key.shard)
+    statuses = _timed(found, "read_status", lambda: source.read_status(None))
+    status = next(status for status in statuses if status.shard.name == row.key.shard)
     after, out = row.position or Position(0), io.BytesIO()
-    _timed(found, "second look", lambda: source.look(look.shard))
-    up_to = min(look.latest, after.point + 20)
-    found.events = _timed(found, "read", lambda: source.copy_changes(look.shard, after, up_to, out))
+    _timed(found, "second look", lambda: source.read_status(status.shard))
+    up_to = min(status.latest, after.point + 20)
+    found.events = _timed(found, "read", lambda: source.copy_changes(status.shard, after, up_to, out))
     return out.getvalue(), up_to
 
 

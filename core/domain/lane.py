@@ -49,7 +49,7 @@ class Lane:
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `changes` are those of its progress row, as it was last read; `alone` after a failure or an
     overrun; `stint` the number of the stint that it is in; `hot` where rows still came when its last stint reached its
-    deadline; `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of
+    deadline; `polled_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of
     its work; `waited` is the longest time from due to the first step of a stint; `state` is how far the lane's channel
     is; `label` is what the lane is called in a job of several channels.
     """
@@ -75,7 +75,7 @@ class Lane:
     side: str = ""
     kept_at: float = 0.0
     committed_at: float | None = None
-    looked_at: float | None = None
+    polled_at: float | None = None
     spent: Spent = NOTHING_SPENT
     waited: float = 0.0
     state: LaneState = LaneState.RUNNING

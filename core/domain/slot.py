@@ -55,7 +55,7 @@ class SlotPoints:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SlotStatus:
     """One answer of the source about one DN, taken at one moment.
 
     `latest` is the cluster's newest sync point as this DN tells it; `xmin` belongs to it and is handed back when

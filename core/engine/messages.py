@@ -40,8 +40,8 @@ class LaneOutcome:
     """What a stint did on one lane.
 
     `position` is the text of the last position known to be committed, None where none was read; `top_point` the highest
-    point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look. `changes` are those of
-    the lane's progress row, with what others applied before (0: not read); `rows` this stint's. `waited` are the
+    point of the last step that had rows; `status_latest` and `status_xmin` belong to the last look. `changes` are those
+    of the lane's progress row, with what others applied before (0: not read); `rows` this stint's. `waited` are the
     seconds from the stint's beginning to the lane's first turn, None where it had none.
     """
 
@@ -52,8 +52,8 @@ class LaneOutcome:
     rows: int = 0
     changes: int = 0
     top_point: int | None = None
-    look_latest: int = 0
-    look_xmin: int = 0
+    status_latest: int = 0
+    status_xmin: int = 0
     read_seconds: float = 0.0
     write_seconds: float = 0.0
     error: ErrorValues | None = None

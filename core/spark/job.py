@@ -88,14 +88,14 @@ class Watchman(threading.Thread):
         told = ""
         while not self._done.wait(WATCH_EVERY):
             try:
-                self._look()
+                self._read_status()
                 told = ""
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
                 if told != (told := str(error)):
                     _say(f"no supervisor can be looked for: {error}")
 
-    def _look(self) -> None:
+    def _read_status(self) -> None:
         folder, job, run = self._place
         with Store.open(folder) as store:
             ensure_supervisor(store, job, run, identity.of(os.getpid(), run))

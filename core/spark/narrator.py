@@ -151,7 +151,7 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         retry=retry,
         error=lane.error,
         side=lane.side if lane.error else "",
-        looked_age=None if lane.looked_at is None else now - lane.looked_at,
+        polled_age=None if lane.polled_at is None else now - lane.polled_at,
         read_s=lane.spent.read,
         write_s=lane.spent.write,
         register_s=lane.spent.register,

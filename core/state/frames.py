@@ -29,7 +29,7 @@ _NAMES = (
     b'"tasks_started":0,"trouble":"","lanes":{"shard":["dn_6001_6002","dn_"],"node_id":[-1],"state":["running",'
     b'"running"],"activity":["idle","idle","stint","registering"],"position":["/-1","/-1"],"latest":[],'
     b'"registered_live":[],"registered_durable":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
-    b'"side":["",""],"looked_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
+    b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
 """What a frame without a base is compressed with. Never to be changed: older frames could not be read any more."""

@@ -15,7 +15,7 @@ import pytest
 
 from core.domain.lane import Activity, Lane, Stint, deal
 from core.engine.driver import loop
-from tests.support.crowd import LOOK_LIMIT, Crowd, Waits
+from tests.support.crowd import STATUS_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
@@ -54,7 +54,7 @@ def test_a_table_whose_steps_are_slow_starves_no_other() -> None:
 @pytest.mark.chaos
 def test_a_dn_that_hangs_costs_the_others_its_looks_limit_and_no_more() -> None:
     hanging = frozenset(name for name in NAMES if name.endswith("/dn_7"))
-    limit = 3 * (DEADLINE + LOOK_LIMIT)
+    limit = 3 * (DEADLINE + STATUS_LIMIT)
     assert longest(Crowd(NAMES, STEP, hanging=hanging), limit) <= limit
 
 

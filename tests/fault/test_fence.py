@@ -75,7 +75,7 @@ def test_two_copies_of_one_stint_apply_every_event_once(mirror: Mirror, seed: in
     mirror.wait_applied(mirror.booked(), 1)
 
 
-@pytest.mark.parametrize("moment", ["after_second_look"])
+@pytest.mark.parametrize("moment", ["after_recheck"])
 def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, seed: int) -> None:
     with written(mirror, seed):
         pass
@@ -150,7 +150,7 @@ def lost(mirror: Mirror) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("moment", "answered"),
-    [("after_look", True), ("after_read", True), ("after_second_look", True), ("after_commit", False)],
+    [("after_status", True), ("after_read", True), ("after_recheck", True), ("after_commit", False)],
 )
 def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
     mirror: Mirror, moment: str, answered: bool, seed: int

@@ -24,7 +24,7 @@ from core.state.sqlite import Store
 from core.wiring import worker
 from tests.fault.test_fence import Running, stint_of
 from tests.fault.test_reset import followed
-from tests.support import looking
+from tests.support import polling
 from tests.support.flow import written
 from tests.support.mirror import At, MakeMirror
 from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
@@ -135,7 +135,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     worker.close_idle(mirror.job)
 
 
-MOMENTS = ("after_look", "after_read", "after_second_look")
+MOMENTS = ("after_status", "after_read", "after_recheck")
 
 
 def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int) -> None:
@@ -179,8 +179,8 @@ def test_a_killed_process_is_reported_by_every_command_and_resumed(
 def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Kill a reset of another process there, and end it with the commands of this one."""
     job = resetting.mirror.job
-    config = looking.config(
-        tmp_path, job.source, job.sink, looking.job(job.name, job.slot, job.channel.source_table, "mart.orders")
+    config = polling.config(
+        tmp_path, job.source, job.sink, polling.job(job.name, job.slot, job.channel.source_table, "mart.orders")
     )
     start, common = resetting.held(), ["--config", str(config)]
     place = ["slots", "reset", job.channel.source_table, job.slot]

@@ -266,16 +266,16 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     assert [one.error for one in outcome.lanes] == [None] * len(tables)
     assert all(one.rows for one in outcome.lanes)
     identified = ["identity", "deferrable_key", "user_types"]
-    step, quiet = ["look", "COPY", "look"], ["COPY", "look"]
+    step, quiet = ["status", "COPY", "status"], ["COPY", "status"]
     first = [*identified, *step] if len(tables) == 1 else [*identified, *step, *identified, *step]
     assert asked[: len(first)] == first
     # a quiet turn goes on from the last look; where tables take turns on a session, it has to be asked again
-    again = quiet if len(tables) == 1 else ["look", *quiet]
+    again = quiet if len(tables) == 1 else ["status", *quiet]
     turns, rest = divmod(len(asked) - len(first), len(again))
     assert (asked[len(first) :], rest) == (again * turns, 0)
 
 
-WORKERS = ("after_read", "after_second_look", "after_commit", "before_chunk_commit", "after_chunk_commit")
+WORKERS = ("after_read", "after_recheck", "after_commit", "before_chunk_commit", "after_chunk_commit")
 DRIVERS = ("after_first_registration", "before_false", "after_false", "before_true", "after_true")
 HOW = ("nothing", "stop", "stop and purge", "end sink sessions", "end source sessions")
 

@@ -24,8 +24,8 @@ from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
 from core.verify.pg import open_pair
 from core.wiring.worker import open_sink_session, open_source
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import run
 
 TABLE, TARGET = "ods.orders", "mart.orders"

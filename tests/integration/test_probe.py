@@ -35,7 +35,7 @@ from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.state.probes import points_proven
-from tests.support.looking import job, server
+from tests.support.polling import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run
 from tests.support.waiting import until

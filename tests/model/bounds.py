@@ -136,7 +136,7 @@ class Rules:
     # The position is a row of the sink, written with the rows it stands for.
     progress_row: bool = True
     # The points are looked at again between the read and the commit.
-    second_look: bool = True
+    recheck: bool = True
     # `true` must still have its old value after `false` was registered.
     check_between: bool = True
     # A registration holds the progress row and checks its epoch.

@@ -20,7 +20,7 @@ from core.domain.job import Wish
 from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from core.engine.driver.idle_lanes import LoopPlan
 from core.engine.driver.job import lane_of
@@ -33,7 +33,7 @@ from core.ports.progress import Rows
 from core.ports.sink import StepSink, Top
 from core.ports.source import SlotAdmin, Source
 
-LOOK_LIMIT = 2.0
+STATUS_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
 
 
@@ -160,14 +160,14 @@ class Crowd:
 
     # -- both servers
 
-    def look(self, shard: Shard) -> Look:
+    def read_status(self, shard: Shard) -> SlotStatus:
         if shard.name in self.hanging:
-            self.over.wait(LOOK_LIMIT)
+            self.over.wait(STATUS_LIMIT)
             raise Unreachable(f"{shard.name} does not answer", code="57014", where="source")
         row = self.rows_[shard.name]
         assert row.registered is not None and row.position is not None
         points = SlotPoints(row.registered.live, row.registered.durable)
-        return Look(shard, points, row.position.point + 1, 1, "i")
+        return SlotStatus(shard, points, row.position.point + 1, 1, "i")
 
     def seconds(self, name: str) -> float:
         """What a step of this lane ought to take."""
@@ -199,9 +199,9 @@ class One:
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         wanted = [shard] if shard else list(self._crowd.shards.values())
-        return [self._crowd.look(one) for one in wanted]
+        return [self._crowd.read_status(one) for one in wanted]
 
     def nodes(self) -> list[Shard]:
         return list(self._crowd.shards.values())

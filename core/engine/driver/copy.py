@@ -13,7 +13,7 @@ from core import retry
 from core.domain.attempts import NO_HISTORY, History
 from core.domain.job import Wish
 from core.domain.progress import LaneState
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.engine.driver.context import Surroundings, about
@@ -195,14 +195,14 @@ class Snapshot:
         if names:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
-    def _judged(self, begun: Begun) -> list[Look]:
+    def _judged(self, begun: Begun) -> list[SlotStatus]:
         """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
         self._refuse_changed_nodes(begun)
-        looks = begun.part.sessions.admin("start").look(None)
+        statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
-        for look in looks:
-            refuse(compare(rows.get(look.shard.name), look))
-        return looks
+        for status in statuses:
+            refuse(compare(rows.get(status.shard.name), status))
+        return statuses
 
     def _end(self) -> tuple[Begun, ...]:
         """Note the points to pass for each channel that was copied."""
@@ -217,7 +217,7 @@ class Snapshot:
         with about(self._all, begun.part):
             sessions, state, noted = begun.part.sessions, LaneState.RUNNING, {}
             if self._all.job.binlog.binlog:
-                noted = {look.shard.name: look.latest for look in self._judged(begun)}
+                noted = {status.shard.name: status.latest for status in self._judged(begun)}
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)

@@ -22,7 +22,7 @@ from core.domain.spec import JobSpec
 from core.domain.watch import judge, trouble
 from core.engine.driver import lane_io
 from core.engine.driver.context import placed
-from core.engine.driver.poll_schedule import LINES, Looks
+from core.engine.driver.poll_schedule import LINES, PollSchedule
 from core.engine.driver.registration import exactly, widened
 from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
 from core.engine.worker.step import Probe
@@ -41,7 +41,7 @@ AT_ONCE = 20
 """So many of them may come at once, after a while without any."""
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
-OLDER_LOOKS, OLDER_SECONDS = 3, 10.0
+OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
 LEASE_EVERY = 1.0
@@ -101,7 +101,9 @@ class Attendant:
         """Seconds between two registrations of a lane that is idle, or served in a crowd."""
         self._settling: dict[str, None] = {}
         self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
-        self._looks = Looks({table: {n: lanes[n].shard.node_id for n in names} for table, names in self._names.items()})
+        self._schedule = PollSchedule(
+            {table: {n: lanes[n].shard.node_id for n in names} for table, names in self._names.items()}
+        )
         self._ages = plan.ages
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
@@ -147,9 +149,9 @@ class Attendant:
                 self._fail(lane.key.source_table, error if named else _because(error, reason))
         self.lanes[lane.name] = lane
 
-    def _look_around(self, now: float) -> None:
+    def _poll(self, now: float) -> None:
         idle = {name for name, lane in self.lanes.items() if lane.activity is Activity.IDLE}
-        for wanted in self._looks.due(idle, now):
+        for wanted in self._schedule.due(idle, now):
             lanes = [self.lanes[name] for name in wanted.lanes]
             if wanted.line is None:
                 self._lines.submit(f"watch {self._line(lanes[0])}", partial(self._see_one, lanes[0]))
@@ -244,7 +246,7 @@ class Attendant:
             seen = lane_io.see_one(source, lane, not self.paused)
         except Exception as error:  # a thread that ended without an answer would end all looking
             seen = lane_io.Seen(lane.shard, error=classed(error))
-        self._post(self._looked_alone, lane, seen)
+        self._post(self._polled_alone, lane, seen)
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
         try:
@@ -253,23 +255,23 @@ class Attendant:
             # a pause keeps slots alive and reads nothing: a question that fails must not come in between
             seen, shards = lane_io.see_all(source, idle, set(ours), max(ours.values()), not self.paused)
         except Exception as error:
-            self._post(self._look_failed, table, classed(error))
+            self._post(self._poll_failed, table, classed(error))
             return
         by_shard = {one.shard: one for one in seen}
         pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
-        self._post(self._looked, table, pairs, shards)
+        self._post(self._polled, table, pairs, shards)
 
-    def _look_failed(self, table: str, error: SlotkeeperError) -> None:
+    def _poll_failed(self, table: str, error: SlotkeeperError) -> None:
         if isinstance(error, Trouble):
             self._fail(table, error)
             return
-        self._looks.together_failed(table, self._clock.monotonic())
+        self._schedule.together_failed(table, self._clock.monotonic())
 
-    def _looked(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]], shards: set[Shard]) -> None:
+    def _polled(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]], shards: set[Shard]) -> None:
         ours = {lane.shard for lane in self._of(table)}
         if shards != ours:
             self._nodes_changed(shards ^ ours)
-        self._looks.together_ended(table)
+        self._schedule.together_ended(table)
         self._consider_all(table, pairs)
 
     def _check_nodes(self, now: float) -> None:
@@ -302,8 +304,8 @@ class Attendant:
         else:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
-    def _looked_alone(self, lane: Lane, seen: lane_io.Seen) -> None:
-        self._looks.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
+    def _polled_alone(self, lane: Lane, seen: lane_io.Seen) -> None:
+        self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
         self._consider_all(lane.key.source_table, [(lane, seen)])
 
     def _consider_all(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]]) -> None:
@@ -313,34 +315,34 @@ class Attendant:
                 self._consider(asked, seen, now)
         found = any(lane.activity is Activity.DUE for lane in self._of(table))
         options = self.plan.job.binlog
-        self._looks.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
+        self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
     def _consider(self, lane: Lane, seen: lane_io.Seen, now: float) -> None:
         if seen.error is not None:
             self._lane_failed(lane, seen.error)
             return
-        look = seen.look
-        assert look is not None
-        found = judge(look, lane.expected)
+        status = seen.status
+        assert status is not None
+        found = judge(status, lane.expected)
         if found:
             self._fail(lane.key.source_table, found)
             return
-        self._ages.see(lane.key.source_table, lane.shard.name, look.latest, now)
-        if look.latest < lane.position.point:
-            self._older_look(lane, look.latest, now)
+        self._ages.see(lane.key.source_table, lane.shard.name, status.latest, now)
+        if status.latest < lane.position.point:
+            self._older_status(lane, status.latest, now)
             return
-        late = self._ages.late(lane, now) if look.latest > lane.position.point else None
+        late = self._ages.late(lane, now) if status.latest > lane.position.point else None
         if late is not None:
             self._fail(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
-        lane = replace(lane, latest=look.latest, looked_at=now, history=NO_HISTORY, error="", alone=False)
+        lane = replace(lane, latest=status.latest, polled_at=now, history=NO_HISTORY, error="", alone=False)
         self.lanes[lane.name] = lane
         if seen.waiting and not self.paused:
             self.lanes[lane.name] = due(lane, now)
             return
         if seen.waiting is False:
-            lane = replace(lane, checked=look.latest)
+            lane = replace(lane, checked=status.latest)
         self.lanes[lane.name] = lane
         if self._settle_due(lane, now):
             self._settling[lane.name] = None
@@ -373,10 +375,10 @@ class Attendant:
             lambda: lane_io.settle(*self._registrar(lane), lane, self.plan.epoch, move, self._clock, self._probe),
         )
 
-    def _older_look(self, lane: Lane, latest: int, now: float) -> None:
+    def _older_status(self, lane: Lane, latest: int, now: float) -> None:
         count, since = self._older.get(lane.name, (0, now))
         self._older[lane.name] = (count + 1, since)
-        if count + 1 >= OLDER_LOOKS and now - since >= OLDER_SECONDS:
+        if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
             sentence = f"{lane.shard.name}: the source's newest point {latest} is below our {lane.position.point}"
             self._fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
 
@@ -413,7 +415,7 @@ class Attendant:
         now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
         self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
         if again:
-            self._looks.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
+            self._schedule.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
 
     def _registration_failed(self, lane: Lane, settled: lane_io.Settled) -> None:
         assert settled.error is not None

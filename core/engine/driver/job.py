@@ -74,7 +74,7 @@ def _begun(all_: Surroundings) -> Streaming | None:
     while True:
         try:
             begun = _start_and_copy(all_)
-            return Streaming(all_, begun).looked() if all_.job.binlog.binlog else None
+            return Streaming(all_, begun).polled() if all_.job.binlog.binlog else None
         except SlotkeeperError as error:
             if error.where == "spark":
                 raise
@@ -138,25 +138,25 @@ class Streaming:
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
-    def looked(self) -> Streaming:
+    def polled(self) -> Streaming:
         """Take the first look at every channel; a failure here is one of the start, which is tried again."""
         for one in self._begun:
             with about(self._all, one.part):
-                self._look(one)
+                self._read_status(one)
         return self
 
-    def _look(self, begun: Begun) -> None:
+    def _read_status(self, begun: Begun) -> None:
         job, now = self._all.job, self._all.clock.monotonic()
-        looks = {look.shard.name: look for look in begun.part.sessions.admin("start").look(None)}
+        statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
         for row in begun.rows:
-            look = looks.get(row.key.shard)
-            if look is None:
+            status = statuses.get(row.key.shard)
+            if status is None:
                 raise Busy(f"{row.key.shard} does not answer any more; the DN set may have changed", where="source")
-            refuse(compare(row, look))
+            refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            self._lanes[name] = _as_found(lane, look.points.both)
+            self._lanes[name] = _as_found(lane, status.points.both)
             self._noted[name] = row.noted_end or 0
 
     def run(self) -> End:

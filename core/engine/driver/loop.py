@@ -118,7 +118,7 @@ class Loop(Attendant):
         if not self.paused:
             self._overruns(now)
             self._deal(now)
-        self._look_around(now)
+        self._poll(now)
         self._settle(now)
         self._check_nodes(now)
         self._read_rows(now)
@@ -317,26 +317,26 @@ class Loop(Attendant):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._looks.busy(lane.key.source_table)
+            self._schedule.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self._lane_failed(lane, outcome.error.error())
             return
         lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
-        lane = replace(lane, latest=outcome.look_latest, looked_at=now)
-        self._ages.see(lane.key.source_table, lane.shard.name, outcome.look_latest, now)
+        lane = replace(lane, latest=outcome.status_latest, polled_at=now)
+        self._ages.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
         later = (
             crowded and now - lane.kept_at < self._crowd
         )  # while others wait for a turn, it registers as idle ones do
         if lane.position.point > lane.registered.live and not later:
-            look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
+            status = (outcome.status_latest, outcome.status_xmin, outcome.top_point)
             self._start_registration(
                 lane,
                 lambda: lane_io.after_stint(
-                    *self._registrar(lane), lane, self.plan.epoch, look, self._clock, self._probe
+                    *self._registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe
                 ),
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._looks.soon(lane.key.source_table, now)
+            self._schedule.soon(lane.key.source_table, now)

@@ -66,7 +66,7 @@ def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> s
         prepared = ", ".join(one.text for one in now if not one.pid)
         whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
         return f"waiting for a transaction that was open when recording began and is in no list{whose}"
-    if lacks and any(look.xmin <= counter for look in source.look(None)):
+    if lacks and any(status.xmin <= counter for status in source.read_status(None)):
         return f"{lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
     return ""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from core.clock import Clock
 from core.domain.advance import XminChoice
 from core.domain.progress import LaneKey, Registered
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.domain.watch import trouble as named
 from core.engine.worker.step import Probe, nothing
@@ -56,7 +56,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
     with admin.pinned(), rows.registration(wanted.key, wanted.epoch) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
         _clear_the_way(admin, rows)
-        first = _look(admin, wanted)
+        first = _read_status(admin, wanted)
         position = lock.row.position
         if position is None:
             raise Defect(f"{wanted.shard.name}: a lane without a position is not registered")
@@ -96,7 +96,7 @@ def exactly(registered: Registered, incarnation: str) -> Expected:
     return Expected(frozenset({registered.live}), frozenset({registered.durable}), incarnation)
 
 
-def _both(admin: SlotAdmin, wanted: Registration, first: Look, xmin: int, limit: _Limit, probe: Probe) -> None:
+def _both(admin: SlotAdmin, wanted: Registration, first: SlotStatus, xmin: int, limit: _Limit, probe: Probe) -> None:
     limit.check()
     _one(admin, wanted, False, xmin)
     probe("after_false")
@@ -118,14 +118,14 @@ def _one(admin: SlotAdmin, wanted: Registration, checkpoint: bool, xmin: int) ->
         raise Busy(f"{wanted.shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
-def _seen(admin: SlotAdmin, shard: Shard) -> Look:
-    found = next((look for look in admin.look(shard) if look.shard == shard), None)
+def _seen(admin: SlotAdmin, shard: Shard) -> SlotStatus:
+    found = next((status for status in admin.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
     return found
 
 
-def _look(admin: SlotAdmin, wanted: Registration) -> Look:
+def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
     found = _seen(admin, wanted.shard)
     trouble = judge(found, wanted.expected)
     if trouble:

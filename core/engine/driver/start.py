@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
 from core.domain.starting import NO_COPY, StartKind, start_at
 from core.domain.text import typed
@@ -33,7 +33,7 @@ from core.ports.source import SlotAdmin
 T = TypeVar("T")
 
 LEASE_WAIT = 30.0
-OLDER_LOOKS, OLDER_PAUSE = 3, 5.0
+OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
 LOST_ANSWER_WAIT = 15.0
 EVERYWHERE = Shard("*", 0)
 """The one lane of a job that only copies: it has no slot and no DN of its own."""
@@ -117,7 +117,7 @@ class _Opening:
         self.first = not self.store.rows()
         self._at = start_at(part.job.start)
         self._rows: list[ProgressRow] = []
-        self._looks: list[Look] = []
+        self._schedule: list[SlotStatus] = []
         self._action: StartAction | None = None
         self._made = False
         self._change: NodeChange | None = None
@@ -151,7 +151,7 @@ class _Opening:
         _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
         if self.part.job.binlog.binlog:
             found = _compared(self.part, rows, self.identity.text)
-            self._action, self._looks, self._change = found
+            self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
         self._rows = rows
 
@@ -170,13 +170,13 @@ class _Opening:
     def refuse_unread(self) -> None:
         """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
         if self._change is not None:
-            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._looks, self._change)
+            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
         """Write another set of DNs into the rows, or how many there are where the rows do not tell yet."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
-            topology.adopt(self.part, self.store, self._rows, self._looks, self._change, epoch)
+            topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
         elif self._action is not None and not creating and self.store.known_dns() is None:
             self.store.adopt({}, [], epoch, len(self._rows))
         self._rows = self.store.rows()
@@ -199,7 +199,7 @@ class _Opening:
     def begun(self, epoch: int, unfinished: bool) -> Begun:
         """The slot of a new channel is made, and the rest goes on; `unfinished` where any channel is."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
-        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._looks)), state)
+        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, unfinished, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
@@ -215,9 +215,9 @@ class _Opening:
         return replace(begun, copying=way)
 
 
-def _as_found(rows: list[ProgressRow], looks: list[Look]) -> list[ProgressRow]:
+def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
     """The rows with the points that the slot holds: an answer that was lost may have left a row behind them."""
-    points = {look.shard.node_id: look.points for look in looks}
+    points = {status.shard.node_id: status.points for status in statuses}
     found = []
     for row in rows:
         held = points.get(row.node_id)
@@ -313,37 +313,41 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 def _compared(
     all_: Surroundings, rows: list[ProgressRow], incarnation: str
-) -> tuple[StartAction, list[Look], NodeChange | None]:
+) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
-    for attempt in range(OLDER_LOOKS):
-        looks = all_.sessions.admin("start").look(None)
-        if not looks and not creating:
+    for attempt in range(OLDER_STATUSES):
+        statuses = all_.sessions.admin("start").read_status(None)
+        if not statuses and not creating:
             raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
-        decisions = _decisions(all_, rows, looks, creating)
+        decisions = _decisions(all_, rows, statuses, creating)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
-        if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
+        if refused and len(older) == len(refused) and attempt + 1 < OLDER_STATUSES:
             pause(all_, OLDER_PAUSE)
             continue
         _refuse_first(refused, (TroubleName.PROGRESS_LOST,))
         change = None
         if not creating:
-            _refuse_unanswered(all_, looks, rows, incarnation)
+            _refuse_unanswered(all_, statuses, rows, incarnation)
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
-            change = topology.compared(all_, rows, looks)
+            change = topology.compared(all_, rows, statuses)
         _refuse_first(refused, tuple(TroubleName))
-        return decisions[0].action if decisions else StartAction.CREATE, looks, change
+        return decisions[0].action if decisions else StartAction.CREATE, statuses, change
     raise AssertionError("every round returns, raises or goes on")
 
 
-def _decisions(all_: Surroundings, rows: list[ProgressRow], looks: list[Look], creating: bool) -> list[StartDecision]:
+def _decisions(
+    all_: Surroundings, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool
+) -> list[StartDecision]:
     """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
     by_node = {row.node_id: row for row in rows}
     first = all(is_first(row) for row in rows)
     whole = not first and (creating or all_.sessions.store().known_dns() == len(rows))
     return [
-        compare(by_node.get(look.shard.node_id), look) for look in looks if look.shard.node_id in by_node or not whole
+        compare(by_node.get(status.shard.node_id), status)
+        for status in statuses
+        if status.shard.node_id in by_node or not whole
     ]
 
 
@@ -351,9 +355,11 @@ def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) 
     refuse(next((one for one in refused if one.trouble in names), None))
 
 
-def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[ProgressRow], incarnation: str) -> None:
+def _refuse_unanswered(
+    all_: Surroundings, statuses: list[SlotStatus], rows: list[ProgressRow], incarnation: str
+) -> None:
     """SLOT LOST where a DN of ours is there but holds no point of the slot."""
-    seen = {look.shard.node_id for look in looks}
+    seen = {status.shard.node_id for status in statuses}
     silent = {row.node_id for row in rows} - seen
     lost = {shard for shard in all_.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
     if lost:
@@ -363,39 +369,39 @@ def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[Progres
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
     admin = all_.sessions.admin("start")
-    looks = start_point.looks_everywhere(admin, all_)
+    statuses = start_point.polls_everywhere(admin, all_)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
-            _row(all_, identity, look.shard, epoch),
-            changes=changes.get(look.shard.node_id, 0),
-            position=Position(look.latest),
-            noted_start=look.latest,
-            registered=start_point.intended(look, look.xmin),
+            _row(all_, identity, status.shard, epoch),
+            changes=changes.get(status.shard.node_id, 0),
+            position=Position(status.latest),
+            noted_start=status.latest,
+            registered=start_point.intended(status, status.xmin),
         )
-        for look in looks
+        for status in statuses
     ]
     store.replace_creating(rows, epoch)
     all_.probe("before_first_registration")
-    for look in looks:
-        _register_first(store, admin, all_, look, epoch)
-    found = {look.shard: look.points.both for look in admin.look(None)}
+    for status in statuses:
+        _register_first(store, admin, all_, status, epoch)
+    found = {status.shard: status.points.both for status in admin.read_status(None)}
     ages, now = record_ttls(all_), all_.clock.monotonic()
-    for look in looks:
-        ages.see(all_.job.channel.source_table, look.shard.name, look.latest, now)
-        if found.get(look.shard) != (look.latest, look.latest):
-            raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
+    for status in statuses:
+        ages.see(all_.job.channel.source_table, status.shard.name, status.latest, now)
+        if found.get(status.shard) != (status.latest, status.latest):
+            raise Busy(f"{status.shard.name}: the first registration did not take", where="source")
     all_.probe("after_first_registration")
     return store.rows()
 
 
-def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Look, epoch: int) -> None:
-    with store.registration(lane_key(all_.job, look.shard.name), epoch) as lock:
+def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, status: SlotStatus, epoch: int) -> None:
+    with store.registration(lane_key(all_.job, status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
-            if admin.register(look.shard, look.latest, checkpoint, look.xmin) != 1:
-                raise Busy(f"{look.shard.name}: the first registration reached no node", where="source")
+            if admin.register(status.shard, status.latest, checkpoint, status.xmin) != 1:
+                raise Busy(f"{status.shard.name}: the first registration reached no node", where="source")
             all_.probe("in_first_registration")
-        lock.record(Registered(look.latest, look.latest, look.xmin))
+        lock.record(Registered(status.latest, status.latest, status.xmin))
 
 
 def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -> Begun:

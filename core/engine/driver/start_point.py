@@ -11,7 +11,7 @@ from datetime import datetime
 
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.starting import StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
@@ -27,7 +27,7 @@ from core.ports.source import SlotAdmin
 class Begin:
     """Where one lane begins: `point` itself is read, nothing before it; the xmin is never newer than it."""
 
-    look: Look
+    status: SlotStatus
     point: int
     xmin: int
 
@@ -69,11 +69,11 @@ def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epo
         begins = _at_points(all_, starter, dict(at.points))
     made = [
         replace(
-            rows[one.look.shard.name],
-            node_id=one.look.shard.node_id,
+            rows[one.status.shard.name],
+            node_id=one.status.shard.node_id,
             epoch=epoch,
             position=Position(one.point),
-            registered=intended(one.look, one.xmin),
+            registered=intended(one.status, one.xmin),
         )
         for one in begins
     ]
@@ -85,29 +85,29 @@ def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epo
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def intended(look: Look, xmin: int) -> Registered:
+def intended(status: SlotStatus, xmin: int) -> Registered:
     """What a row says before its lane's first registration: the slot's points as they are, so that a start that is
     broken off is known as begun, and its points as its own."""
-    return Registered(look.points.live or 0, look.points.durable or 0, xmin)
+    return Registered(status.points.live or 0, status.points.durable or 0, xmin)
 
 
-def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
+def polls_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[SlotStatus]:
     """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
     (a lower bound only), also on DNs that an earlier try has not reached."""
-    looks = admin.look(None)
-    without = set(all_.sessions.source("start").nodes()) - {look.shard for look in looks}
+    statuses = admin.read_status(None)
+    without = set(all_.sessions.source("start").nodes()) - {status.shard for status in statuses}
     if not without:
-        return looks
+        return statuses
     for shard in sorted(without):
         for checkpoint in (False, True):
             admin.register(shard, 0, checkpoint, 0)
-    looks = admin.look(None)
-    if not looks:
+    statuses = admin.read_status(None)
+    if not statuses:
         raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
-    left = ", ".join(shard.name for shard in sorted(without - {look.shard for look in looks}))
+    left = ", ".join(shard.name for shard in sorted(without - {status.shard for status in statuses}))
     if left:
         raise Busy(f"{left}: the first registration reached no node", where="source")
-    return looks
+    return statuses
 
 
 def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
@@ -119,12 +119,14 @@ def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
     starter.register_full_sync()
     wait_for_open_transactions(all_, all_.sessions.source("start"))
     starter.register_full_sync()
-    looks = starter.look(None)
-    moved = {look.shard for look in looks if not look.points.missing and look.points.live == look.points.durable}
+    statuses = starter.read_status(None)
+    moved = {
+        status.shard for status in statuses if not status.points.missing and status.points.live == status.points.durable
+    }
     short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
     if short:
         raise Busy(f"{short}: the full-sync point did not take", where="source")
-    return [Begin(look, look.points.live or 0, look.xmin) for look in looks]
+    return [Begin(status, status.points.live or 0, status.xmin) for status in statuses]
 
 
 def _check_time(all_: Surroundings, starter: Starter, at: datetime) -> None:
@@ -147,18 +149,18 @@ def _at_time(all_: Surroundings, starter: Starter, at: datetime) -> list[Begin]:
     because its commit is under way, lies beyond it.
     """
     _check_time(all_, starter, at)
-    looks = looks_everywhere(starter, all_)
+    statuses = polls_everywhere(starter, all_)
     found = starter.since(at.isoformat()).values()
-    first = min([*(point for point in found if point is not None), *(look.latest for look in looks)])
+    first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
     records = starter.records(first)
     xmins = {name: record.xmin for name, record in records.items() if record.xmin is not None}
-    return [Begin(look, first, min(look.xmin, xmins.get(look.shard.name, look.xmin))) for look in looks]
+    return [Begin(status, first, min(status.xmin, xmins.get(status.shard.name, status.xmin))) for status in statuses]
 
 
-def _xmin(starter: Starter, look: Look, point: int | None) -> int:
+def _xmin(starter: Starter, status: SlotStatus, point: int | None) -> int:
     """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
-    found = starter.xmin_at(look.shard, point) if point is not None else None
-    return look.xmin if found is None else min(found, look.xmin)
+    found = starter.xmin_at(status.shard, point) if point is not None else None
+    return status.xmin if found is None else min(found, status.xmin)
 
 
 def _check_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> None:
@@ -197,15 +199,18 @@ def _held_from(starter: Starter) -> dict[str, int]:
 
 def _at_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> list[Begin]:
     _check_points(all_, starter, points)
-    looks = looks_everywhere(starter, all_)
+    statuses = polls_everywhere(starter, all_)
     found = {shard: record.point for shard, record in starter.records().items()}
-    return [Begin(look, points[look.shard.name], _xmin(starter, look, found.get(look.shard.name))) for look in looks]
+    return [
+        Begin(status, points[status.shard.name], _xmin(starter, status, found.get(status.shard.name)))
+        for status in statuses
+    ]
 
 
 def _register(all_: Surroundings, store: Store, starter: Starter, one: Begin, epoch: int) -> None:
-    with store.registration(lane_key(all_.job, one.look.shard.name), epoch) as lock:
+    with store.registration(lane_key(all_.job, one.status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
-            if starter.register(one.look.shard, one.point, checkpoint, one.xmin) != 1:
-                raise Busy(f"{one.look.shard.name}: the first registration reached no node", where="source")
+            if starter.register(one.status.shard, one.point, checkpoint, one.xmin) != 1:
+                raise Busy(f"{one.status.shard.name}: the first registration reached no node", where="source")
             all_.probe("in_first_registration")
         lock.record(Registered(one.point, one.point, one.xmin))

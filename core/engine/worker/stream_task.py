@@ -17,7 +17,7 @@ from core.clock import Clock
 from core.domain.advance import explain_miss
 from core.domain.position import Position
 from core.domain.progress import STREAMING, LaneKey
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
@@ -158,7 +158,7 @@ class _Turn:
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
             self._after, changes = self._begin()
             self.outcome = replace(self.outcome, position=self._after.text, changes=changes)
-        step = self._stepper.take(self._look, self._after)
+        step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
         self.quiet = step.quiet
         done = self.outcome
@@ -169,8 +169,8 @@ class _Turn:
             rows=done.rows + step.rows,
             changes=done.changes + step.rows,
             top_point=step.top_point if step.rows else done.top_point,
-            look_latest=step.look.latest,
-            look_xmin=step.look.xmin,
+            status_latest=step.status.latest,
+            status_xmin=step.status.xmin,
             read_seconds=done.read_seconds + step.read_seconds,
             write_seconds=done.write_seconds + step.write_seconds,
         )
@@ -185,9 +185,9 @@ class _Turn:
             raise reason
         return row.position, row.changes
 
-    def _look(self) -> Look:
-        looks = self._source.look(self.task.shard)
-        found = next((look for look in looks if look.shard == self.task.shard), None)
+    def _read_status(self) -> SlotStatus:
+        statuses = self._source.read_status(self.task.shard)
+        found = next((status for status in statuses if status.shard == self.task.shard), None)
         if found is None:
             name = self.task.shard.name
             raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table under its name")

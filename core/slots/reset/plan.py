@@ -33,7 +33,7 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
@@ -47,12 +47,12 @@ LEASE_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The slot on all DNs at one moment; `left` are seconds to its TTL, `looks` empty where none was allowed."""
+    """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none was allowed."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
     lanes: tuple[LaneSeen, ...]
-    looks: tuple[Look, ...]
+    statuses: tuple[SlotStatus, ...]
     left: float | None
 
 
@@ -63,21 +63,21 @@ def see(bench: Bench) -> Seen:
         raise Refused(f"the sink has no progress rows of {bench.what}", "a slot without rows has nothing to reset")
     reach = bench.reach
     identity, shards, listed = reach.identify(), reach.nodes(), reach.points()
-    looks = reach.look(None) if _may_look(bench, rows, shards, listed) else []
+    statuses = reach.read_status(None) if _may_observe(bench, rows, shards, listed) else []
     records = reach.records()
     lanes = []
     for row in rows:
         name = row.key.shard
-        look = next((one for one in looks if one.shard.name == name), None)
-        live, durable, xmin, held = _points(bench.job.slot, name, listed, look)
+        status = next((one for one in statuses if one.shard.name == name), None)
+        live, durable, xmin, held = _points(bench.job.slot, name, listed, status)
         found = records.get(name)
-        latest = max((n for n in (look and look.latest, found and found.latest) if n), default=None)
+        latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
         lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
     left = _left(bench, listed, {seen.row.key.shard for seen in lanes})
-    return Seen(identity, tuple(shards), tuple(lanes), tuple(looks), left)
+    return Seen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
 
-def _may_look(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[Point] | None) -> bool:
+def _may_observe(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[Point] | None) -> bool:
     if listed is None:
         return all(row.state is not LaneState.CREATING for row in rows)
     there = {(one.shard, one.checkpoint) for one in listed if one.slot == bench.job.slot}
@@ -85,13 +85,13 @@ def _may_look(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed
 
 
 def _points(
-    slot: str, shard: str, listed: Sequence[Point] | None, look: Look | None
+    slot: str, shard: str, listed: Sequence[Point] | None, status: SlotStatus | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
     here = [one for one in listed or () if one.shard == shard]
     mine = {one.checkpoint: one for one in here if one.slot == slot}
-    live, durable = look.points.both if look else (None, None)
-    if look is None:
+    live, durable = status.points.both if status else (None, None)
+    if status is None:
         live = mine[False].point if False in mine else None
         durable = mine[True].point if True in mine else None
     points = [one.point for one in here if one.point] + [point for point in (live, durable) if point]
@@ -203,9 +203,9 @@ def _xmin(bench: Bench, seen: Seen, lane: LaneSeen, new: Position) -> int:
     record = bench.reach.records(new.point, lane.shard).get(lane.row.key.shard)
     if record and record.xmin and record.point == new.point:
         return record.xmin
-    look = next((one for one in seen.looks if one.shard.name == lane.row.key.shard), None)
-    if look and look.latest == new.point:
-        return max(look.xmin, old)
+    status = next((one for one in seen.statuses if one.shard.name == lane.row.key.shard), None)
+    if status and status.latest == new.point:
+        return max(status.xmin, old)
     if record and record.xmin and lane.row.position and new < lane.row.position:
         return min(record.xmin, old)  # nothing lies between the point and that record
     return old

@@ -10,7 +10,7 @@ from enum import Enum
 
 from core.domain.progress import ProgressRow, Registered
 from core.domain.reset import Move, Plan
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
 from core.slots.reset.context import Bench
@@ -71,7 +71,7 @@ def _register(bench: Bench, plan: Plan, move: Move, epoch: int, way: Way) -> Non
     with bench.reach.pinned(), bench.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not where this reset put it")
-        first = _look(bench, move)
+        first = _read_status(bench, move)
         if first.points.both != (points.live, points.durable):
             if first.points.missing and not move.seen.lost:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
@@ -83,11 +83,11 @@ def _register(bench: Bench, plan: Plan, move: Move, epoch: int, way: Way) -> Non
             lock.record(row.registered)
 
 
-def _both(bench: Bench, move: Move, points: Registered, first: Look) -> None:
+def _both(bench: Bench, move: Move, points: Registered, first: SlotStatus) -> None:
     place = move.seen.row.key.shard
     _send(bench, move, points.live, False, points.xmin)
     bench.probe("after_false")
-    second = _look(bench, move)
+    second = _read_status(bench, move)
     if second.points.live != points.live:
         raise Refused(f"{place}: {points.live} was registered, {second.points.live} is there", REFUSED_BACK)
     if second.points.durable != first.points.durable and not (move.seen.lost and not second.points.durable):
@@ -108,15 +108,15 @@ def _send(bench: Bench, move: Move, point: int, checkpoint: bool, xmin: int) -> 
         raise Busy(f"{place}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
-def _look(bench: Bench, move: Move) -> Look:
-    return next(look for look in bench.reach.look(move.seen.shard) if look.shard == move.seen.shard)
+def _read_status(bench: Bench, move: Move) -> SlotStatus:
+    return next(status for status in bench.reach.read_status(move.seen.shard) if status.shard == move.seen.shard)
 
 
 def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
     """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
     rows = {row.key: row for row in bench.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
-    looks = {look.shard.name: look for look in bench.reach.look(None)} if asking else {}
+    statuses = {status.shard.name: status for status in bench.reach.read_status(None)} if asking else {}
     found: dict[str, str] = {}
     for move in plan.moves:
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
@@ -129,7 +129,7 @@ def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
             raise Refused(f"{place}: the row is not where this reset put it")
         text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
         if points is not None:
-            seen = looks[place].points.both if place in looks else (None, None)
+            seen = statuses[place].points.both if place in statuses else (None, None)
             if not all(seen):
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
             if seen != (points.live, points.durable):

@@ -19,10 +19,10 @@ def at(point: int, checked: int = -1) -> Lane:
     return replace(lane("dn_1"), position=Position(point), checked=checked)
 
 
-def seen(*looks: tuple[float, int], ttls: dict[str, int] | None = None) -> RecordTtls:
+def seen(*statuses: tuple[float, int], ttls: dict[str, int] | None = None) -> RecordTtls:
     """What looks at these times found as latest."""
     ages = RecordTtls({TABLE: TTL} if ttls is None else ttls, {})
-    for now, latest in looks:
+    for now, latest in statuses:
         ages.see(TABLE, "dn_1", latest, now)
     return ages
 

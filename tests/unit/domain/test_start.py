@@ -12,7 +12,7 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first, owes_copy
 from core.errors import TroubleName
 
@@ -61,8 +61,8 @@ def row(state: LaneState, incarnation: str = SAME, registered: Registered | None
     )
 
 
-def look(points: str, latest: str = "above", incarnation: str = SAME) -> Look:
-    return Look(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, incarnation)
+def status(points: str, latest: str = "above", incarnation: str = SAME) -> SlotStatus:
+    return SlotStatus(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, incarnation)
 
 
 def expected(state: LaneState | None, points: str, latest: str, incarnation: str) -> StartDecision:
@@ -98,7 +98,7 @@ def expected(state: LaneState | None, points: str, latest: str, incarnation: str
 @pytest.mark.parametrize("points", POINTS)
 def test_every_state_has_the_decision_of_the_design(state: LaneState | None, points: str) -> None:
     for latest, incarnation in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
-        found = compare(row(state) if state else None, look(points, latest, incarnation))
+        found = compare(row(state) if state else None, status(points, latest, incarnation))
         assert found == expected(state, points, latest, incarnation), (latest, incarnation)
 
 
@@ -119,7 +119,7 @@ BEGUN: dict[str, tuple[Position | None, Registered | None]] = {
 def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: str) -> None:
     position, registered = BEGUN[begun]
     made = replace(row(LaneState.CREATING), position=position, registered=registered)
-    found = compare(made, look(points))
+    found = compare(made, status(points))
     assert is_first(made) == (begun == "first rows")
     live, durable = POINTS[points]
     if begun == "first rows" and (live or durable):
@@ -141,20 +141,20 @@ def test_only_rows_in_creating_are_those_of_a_first_start() -> None:
 def test_a_lost_slot_is_never_resumed_whatever_else_is_true() -> None:
     states = [state for state in LaneState if state is not LaneState.CREATING]
     for state, points, latest, incarnation in product(states, LOST, LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
-        found = compare(row(state), look(points, latest, incarnation))
+        found = compare(row(state), status(points, latest, incarnation))
         assert (found.action, found.trouble) == (StartAction.REFUSE, TroubleName.SLOT_LOST)
 
 
 def test_a_row_without_a_known_registration_is_compared_by_its_position_alone() -> None:
     bare = replace(row(LaneState.RUNNING), registered=None)
-    assert compare(bare, look("both behind what was registered")) == StartDecision(StartAction.STREAM)
-    assert compare(bare, look("ahead")).trouble is TroubleName.SLOT_MOVED
+    assert compare(bare, status("both behind what was registered")) == StartDecision(StartAction.STREAM)
+    assert compare(bare, status("ahead")).trouble is TroubleName.SLOT_MOVED
 
 
 def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
     assert set(SAFE) == set(TroubleName)
-    assert compare(row(LaneState.RUNNING), look("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
-    assert compare(row(LaneState.RUNNING), look("as registered")).safe == ""
+    assert compare(row(LaneState.RUNNING), status("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
+    assert compare(row(LaneState.RUNNING), status("as registered")).safe == ""
 
 
 def test_a_row_owes_a_copy_where_its_job_applied_changes_or_a_reset_emptied_it() -> None:

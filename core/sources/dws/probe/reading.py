@@ -54,11 +54,11 @@ def unknown_slot(bench: Bench) -> Iterator[Told_]:
     fresh = Told(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = bench.begin()
-    looks = bench.look(None)
-    whole = bool(looks) and all(not one.points.missing for one in looks)
+    statuses = bench.read_status(None)
+    whole = bool(statuses) and all(not one.points.missing for one in statuses)
     if not whole:
         raise Refused("recording could not be begun: not every DN has both points", where="source")
-    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in looks)
+    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in statuses)
     told = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
     yield "full_sync", told, f"answered {said or 'nothing'}; points {shown}"
 

@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any
 
 from core.domain.position import Position
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
@@ -54,11 +54,11 @@ class Bench(DwsSlotAdmin):
 
     def shards(self) -> list[Shard]:
         """The DNs of the table, as its slot tells them, or else of the cluster."""
-        return [one.shard for one in self.look(None)] or self.nodes()
+        return [one.shard for one in self.read_status(None)] or self.nodes()
 
-    def here(self) -> Look:
+    def here(self) -> SlotStatus:
         """One look at the DN of `HOME`, or at any while it is not known."""
-        return self.look(self.home)[0]
+        return self.read_status(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
         """One flag of the slot on all DNs, as rows came."""
@@ -72,11 +72,11 @@ class Bench(DwsSlotAdmin):
         except SlotkeeperError as error:
             if error.code != "42883":  # no such function
                 raise
-        looks = {one.shard: one for one in self.look(None)}
-        latest = max((one.latest for one in looks.values()), default=1)
-        for shard in looks or self.nodes():
+        statuses = {one.shard: one for one in self.read_status(None)}
+        latest = max((one.latest for one in statuses.values()), default=1)
+        for shard in statuses or self.nodes():
             for flag in (False, True):
-                self.register(shard, latest, flag, looks[shard].xmin if shard in looks else 3)
+                self.register(shard, latest, flag, statuses[shard].xmin if shard in statuses else 3)
         return ""
 
     def write(self, statement: str, *events: tuple[str, tuple[int, int], str]) -> None:

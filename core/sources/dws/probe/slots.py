@@ -68,7 +68,7 @@ def _own_moves(bench: Bench) -> Told_:
         for _ in range(ACTS):
             bench.register(bench.home, here.latest, False, here.xmin)
         rounds.append((second - first, _touched(bench) - second))
-    seen = ", ".join(f"{looks} and {acts}" for looks, acts in rounds)
+    seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
     text = f"two commits of ours lie apart with {ACTS} looks and with {ACTS} registrations in between: {seen}"
     return "register_moves_point", told or decide.untold(), text
 
@@ -95,7 +95,7 @@ def holding(bench: Bench) -> Iterator[Told_]:
     """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
     held = bench.here().xmin
 
-    def looks(xmin: int, least: int, most: int) -> list[int]:
+    def statuses(xmin: int, least: int, most: int) -> list[int]:
         bench.register_all(bench.here().latest, xmin)
         found: list[int] = []
         while len(found) < least or (len(found) < most and found[-1] <= held):
@@ -103,11 +103,11 @@ def holding(bench: Bench) -> Iterator[Told_]:
             found.append(bench.here().xmin)
         return found
 
-    seen, released, again = looks(held, ROUNDS, MORE), list[int](), list[int]()
+    seen, released, again = statuses(held, ROUNDS, MORE), list[int](), list[int]()
     text = f"the slot holds {held}: looks tell {_said(seen)}"
     if max(seen) <= held:
-        released = looks(bench.transaction_id(), ROUNDS, MORE)
-        again = looks(held, ROUNDS, ROUNDS)
+        released = statuses(bench.transaction_id(), ROUNDS, MORE)
+        again = statuses(held, ROUNDS, ROUNDS)
         text += f"; a newer one: {_said(released)}; {held} again: {_said(again)}"
     yield "xmin_includes_slots", decide.held_back(held, seen, released, again), text
 
