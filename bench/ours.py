@@ -22,7 +22,7 @@ from core.embedded.orders import TABLE
 from core.engine.driver.context import Surroundings
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
-from core.engine.messages import LaneOutcome, StintOutcome
+from core.engine.messages import LaneOutcome, StreamOutcome
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.wiring import worker
@@ -54,19 +54,19 @@ class Heard:
 
 
 class Recorder:
-    """A task runner that keeps what the stints of another report; closing it does not close the other."""
+    """A task runner that keeps what the tasks of another report; closing it does not close the other."""
 
     def __init__(self, inner: TaskRunner) -> None:
         self._inner = inner
         self.lanes: list[LaneOutcome] = []
-        self.stints = 0
-        self.stint_seconds = 0.0
+        self.tasks = 0
+        self.task_seconds = 0.0
         self.first_at: float | None = None
         """When the first task was started."""
 
     @property
-    def seats(self) -> int:
-        return self._inner.seats
+    def capacity(self) -> int:
+        return self._inner.capacity
 
     @property
     def tasks_started(self) -> int:
@@ -89,9 +89,9 @@ class Recorder:
         if future.cancelled() or future.exception() is not None:
             return
         outcome = future.result()
-        if isinstance(outcome, StintOutcome):
-            self.stints += 1
-            self.stint_seconds += time.monotonic() - began
+        if isinstance(outcome, StreamOutcome):
+            self.tasks += 1
+            self.task_seconds += time.monotonic() - began
             self.lanes.extend(outcome.lanes)
 
 
@@ -106,7 +106,7 @@ def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
 
         runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
     warming = [
-        runner.submit("core.wiring.worker.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.seats)
+        runner.submit("core.wiring.worker.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.capacity)
     ]
     for one in warming:
         one.result(LIMIT)

@@ -87,12 +87,12 @@ def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
 
 
 def steps(recorder: Recorder) -> dict[str, Any]:
-    """Sums over all stints: lanes run beside each other, so the seconds are more than the wall's."""
+    """Sums over all tasks: lanes run beside each other, so the seconds are more than the wall's."""
     lanes = recorder.lanes
     count = sum(one.steps for one in lanes)
     return {
-        "stints": recorder.stints,
-        "stint_seconds": round(recorder.stint_seconds, 3),
+        "tasks": recorder.tasks,
+        "task_seconds": round(recorder.task_seconds, 3),
         "steps": count,
         "events": sum(one.rows for one in lanes),
         "events_per_step": round(sum(one.rows for one in lanes) / max(1, count)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 class LaneReport:
     """One lane (a source table on one DN) at one moment; points are sync points, times are seconds.
 
-    `activity` is one word of: idle, due, stint, registering, waiting, copying, paused; `retry` says
+    `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says
     "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
     `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
     that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.

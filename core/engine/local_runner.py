@@ -23,10 +23,10 @@ def function_of(path: str) -> Any:
 class LocalRunner:
     """Runs tasks in threads; a cancelled one is left behind, and may still commit, which the fence makes harmless."""
 
-    def __init__(self, seats: int = 2) -> None:
-        self.seats = max(2, seats)
+    def __init__(self, capacity: int = 2) -> None:
+        self.capacity = max(2, capacity)
         self.tasks_started = 0
-        self._pool = ThreadPoolExecutor(self.seats * 4, "slotkeeper-task")
+        self._pool = ThreadPoolExecutor(self.capacity * 4, "slotkeeper-task")
         self._lock = threading.Lock()
         self._live: dict[Future[Any], str] = {}
         self.left_behind = 0
@@ -72,16 +72,16 @@ class LocalRunner:
 
 
 class Pooled:
-    """A runner of which a job uses at most `size` seats, because each task reads through a source connection."""
+    """A runner of which a job uses at most `size` places, because each task reads through a source connection."""
 
     def __init__(self, runner: TaskRunner, size: int) -> None:
         self._runner = runner
         self._size = size
 
     @property
-    def seats(self) -> int:
-        """The runner's seats, or the size of the pool where that is less."""
-        return max(2, min(self._runner.seats, self._size))
+    def capacity(self) -> int:
+        """The runner's places, or the size of the pool where that is less."""
+        return max(2, min(self._runner.capacity, self._size))
 
     @property
     def tasks_started(self) -> int:

@@ -20,7 +20,7 @@ class TaskRunner(Protocol):
     """Runs a named function of an importable module with one plain value, somewhere else."""
 
     @property
-    def seats(self) -> int:
+    def capacity(self) -> int:
         """How many tasks can run at once."""
 
     @property

@@ -1,6 +1,6 @@
 """Gives work to Spark: one call is one job of one partition, started from a thread of the driver.
 
-The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `seats` and `tasks_started`; its local runner has the
+The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
 same. Next door: `task` is the worker's side, `session` the Spark that is used here.
 
 A future gives what the function returned, or raises the error that the worker classified. Besides those:
@@ -34,8 +34,8 @@ WARM_EVERY = 25.0
 """Spark drops a worker that was idle for a minute, and its connections with it."""
 WARM_FOR = 120.0
 """After this long without work a job is idle and starts no task at all."""
-_MOST_SEATS = 64
-"""Threads at most where a cluster says how many seats there are, and says otherwise later."""
+_MOST_CAPACITY = 64
+"""Threads at most where a cluster says how many places there are, and says otherwise later."""
 MUSTER_SECONDS = 60.0
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
 
@@ -44,12 +44,12 @@ class SparkRunner:
     """Runs functions on Spark's workers; made from an open Context, which it closes."""
 
     def __init__(self, context: Context, clock: Clock | None = None) -> None:
-        self.seats = context.seats
+        self.capacity = context.capacity
         self.tasks_started = 0
         self._context = context
         self._clock = clock or SystemClock()
         self._rdd = context.spark.parallelize([0], 1)
-        self._pool = ThreadPoolExecutor(context.fixed_seats or _MOST_SEATS, thread_name_prefix="seat")
+        self._pool = ThreadPoolExecutor(context.fixed_capacity or _MOST_CAPACITY, thread_name_prefix="place")
         self._lock = threading.Lock()
         self._serial = 0
         self._live: dict[Future[object], tuple[str, str]] = {}
@@ -129,9 +129,9 @@ class SparkRunner:
         finally:
             if counted:
                 self._worked = self._warmed = self._clock.monotonic()
-        if self._context.fixed_seats is None:
+        if self._context.fixed_capacity is None:
             with suppress(Exception):  # the JVM is going; whoever submits next is told
-                self.seats = self._context.seats
+                self.capacity = self._context.capacity
         return task.opened(answers[0])
 
     def _classified(self, error: Exception) -> Exception:

@@ -1,8 +1,8 @@
 """The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
 
-Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; workers call `run_stint` and
-`run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch; the
-channels of a job share them.
+Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; workers call `run_stream_task` and
+`run_copy_task` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch;
+the channels of a job share them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
 from core.engine.driver.context import lane_key
-from core.engine.messages import CopyOutcome, CopySpec, StintOutcome, StintSpec
+from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker import copy_task, stream_task
 from core.engine.worker.step import Probe, nothing
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
@@ -177,8 +177,8 @@ def close_idle(job: JobSpec) -> None:
         one.close()
 
 
-def run_stint(spec: StintSpec) -> StintOutcome:
-    """A stint, on a worker."""
+def run_stream_task(spec: StreamTask) -> StreamOutcome:
+    """A task, on a worker."""
     with ExitStack() as stack:
         wanted = min(spec.parallel, len(spec.lanes))
         pairs = [stack.enter_context(_pair(spec.job, spec.epoch)) for _ in range(wanted)]
@@ -187,7 +187,7 @@ def run_stint(spec: StintSpec) -> StintOutcome:
         return stream_task.run(spec, [pair.opened for pair in pairs], SystemClock(), probe)
 
 
-def _reach(pair: _Pair, spec: StintSpec) -> None:
+def _reach(pair: _Pair, spec: StreamTask) -> None:
     """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
 
     What is wrong with one table of several stops its own lanes alone.
@@ -199,7 +199,7 @@ def _reach(pair: _Pair, spec: StintSpec) -> None:
             raise
 
 
-def run_copy(spec: CopySpec) -> CopyOutcome:
+def run_copy_task(spec: CopyTask) -> CopyOutcome:
     """Some chunks, on a worker."""
     with _pair(spec.job, spec.epoch) as pair:
         source, sink = pair.opened(spec.job.channel.source_table, spec.copying)

@@ -60,7 +60,7 @@ def sink_older(mirror: Mirror) -> None:
 def test_a_sink_that_fell_back_during_the_copy_is_noticed_at_its_end(mirror: Mirror, fallen: str) -> None:
     back = ("UPDATE slotkeeper_chunks SET state = 'planned' WHERE number = 0", f"DELETE FROM {TARGET} WHERE id <= 50")
     empty = ("DELETE FROM slotkeeper_chunks", f"DELETE FROM {TARGET} WHERE id <= 50")
-    mirror.seats, statements = 2, back if fallen.startswith("one") else empty
+    mirror.capacity, statements = 2, back if fallen.startswith("one") else empty
     last = At("after_chunk_commit", lambda: mirror.at_sink(*statements), nth=2)
     mirror.start(last)
     sink_older(mirror)

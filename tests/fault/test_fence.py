@@ -13,7 +13,7 @@ from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import idle_lanes, start
 from core.engine.driver.registration import exactly
-from core.engine.messages import LaneTask, StintOutcome, StintSpec
+from core.engine.messages import LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from core.wiring import worker
@@ -32,14 +32,14 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
     return made
 
 
-def stint_of(mirror: Mirror) -> StintSpec:
+def task_of(mirror: Mirror) -> StreamTask:
     rows = mirror.rows()
     tasks = []
     for row in rows:
         assert row.registered
         shard = Shard(row.key.shard, row.node_id)
         tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
-    return StintSpec(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
+    return StreamTask(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
 
 
 def registered(mirror: Mirror) -> bool:
@@ -49,28 +49,28 @@ def registered(mirror: Mirror) -> bool:
 
 
 class Running(threading.Thread):
-    """A stint in a thread; `finish` gives its outcome."""
+    """A task in a thread; `finish` gives its outcome."""
 
-    def __init__(self, spec: StintSpec) -> None:
+    def __init__(self, spec: StreamTask) -> None:
         super().__init__(daemon=True)
         self._spec = spec
-        self._outcome: StintOutcome | None = None
+        self._outcome: StreamOutcome | None = None
         self.start()
 
     def run(self) -> None:
-        self._outcome = worker.run_stint(self._spec)
+        self._outcome = worker.run_stream_task(self._spec)
 
-    def finish(self) -> StintOutcome:
+    def finish(self) -> StreamOutcome:
         self.join(240)
         assert self._outcome is not None
         return self._outcome
 
 
-def test_two_copies_of_one_stint_apply_every_event_once(mirror: Mirror, seed: int) -> None:
+def test_two_copies_of_one_task_apply_every_event_once(mirror: Mirror, seed: int) -> None:
     with written(mirror, seed, changes=200):
-        copies = [Running(stint_of(mirror)) for _ in range(2)]
+        copies = [Running(task_of(mirror)) for _ in range(2)]
         outcomes = [copy.finish() for copy in copies]
-    last = worker.run_stint(stint_of(mirror))
+    last = worker.run_stream_task(task_of(mirror))
     assert not [lane.error for one in (*outcomes, last) for lane in one.lanes if lane.error]
     mirror.wait_applied(mirror.booked(), 1)
 
@@ -81,7 +81,7 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
         pass
     reached, go_on = threading.Event(), threading.Event()
     worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
-    zombie = Running(stint_of(mirror))
+    zombie = Running(task_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())

@@ -47,7 +47,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
     mirror = make_mirror(warehouse, tables[0])
     channels = tuple(ChannelSpec(table, target_of(table), create_target=True) for table in tables)
     mirror.job = replace(mirror.job, channels=channels, binlog=options, wait_ms=120_000)
-    mirror.seats, mirror.keepalive = 2, 30.0
+    mirror.capacity, mirror.keepalive = 2, 30.0
     return mirror
 
 

@@ -158,7 +158,7 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
 
     def held_back() -> bool:
         lanes = mirror.heard.now.values()
-        under_way = any(one.activity is Activity.STINT for one in lanes)
+        under_way = any(one.activity is Activity.APPLYING for one in lanes)
         return not under_way and any("does not answer" in one.error for one in lanes)
 
     mirror.start().wait_running()

@@ -22,7 +22,7 @@ from core.embedded.warehouse import Warehouse
 from core.errors import ErrorKind, Refused
 from core.state.sqlite import Store
 from core.wiring import worker
-from tests.fault.test_fence import Running, stint_of
+from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support import polling
 from tests.support.flow import written
@@ -115,13 +115,13 @@ def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> Non
 
 
 def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
-    """A stint stands still, the slot is reset under it, it goes on: it commits nothing."""
+    """A task stands still, the slot is reset under it, it goes on: it commits nothing."""
     mirror = resetting.mirror
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
     worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
-    zombie = Running(stint_of(mirror))
+    zombie = Running(task_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
     resetting.reset(EARLIEST)

@@ -25,7 +25,7 @@ from core.slots.reset import points
 from core.slots.reset.apply import Result
 from core.slots.reset.context import Probe
 from core.wiring import worker
-from tests.fault.test_fence import stint_of
+from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import written
 from tests.support.mirror import At, Mirror
@@ -244,7 +244,7 @@ def stepped(losing: Losing) -> Callable[[], object]:
     def step() -> None:
         before = losing.rows()
         worker.close_idle(losing.resetting.mirror.job)
-        outcome = worker.run_stint(stint_of(losing.resetting.mirror))
+        outcome = worker.run_stream_task(task_of(losing.resetting.mirror))
         assert not [lane.error for lane in outcome.lanes if lane.error]
         assert losing.rows() != before
 

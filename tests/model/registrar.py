@@ -24,7 +24,7 @@ from .state import (
     trouble,
     with_agent,
 )
-from .stint import Moves, status
+from .task import Moves, status
 
 
 def quiet(setup: Setup, state: State) -> bool:

@@ -112,7 +112,7 @@ def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monk
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
         monkeypatch.setattr(task, "_function", missing)
-        return task.call("core.wiring.worker.run_stint", None)
+        return task.call("core.wiring.worker.run_stream_task", None)
 
     lacking = without("psycopg2.extensions").failure
     assert lacking is not None

@@ -49,7 +49,7 @@ def test_a_worker_runs_our_code_with_our_python_in_our_session_but_not_our_proce
     assert seen["group"] != os.getpgid(0)
     assert os.getpgid(context_of(runner).jvm_pid) == context_of(runner).jvm_pid
     assert runner.tasks_started == before + 1
-    assert runner.seats == 2
+    assert runner.capacity == 2
 
 
 def test_a_worker_lives_on_so_that_its_connections_do(runner: SparkRunner) -> None:
@@ -91,7 +91,7 @@ def test_cancel_ends_what_runs_and_what_waits_and_nothing_else(runner: SparkRunn
     files = [tmp_path / name for name in "abc"]
     calls = [runner.submit(f"{WORK}.held", str(file), "held") for file in files]
     other = runner.submit(f"{WORK}.echoed", 2, "other")
-    until(lambda: sum(f.exists() for f in files) == 2, SECONDS, "two calls hold the two seats")
+    until(lambda: sum(f.exists() for f in files) == 2, SECONDS, "two calls hold the two places")
     runner.cancel("held")
     for call in calls:
         with pytest.raises(CancelledError):

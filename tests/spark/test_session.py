@@ -80,7 +80,7 @@ def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
     runner = open_runner(SparkOptions(master="local[2]"), "killed", tmp_path)
     files = [tmp_path / name for name in "ab"]
     calls = [runner.submit(f"{WORK}.held", str(file), "held") for file in files]
-    until(lambda: all(f.exists() and f.read_text("utf-8") for f in files), SECONDS, "both seats are taken")
+    until(lambda: all(f.exists() and f.read_text("utf-8") for f in files), SECONDS, "both places are taken")
     workers = [psutil.Process(int(f.read_text("utf-8"))) for f in files]
     os.kill(context_of(runner).jvm_pid, signal.SIGKILL)
     for call in [*calls, runner.submit(f"{WORK}.echoed", 1, "echo")]:

@@ -1,4 +1,4 @@
-"""A crowd of lanes for the real loop and the real stints, over a source and a sink that only count.
+"""A crowd of lanes for the real loop and the real tasks, over a source and a sink that only count.
 
 What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing. Next door:
 `tests.support.mirror` has a job over real servers.
@@ -25,7 +25,7 @@ from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from core.engine.driver.idle_lanes import LoopPlan
 from core.engine.driver.job import lane_of
 from core.engine.driver.loop import Loop
-from core.engine.messages import StintSpec
+from core.engine.messages import StreamTask
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from core.errors import Unreachable
@@ -39,7 +39,7 @@ STATUS_LIMIT = 2.0
 
 IDLE = 0.05
 """Seconds of an interval without any step that count as they are; of what is longer, a tenth: then the machine, and not
-the loop, keeps the seats waiting."""
+the loop, keeps the places waiting."""
 
 
 class WorkClock(SystemClock):
@@ -61,13 +61,13 @@ class WorkClock(SystemClock):
 class Crowd:
     """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
 
-    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given. Implements the sessions of
+    `done` counts steps per lane, `sessions` are the numbers of pairs that tasks were given. Implements the sessions of
     a loop and its task runner.
     """
 
     names: list[str]
     step: float
-    seats: int = 2
+    capacity: int = 2
     slow: frozenset[str] = frozenset()
     hanging: frozenset[str] = frozenset()
     parallel: int = 3
@@ -84,7 +84,7 @@ class Crowd:
         self.clock = WorkClock(self)
         self._work = self._idle = 0.0
         self._under_way, self._idle_since = 0, time.monotonic()
-        self._pool = ThreadPoolExecutor(self.seats, "seat")
+        self._pool = ThreadPoolExecutor(self.capacity, "place")
         self._lock = threading.Lock()
 
     def now(self) -> float:
@@ -100,7 +100,7 @@ class Crowd:
             self._under_way += 1
 
     def _ends(self, seconds: float) -> None:
-        self._work += seconds / (self.seats * max(self.sessions))
+        self._work += seconds / (self.capacity * max(self.sessions))
         self._under_way -= 1
         self._idle_since = time.monotonic()
 
@@ -116,10 +116,10 @@ class Crowd:
         )
         return JobSpec("crowd", end, end, "s", (ChannelSpec("ods.t", "mart.t"),), binlog=options)
 
-    def loop(self, stint_seconds: float, tick: Any) -> Loop:
+    def loop(self, task_seconds: float, tick: Any) -> Loop:
         """The product's loop over this crowd; it stops once `over` is set."""
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
-        plan = LoopPlan(self.job, 1, 3_600.0, stint_seconds=stint_seconds)
+        plan = LoopPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
         wish = lambda: Wish.STOP if self.over.is_set() else Wish.RUN  # noqa: E731
         return Loop(plan, lanes, self, self, self.clock, wish, tick, nothing)
 
@@ -131,7 +131,7 @@ class Crowd:
 
     # -- the task runner
 
-    def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
+    def submit(self, function_path: str, spec: StreamTask, group: str) -> Future[Any]:
         self.tasks_started += 1
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]

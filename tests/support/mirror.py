@@ -129,9 +129,9 @@ class Mirror:
         self.keepalive = 5.0
         self.take_over = False
         self.until_caught_up = False
-        self.seats = 4
-        self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.seats)
-        self.runner: TaskRunner = LocalRunner(self.seats)
+        self.capacity = 4
+        self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
+        self.runner: TaskRunner = LocalRunner(self.capacity)
         self._thread: threading.Thread | None = None
         self._closed = False
 

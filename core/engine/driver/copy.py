@@ -22,14 +22,14 @@ from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
 from core.engine.driver.start import Begun
 from core.engine.driver.topology import changed, refuse
-from core.engine.messages import CopyOutcome, CopySpec
+from core.engine.messages import CopyOutcome, CopyTask
 from core.error_values import ErrorValues
 from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
 from core.ports.progress import ChunkCounts, Store
 from core.ports.source import Chunk
 from core.retry import Failure, RetryRules
 
-COPY = "core.wiring.worker.run_copy"
+COPY = "core.wiring.worker.run_copy_task"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
@@ -65,7 +65,7 @@ class _Task:
 class Snapshot:
     """The copies of a start, from the chunks that are left to the points noted at their end.
 
-    The channels share the seats; those that have been copied before are kept alive meanwhile, and wait.
+    The channels share the places; those that have been copied before are kept alive meanwhile, and wait.
     """
 
     def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
@@ -88,7 +88,7 @@ class Snapshot:
         try:
             while self._running or any(one.left for one in self._copies):
                 self._keep.wait_out_pause()
-                self._deal()
+                self._assign()
                 self._collect()
                 self._check_nodes()
                 self._keep.again()
@@ -109,17 +109,18 @@ class Snapshot:
         counts = [one.store.chunk_counts() for one in self._copies]
         return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
-    def _deal(self) -> None:
-        """Fill the seats: the next task is of the channel that has the fewest, so that none waits for another's end."""
-        seats = self._all.runner.seats
-        while len(self._running) < seats:
+    def _assign(self) -> None:
+        """Fill the places: the next task is of the channel that has the fewest, so that none waits for another's
+        end."""
+        capacity = self._all.runner.capacity
+        while len(self._running) < capacity:
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
             if copy is None:
                 return
-            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // seats))
+            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
-            spec = CopySpec(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
+            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
             self._running[self._all.runner.submit(COPY, spec, GROUP)] = _Task(copy, chunks)
             copy.tasks += 1
 

@@ -1,6 +1,6 @@
-"""The driver's care for lanes that no stint has: looking, settling, registering, and what follows a failure.
+"""The driver's care for lanes that no task has: looking, settling, registering, and what follows a failure.
 
-Next door: `loop.py` adds the stints and the run itself; `watch.py` is the I/O, `core.retry` the decision.
+Next door: `loop.py` adds the tasks and the run itself; `watch.py` is the I/O, `core.retry` the decision.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LoopPlan:
     epoch: int
     keepalive: float
     until_caught_up: bool = False
-    stint_seconds: float = 3.0
+    task_seconds: float = 3.0
     keep_lease: Callable[[], None] = unleased
     sever_lease: Callable[[], None] = unleased
     ages: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
@@ -97,7 +97,7 @@ class Attendant:
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
         self._names = names_by_table(lanes)
         self._lines = Lines(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
-        self._crowd = len(lanes) / SETTLED_A_SECOND
+        self._many_lanes = len(lanes) / SETTLED_A_SECOND
         """Seconds between two registrations of a lane that is idle, or served in a crowd."""
         self._settling: dict[str, None] = {}
         self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
@@ -134,7 +134,7 @@ class Attendant:
         failure = Failure.of(error, lane.width)
         history = replace(lane.history, elapsed=now - since)
         decision = retry.decide(failure, history, self._rules, self._clock.random())
-        lane = replace(lane, stint=0, alone=True, failing_since=since, error=error.message, side=error.where)
+        lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message, side=error.where)
         lane = replace(lane, history=retry.after(history, failure, self._rules))
         match decision:
             case retry.RetryAfter(seconds, _):
@@ -163,11 +163,11 @@ class Attendant:
         return line_of(lane.shard.node_id, self._nodes)
 
     def _read_rows(self, now: float) -> None:
-        """Every second, where the lanes in stints stand by now: a stint tells only at its end."""
-        if self._reading or now < self._read_at or not any(one.stint for one in self.lanes.values()):
+        """Every second, where the lanes in tasks stand by now: a task tells only at its end."""
+        if self._reading or now < self._read_at or not any(one.task for one in self.lanes.values()):
             return
         self._reading, self._read_at = True, now + READ_EVERY
-        tables = sorted({lane.key.source_table for lane in self.lanes.values() if lane.stint})
+        tables = sorted({lane.key.source_table for lane in self.lanes.values() if lane.task})
 
         def read() -> None:
             try:
@@ -183,7 +183,7 @@ class Attendant:
         for row in rows:
             name = self.plan.job.lane_name(row.key.source_table, row.key.shard)
             lane = self.lanes.get(name)
-            if lane is None or not lane.stint or row.position is None or row.epoch != self.plan.epoch:
+            if lane is None or not lane.task or row.position is None or row.epoch != self.plan.epoch:
                 continue
             if row.position > lane.position:
                 self.lanes[name] = replace(
@@ -351,8 +351,10 @@ class Attendant:
         age = now - lane.kept_at
         unregistered = lane.position.point > lane.registered.live
         # a lane that is catching up is waited for
-        often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self._crowd)
-        return age >= max(self.plan.keepalive, self._crowd) or (age >= often and (self._moves(lane) or unregistered))
+        often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self._many_lanes)
+        return age >= max(self.plan.keepalive, self._many_lanes) or (
+            age >= often and (self._moves(lane) or unregistered)
+        )
 
     def _moves(self, lane: Lane) -> bool:
         return lane.latest is not None and lane.latest > lane.position.point and not self.paused
@@ -412,8 +414,8 @@ class Attendant:
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
         lane = replace(lane, history=NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
-        now_due = settled.waiting or (lane.hot and not self.paused)  # a look first would only cost time
-        self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), hot=False)
+        now_due = settled.waiting or (lane.has_more and not self.paused)  # a look first would only cost time
+        self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), has_more=False)
         if again:
             self._schedule.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
 

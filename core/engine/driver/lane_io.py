@@ -109,7 +109,7 @@ def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clo
     return register_at(admin, rows, lane, epoch, position, xmin, clock, probe)
 
 
-def after_stint(
+def after_task(
     admin: SlotAdmin,
     rows: Rows,
     lane: Lane,
@@ -118,7 +118,7 @@ def after_stint(
     clock: Clock,
     probe: Probe,
 ) -> Settled:
-    """The registration of a lane whose stint is in; `status` is (latest, xmin, highest point with rows)."""
+    """The registration of a lane whose task is in; `status` is (latest, xmin, highest point with rows)."""
     latest, status_xmin, top = status
     choice = choose_xmin(lane.position.point, latest, status_xmin, top, lane.registered.xmin)
     return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
@@ -165,7 +165,7 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> SlotSta
     if not rows.advance_empty(lane.key, epoch, lane.position, Position(first.latest)):
         reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
         if isinstance(reason, Position):
-            return True  # another copy of ours moved on: a stint reads the row's own position
+            return True  # another copy of ours moved on: a task reads the row's own position
         raise reason
     return first
 

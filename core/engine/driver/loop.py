@@ -1,7 +1,7 @@
-"""The streaming loop of a job's driver: looks, deals stints, registers, retries; all decisions on one thread.
+"""The streaming loop of a job's driver: looks, deals tasks, registers, retries; all decisions on one thread.
 
 I/O runs in threads and comes back as events; a lane is a frozen record that only this thread replaces.
-Next door: `lanes.py` and `core.retry` decide, `watch.py` and `stint.py` do, `job.py` starts and ends the loop.
+Next door: `lanes.py` and `core.retry` decide, `watch.py` and `task.py` do, `job.py` starts and ends the loop.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.job import Wish
-from core.domain.lane import Activity, Lane, Stint, deal, due
+from core.domain.lane import Activity, Assignment, Lane, assign, due
 from core.domain.position import Position
 from core.engine.driver import lane_io
 from core.engine.driver.idle_lanes import Attendant, LoopPlan
 from core.engine.driver.topology import changed
-from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
+from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe
 from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
 from core.ports.driver import Sessions, TaskRunner
 
 OVERRUN = 2.0
-"""A stint this long past its deadline is overrun, or later where stints have been ending later."""
+"""A task this long past its deadline is overrun, or later where tasks have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""The task of such a stint is given so long to end by itself: ending it costs its worker, and a new one is slow."""
+"""The task of such a task is given so long to end by itself: ending it costs its worker, and a new one is slow."""
 STOP_WITHIN = 5.0
-STINT = "core.wiring.worker.run_stint"
+APPLYING = "core.wiring.worker.run_stream_task"
 
 
 class End(Enum):
@@ -63,13 +63,13 @@ class Loop(Attendant):
         self._runner = runner
         self._wish = wish
         self._tick = tick
-        self._stints: dict[int, Stint] = {}
+        self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
-        """How many source sessions each stint under way reads through."""
-        self._next_stint = 1
+        """How many source sessions each task under way reads through."""
+        self._next_task = 1
         self._slack = OVERRUN
         self._most = len(lanes)
-        """So many lanes a stint gets at most: twice as many as it is known to reach."""
+        """So many lanes a task gets at most: twice as many as it is known to reach."""
 
     def run(self) -> End:
         """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
@@ -117,7 +117,7 @@ class Loop(Attendant):
         self._wake(now)
         if not self.paused:
             self._overruns(now)
-            self._deal(now)
+            self._assign(now)
         self._poll(now)
         self._settle(now)
         self._check_nodes(now)
@@ -137,7 +137,7 @@ class Loop(Attendant):
             raise self._failure
 
     def _busy(self) -> bool:
-        return bool(self._stints)
+        return bool(self._tasks)
 
     def _all_quiet(self) -> bool:
         return all(
@@ -146,24 +146,24 @@ class Loop(Attendant):
         )
 
     def _drain(self) -> None:
-        """Deal nothing more; give stints and registrations a few seconds, then cancel and leave them behind."""
+        """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
         end = self._clock.monotonic() + STOP_WITHIN
         halfway = end - STOP_WITHIN / 3
         cancelled = False
         while self._clock.monotonic() < end and (
-            self._stints or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            self._tasks or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
         ):
             self._handle_events(0.1)
             if not cancelled and self._clock.monotonic() > halfway:
                 cancelled = True
-                for stint in self._stints.values():
-                    self._runner.cancel(stint.group)
+                for task in self._tasks.values():
+                    self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
             # one that is still being registered stays so: a look before its answer would take it for somebody else's;
             # and one that waits: an answer that was lost may mean a call that is still on its way
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
-            self.lanes[name] = replace(lane, activity=left, stint=0)
+            self.lanes[name] = replace(lane, activity=left, task=0)
 
     def _wake(self, now: float) -> None:
         for name, lane in self.lanes.items():
@@ -174,30 +174,30 @@ class Loop(Attendant):
                 self.lanes[name] = due(lane, now)
 
     def _overruns(self, now: float) -> None:
-        for number, stint in list(self._stints.items()):
-            late = now - stint.deadline
-            if not stint.overrun and late >= self._slack:
-                self._stints[number] = replace(stint, overrun=True)
-                self._deal_anew(stint)
-            elif stint.overrun and not stint.cancelled and late >= self._slack + CANCEL_AFTER:
-                self._stints[number] = replace(stint, cancelled=True)
-                self._runner.cancel(stint.group)
+        for number, task in list(self._tasks.items()):
+            late = now - task.deadline
+            if not task.overrun and late >= self._slack:
+                self._tasks[number] = replace(task, overrun=True)
+                self._assign_anew(task)
+            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER:
+                self._tasks[number] = replace(task, cancelled=True)
+                self._runner.cancel(task.group)
 
-    def _deal_anew(self, stint: Stint) -> None:
-        """Each lane of an overrun stint alone; one that was alone waits for its end: a second seat would hang too."""
-        for name in stint.lanes if len(stint.lanes) > 1 else ():
-            if self.lanes[name].stint == stint.number:
-                self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, stint=0)
+    def _assign_anew(self, task: Assignment) -> None:
+        """Each lane of an overrun task alone; one that was alone waits for its end: a second place would hang too."""
+        for name in task.lanes if len(task.lanes) > 1 else ():
+            if self.lanes[name].task == task.number:
+                self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
 
-    def _learn(self, stint: Stint) -> None:
+    def _learn(self, task: Assignment) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
 
         A cancelled task has cost its worker, and a new one may take as long to start as the task was given.
         """
-        if stint.cancelled:
+        if task.cancelled:
             self._slack = min(MOST_SLACK, 2 * self._slack)
         else:
-            late = self._clock.monotonic() - stint.deadline
+            late = self._clock.monotonic() - task.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
     def _too_late(self, now: float) -> bool:
@@ -216,53 +216,53 @@ class Loop(Attendant):
                 self._lane_failed(lane, self._not_ours)
         return self._not_ours is not None
 
-    def _deal(self, now: float) -> None:
+    def _assign(self, now: float) -> None:
         if self._too_late(now) or self._not_held():
             return
-        dealt = deal(
+        assigned = assign(
             self.lanes.values(),
-            self._stints.values(),
-            self._runner.seats,
-            self._next_stint,
+            self._tasks.values(),
+            self._runner.capacity,
+            self._next_task,
             now,
-            self._stint_seconds(),
+            self._task_seconds(),
             self._most,
         )
-        for stint in dealt:
-            self._next_stint = stint.number + 1
-            self._stints[stint.number] = stint
+        for task in assigned:
+            self._next_task = task.number + 1
+            self._tasks[task.number] = task
             tasks = []
-            for name in stint.lanes:
-                lane = replace(self.lanes[name], activity=Activity.STINT, stint=stint.number)
+            for name in task.lanes:
+                lane = replace(self.lanes[name], activity=Activity.APPLYING, task=task.number)
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
-            parallel = self._shares[stint.number] = self._parallel()
-            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, parallel)
-            future = self._runner.submit(STINT, spec, stint.group)
-            future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
+            parallel = self._shares[task.number] = self._parallel()
+            spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel)
+            future = self._runner.submit(APPLYING, spec, task.group)
+            future.add_done_callback(partial(self._post, self._task_ended, task.number))
 
-    def _stint_seconds(self) -> float:
-        """Shorter where there are more lanes than seats, so that a lane without one waits less."""
-        return self.plan.stint_seconds / (1 if len(self.lanes) <= self._runner.seats else 3)
+    def _task_seconds(self) -> float:
+        """Shorter where there are more lanes than places, so that a lane without one waits less."""
+        return self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3)
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only where there are fewer seats than DNs; all stints share the pool."""
-        if len(self.lanes) <= self._runner.seats:
+        """DWS: `binlog_parallel_num` counts only where there are fewer places than DNs; all tasks share the pool."""
+        if len(self.lanes) <= self._runner.capacity:
             return 1
-        options, seats = self.plan.job.binlog, max(1, self._runner.seats - len(self._shares))
+        options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
         left = options.connection_pool_size - sum(self._shares.values())
-        return max(1, min(options.binlog_parallel_num, -(-left // seats)))
+        return max(1, min(options.binlog_parallel_num, -(-left // capacity)))
 
-    def _stint_ended(self, number: int, future: Future[Any]) -> None:
-        stint = self._stints.pop(number)
+    def _task_ended(self, number: int, future: Future[Any]) -> None:
+        task = self._tasks.pop(number)
         self._shares.pop(number, None)
-        self._learn(stint)
-        mine = [name for name in stint.lanes if self.lanes[name].stint == number]
+        self._learn(task)
+        mine = [name for name in task.lanes if self.lanes[name].task == number]
         try:
-            outcome: StintOutcome = future.result()
+            outcome: StreamOutcome = future.result()
         except CancelledError:
-            outcome = StintOutcome(())
-            if stint.cancelled and len(stint.lanes) == len(mine) == 1:
+            outcome = StreamOutcome(())
+            if task.cancelled and len(task.lanes) == len(mine) == 1:
                 self._cancelled(self.lanes[mine[0]])
                 return
         except SlotkeeperError as error:
@@ -273,25 +273,25 @@ class Loop(Attendant):
                 self._lane_failed(self.lanes[name], error)
             return
         by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
-        crowded = self._reached(outcome)
+        many_lanes = self._reached(outcome)
         self._learn_culprits(by_name)
-        on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
+        on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)
         for name in mine:
             lane, found = self.lanes[name], by_name.get(name)
             if found is None or found.waited is None:  # its turn did not come: due as long as it has been
-                self.lanes[name] = replace(lane, activity=Activity.DUE, stint=0)
+                self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
                 continue
-            waited = stint.dealt - lane.since + on_its_way + found.waited
-            hot = bool(found.rows) and not outcome.lull and not crowded
-            self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found, crowded)
+            waited = task.assigned - lane.since + on_its_way + found.waited
+            has_more = bool(found.rows) and not outcome.idle and not many_lanes
+            self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _cancelled(self, lane: Lane) -> None:
-        """A lane whose own stint was cancelled waits before its next try: dealt at once, it would keep the seat."""
+        """A lane whose own task was cancelled waits before its next try: dealt at once, it would keep the place."""
         self._lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
         self._clear_others(lane)
 
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
-        """What failed in an overrun stint has held it; it is in the outcome also where its lanes were dealt anew."""
+        """What failed in an overrun task has held it; it is in the outcome also where its lanes were dealt anew."""
         for name, outcome in outcomes.items():
             if outcome.error is not None:
                 self._clear_others(self.lanes[name])
@@ -303,16 +303,16 @@ class Loop(Attendant):
             if apart and lane.alone and lane.activity is Activity.DUE and not lane.history.failures:
                 self.lanes[name] = replace(lane, alone=False)
 
-    def _reached(self, outcome: StintOutcome) -> bool:
-        """Whether lanes of a stint had no turn; learns how many a stint reaches."""
+    def _reached(self, outcome: StreamOutcome) -> bool:
+        """Whether lanes of a task had no turn; learns how many a task reaches."""
         reached = sum(one.waited is not None for one in outcome.lanes)
-        crowded = reached < len(outcome.lanes)
-        self._most = 2 * reached if crowded else max(self._most, 2 * reached)
-        return crowded
+        many_lanes = reached < len(outcome.lanes)
+        self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
+        return many_lanes
 
-    def _lane_ended(self, lane: Lane, outcome: LaneOutcome, crowded: bool = False) -> None:
+    def _lane_ended(self, lane: Lane, outcome: LaneOutcome, many_lanes: bool = False) -> None:
         now = self._clock.monotonic()
-        lane = replace(lane, stint=0, changes=max(lane.changes, outcome.changes))
+        lane = replace(lane, task=0, changes=max(lane.changes, outcome.changes))
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
@@ -327,13 +327,13 @@ class Loop(Attendant):
         lane = replace(lane, latest=outcome.status_latest, polled_at=now)
         self._ages.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
         later = (
-            crowded and now - lane.kept_at < self._crowd
+            many_lanes and now - lane.kept_at < self._many_lanes
         )  # while others wait for a turn, it registers as idle ones do
         if lane.position.point > lane.registered.live and not later:
             status = (outcome.status_latest, outcome.status_xmin, outcome.top_point)
             self._start_registration(
                 lane,
-                lambda: lane_io.after_stint(
+                lambda: lane_io.after_task(
                     *self._registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe
                 ),
             )

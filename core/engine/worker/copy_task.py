@@ -11,7 +11,7 @@ from typing import BinaryIO
 from core.clock import Clock
 from core.domain.progress import LaneKey
 from core.drivers.copy_pipe import pump
-from core.engine.messages import CopyOutcome, CopySpec
+from core.engine.messages import CopyOutcome, CopyTask
 from core.engine.worker.step import Probe, may_hold, nothing
 from core.engine.worker.stream_task import peak_kib
 from core.error_values import ErrorValues
@@ -20,7 +20,7 @@ from core.ports.sink import StepSink
 from core.ports.source import Chunk, Source
 
 
-def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
+def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
     """Copy the chunks in order until the deadline; at least one is tried."""
     deadline = clock.monotonic() + spec.seconds
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
@@ -35,13 +35,13 @@ def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Pro
             rows += copied
             if clock.monotonic() >= deadline:
                 break
-    except Exception as error:  # a task never raises; see stint.py
+    except Exception as error:  # a task never raises; see task.py
         sink.abandon()
         return CopyOutcome(tuple(done), rows, error=ErrorValues.of(error), peak_kib=peak_kib())
     return CopyOutcome(tuple(done), rows, peak_kib=peak_kib())
 
 
-def _copy(spec: CopySpec, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
+def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
         return pump(
             lambda out: source.copy_chunk(chunk, out), lambda reader: into(key, spec.epoch, chunk.number, reader)

@@ -1,6 +1,6 @@
 """One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
 
-Nothing here retries, waits or registers. Next door: `stint.py` takes steps in turn, `progress.py` holds the rules,
+Nothing here retries, waits or registers. Next door: `task.py` takes steps in turn, `progress.py` holds the rules,
 `pump.py` moves the bytes.
 """
 

@@ -1,6 +1,6 @@
-"""A stint: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
+"""A task: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
 
-Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
+Where there are fewer places than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
 which the channels of the lanes that follow each other there share.
 Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
 `core.wiring.worker` opens the sessions.
@@ -19,7 +19,7 @@ from core.domain.position import Position
 from core.domain.progress import STREAMING, LaneKey
 from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
-from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
+from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
 from core.error_values import ErrorValues
 from core.errors import SlotkeeperError, TroubleName
@@ -27,12 +27,12 @@ from core.ports.sink import StepSink
 from core.ports.source import Source
 
 LINGER = 0.3
-"""Seconds for which a stint stays with lanes that are all quiet."""
+"""Seconds for which a task stays with lanes that are all quiet."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between looks while it stays."""
 
 
-def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
+def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
     """The key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
@@ -41,16 +41,16 @@ Opened = Callable[[str], tuple[Source, StepSink]]
 """The source and the sink of a channel, by its source table, over one pair of sessions."""
 
 
-def run(spec: StintSpec, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StintOutcome:
-    """Take the stint's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
+def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
+    """Take the task's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
 
     A lane whose turn did not come before the deadline says so by `waited` None: it is still due.
     """
     began = clock.monotonic()
     pairs = pairs[: max(1, len(spec.lanes))]
     turns = [_Turn(spec, task, pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
-    lull = _Lull(clock, len(pairs))
-    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, lull, clock) for n in range(len(pairs))]
+    idle = _IdleWait(clock, len(pairs))
+    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, idle, clock) for n in range(len(pairs))]
     threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
     for thread in threads:
         thread.start()
@@ -58,18 +58,18 @@ def run(spec: StintSpec, pairs: Sequence[Opened], clock: Clock, probe: Probe = n
     for thread in threads:
         thread.join()
     outcomes = tuple(turn.outcome for turn in turns)
-    return StintOutcome(outcomes, peak_kib(), all(one.lull for one in shares), clock.monotonic() - began)
+    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began)
 
 
 class _Share:
-    """The lanes that one pair of sessions takes in turn; `lull` where it ended because all shares were quiet."""
+    """The lanes that one pair of sessions takes in turn; `idle` where it ended because all shares were quiet."""
 
     def __init__(
-        self, number: int, turns: list[_Turn], began: float, deadline: float, lull: _Lull, clock: Clock
+        self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
     ) -> None:
-        self.lull = False
+        self.idle = False
         self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
-        self._quiet, self._clock = lull, clock
+        self._quiet, self._clock = idle, clock
 
     def run(self) -> None:
         """Rounds until the deadline or a lull; the first lane has a turn whatever the time is."""
@@ -85,12 +85,12 @@ class _Share:
             if self._clock.monotonic() >= self._deadline:
                 return
             if self._quiet.over(self._number, all(turn.quiet for turn in live)):
-                self.lull = bool(live)
+                self.idle = bool(live)
                 return
         self._quiet.over(self._number, True)
 
 
-class _Lull:
+class _IdleWait:
     """Stays with quiet lanes for a moment: looking again costs milliseconds, another Spark task tens of them."""
 
     def __init__(self, clock: Clock, shares: int) -> None:
@@ -124,9 +124,9 @@ def peak_kib() -> int:
 
 @dataclass
 class _Turn:
-    """One lane within a stint."""
+    """One lane within a task."""
 
-    spec: StintSpec
+    spec: StreamTask
     task: LaneTask
     opened: Opened
     clock: Clock
@@ -140,7 +140,7 @@ class _Turn:
         self._after: Position | None = None
 
     def take(self, waited: float = 0.0) -> None:
-        """One step, `waited` seconds after the stint began; a failure ends the lane's part of the stint."""
+        """One step, `waited` seconds after the task began; a failure ends the lane's part of the task."""
         if self.outcome.waited is None:
             self.outcome = replace(self.outcome, waited=waited)
         try:

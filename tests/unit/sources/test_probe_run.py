@@ -51,9 +51,9 @@ def asked(
 @pytest.mark.parametrize(
     "error",
     [
-        Busy("all seats are taken"),
-        Unclassified("all seats are taken"),
-        Unreachable("all seats are taken", code="57014"),
+        Busy("all places are taken"),
+        Unclassified("all places are taken"),
+        Unreachable("all places are taken", code="57014"),
     ],
 )
 def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
@@ -63,7 +63,7 @@ def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
     ]
     found = asked(groups)
     assert found["pairs"].told == Told("yes") and found["pairs"].evidence == ("seen by s.t",)
-    assert found["old_keys"].told == Told(None, because="all seats are taken")
+    assert found["old_keys"].told == Told(None, because="all places are taken")
     assert found["xc_node_id"].told == Told("yes")
     assert {name: found[name].told.because for name in NEVER_ASKED} == dict(NEVER_ASKED)
 

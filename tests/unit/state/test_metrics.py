@@ -35,7 +35,7 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
     step = int((at - AT).total_seconds())
     made = tuple(
         LaneReport(
-            f"dn_{6001 + n}_{6002 + n}", n - 1_000, "running", chance.choice(("idle", "stint", "registering")),
+            f"dn_{6001 + n}_{6002 + n}", n - 1_000, "running", chance.choice(("idle", "applying", "registering")),
             f"{88_000_000 + step * 40 + chance.randint(0, 99)}/{chance.randint(-1, 9)}",
             88_000_000 + step * 40 + 99, 88_000_000 + step * 40 - 200, 88_000_000 + step * 40 - 200,
             1_000_000 + step * 500 + chance.randint(0, 99), chance.random() * 3,

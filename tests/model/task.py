@@ -1,7 +1,7 @@
-"""A stint: read the row, look, read, look again, commit; each a move of its own.
+"""A task: read the row, look, read, look again, commit; each a move of its own.
 
 What is here: sections 4.1 and 4.2 (steps 1 to 5) of the design. What is left out: staging as a
-stream, time limits, bad rows. A commit whose answer is lost and one that ends its stint leave
+stream, time limits, bad rows. A commit whose answer is lost and one that ends its task leave
 the same state: the driver has learned nothing and the row knows.
 """
 
@@ -79,7 +79,7 @@ def first_status(setup: Setup, state: State, role: Role) -> State:
 
 
 def read(setup: Setup, state: State, role: Role) -> State:
-    """Choose the range and stage it. Nothing new ends the stint."""
+    """Choose the range and stage it. Nothing new ends the task."""
     agent = agent_of(state, role)
     after, rules = agent.after, setup.rules
     up_to = min(agent.latest, after[0] + setup.bounds.width)
@@ -141,7 +141,7 @@ def commit(setup: Setup, state: State, role: Role) -> Moves:
     done = applied(setup, state, agent)
     agent = agent._replace(after=agent.reach, staged=0)
     ended = finish(setup, with_agent(done, role, agent), role)
-    yield "commits; the stint ends, or its answer is lost", ended
+    yield "commits; the task ends, or its answer is lost", ended
     if setup.rules.recheck:
         # The second look serves as the next step's look.
         onward = agent._replace(at="looked", reach=(0, 0))
@@ -170,7 +170,7 @@ def acknowledge(setup: Setup, state: State, role: Role) -> State:
     return with_agent(state, role, agent)._replace(lane=lane, wrong=wrong)
 
 
-def whole_stint(setup: Setup, state: State, role: Role) -> Moves:
+def whole_task(setup: Setup, state: State, role: Role) -> Moves:
     """Row, look, read, look, commit as one move, for spaces that are about registration."""
     state = begin(setup, state, role)
     steps = {"begun": first_status, "looked": read, "staged": recheck}
@@ -180,17 +180,17 @@ def whole_stint(setup: Setup, state: State, role: Role) -> Moves:
         agent = state.now if role == "now" else state.old
     if agent is not None and agent.at == "sure":
         state = next(commit(setup, state, role))[1]
-    yield "takes a whole stint", state
+    yield "takes a whole task", state
 
 
-def stint_moves(setup: Setup, state: State, role: Role) -> Moves:
-    """The next move of the agent's stint, and the loss of its task."""
+def task_moves(setup: Setup, state: State, role: Role) -> Moves:
+    """The next move of the agent's task, and the loss of its task."""
     agent, rules = agent_of(state, role), setup.rules
     if agent.at == "idle":
-        if not setup.bounds.whole_stints:
-            yield "begins a stint: reads the row", begin(setup, state, role)
+        if not setup.bounds.whole_tasks:
+            yield "begins a task: reads the row", begin(setup, state, role)
         elif not state.row.locked:
-            yield from whole_stint(setup, state, role)
+            yield from whole_task(setup, state, role)
     elif agent.at == "begun":
         yield "looks", first_status(setup, state, role)
     elif agent.at == "looked":
