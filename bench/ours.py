@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from bench.rig import TARGET, Rig
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
@@ -173,7 +173,7 @@ class OurJob:
             sessions=sessions,
             runner=self.recorder,
             narrator=self.heard,
-            wish=lambda: Wish.RUN,
+            wanted=lambda: WantedState.RUN,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),
             until_caught_up=True,
         )

@@ -117,7 +117,7 @@ class Reader:
             if not live or not durable:
                 raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {live}/{durable}")
             self._position[status.shard] = Position(min(live, durable))
-            self._expected[status.shard] = Expected(frozenset({live}), frozenset({durable}), status.incarnation)
+            self._expected[status.shard] = Expected(frozenset({live}), frozenset({durable}), status.fingerprint)
             self._xmin[status.shard] = status.xmin
 
     def read(self) -> Iterator[Batch]:

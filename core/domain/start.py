@@ -59,9 +59,9 @@ def compare(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
     refused = _slot_trouble(row, status)
     if refused:
         return refused
-    if row.incarnation != status.incarnation:
+    if row.fingerprint != status.fingerprint:
         return _refuse(
-            TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {_what_changed(row.incarnation, status.incarnation)}"
+            TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {_what_changed(row.fingerprint, status.fingerprint)}"
         )
     if row.position is not None and status.latest < row.position.point:
         sentence = f"{status.shard.name}: the source's newest point {status.latest} is below our {row.position.point}"
@@ -115,7 +115,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
     if status.points.missing or live is None or durable is None:
         ours = row.position.text if row.position else "?"
         sentence = f"{place}: our position is {ours}, the slot holds {live}/{durable}"
-        sentence += cause(row.incarnation, status.incarnation)
+        sentence += cause(row.fingerprint, status.fingerprint)
         return _refuse(TroubleName.SLOT_LOST, sentence)
     reached = row.position.point if row.position else 0
     if max(live, durable) > reached:

@@ -20,14 +20,14 @@ class Expected:
 
     live: frozenset[int]
     durable: frozenset[int]
-    incarnation: str
+    fingerprint: str
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     """The trouble that a look shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
     live, durable = status.points.both
     place = status.shard.name
-    changed = status.incarnation != expected.incarnation
+    changed = status.fingerprint != expected.fingerprint
     if status.points.missing:
         cause = "; cause: the table was changed or made again" if changed else ""
         sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}{cause}"
@@ -56,7 +56,7 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
     """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked.
 
-    `then` and `now` are the table's incarnations: a difference is the cause.
+    `then` and `now` are the table's fingerprints: a difference is the cause.
     """
     names = ", ".join(shard.name for shard in sorted(shards))
     return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more{cause(then, now)}")

@@ -38,7 +38,7 @@ def task_of(mirror: Mirror) -> StreamTask:
     for row in rows:
         assert row.registered
         shard = Shard(row.key.shard, row.node_id)
-        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
+        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.fingerprint), 5_000))
     return StreamTask(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
 
 

@@ -261,7 +261,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     for row in found:
         assert row.registered is not None
         shard = Shard(row.key.shard, row.node_id)
-        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
+        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.fingerprint), 5_000))
     outcome = worker.run_stream_task(StreamTask(mirror.job, found[0].epoch, tuple(tasks), 30.0))
     assert [one.error for one in outcome.lanes] == [None] * len(tables)
     assert all(one.rows for one in outcome.lanes)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import idle_lanes, lease, start
@@ -105,12 +105,12 @@ def test_a_lease_whose_session_never_answers_holds_up_neither_another_session_no
     silence.begin()
     epoch = mirror.heard.epoch
     mirror.pause()
-    mirror.wish = Wish.RUN
+    mirror.wanted = WantedState.RUN
     until(lambda: mirror.heard.events.count(JobEvent.BEGAN) == 2, 20, "the job to start again")
     silence.end()
     until(lambda: mirror.heard.epoch > epoch, 20, "the new start's lanes")
     silence.begin()
-    mirror.wish = Wish.STOP
+    mirror.wanted = WantedState.STOP
     mirror.join(20)
     assert mirror.end is JobEnd.STOPPED
 

@@ -57,7 +57,7 @@ def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: p
     assert "'nobody'" in capsys.readouterr().err
     jobs.start("orders", "deaf")
     assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
-    assert "the wish stands" in capsys.readouterr().err
+    assert "it is still wanted" in capsys.readouterr().err
     assert call(jobs, "stop", "orders", "--wait", "soon") == 2
     assert call(jobs, "stop", "orders", "--wait", "20s") == 0
     assert call(jobs, "pause", "orders") == 3

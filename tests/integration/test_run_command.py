@@ -29,7 +29,7 @@ SOON = 60.0
 FAKE = """
 import argparse, os, signal, sys, time
 from pathlib import Path
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.report import JobReport
 from core.launch.identity import of
 from core.state.sqlite import Store
@@ -54,7 +54,7 @@ if given.do.startswith("plain"):
 code = int(given.do.rpartition(":")[2] or 0)
 while given.do == "wait:":
     store.put_report(JobReport(given.job, given.run, "RUNNING"))
-    if asked or store.wish(given.job) is Wish.STOP:
+    if asked or store.wanted(given.job) is WantedState.STOP:
         store.note_exit(given.run, 12)
         sys.exit(12)
     time.sleep(0.02)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
@@ -120,8 +120,8 @@ class Crowd:
         """The product's loop over this crowd; it stops once `over` is set."""
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
         plan = LoopPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
-        wish = lambda: Wish.STOP if self.over.is_set() else Wish.RUN  # noqa: E731
-        return Loop(plan, lanes, self, self, self.clock, wish, tick, nothing)
+        wanted = lambda: WantedState.STOP if self.over.is_set() else WantedState.RUN  # noqa: E731
+        return Loop(plan, lanes, self, self, self.clock, wanted, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
         key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)

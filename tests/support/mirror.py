@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from core.clock import Clock, SystemClock
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
@@ -94,7 +94,8 @@ class At:
 
 
 class Mirror:
-    """One job; `start` runs it in a thread, `stop` ends it by the wish, `wait_equal` waits until it has caught up.
+    """One job; `start` runs it in a thread, `stop` ends it by the wanted state, `wait_equal` waits until it has caught
+    up.
 
     Its source is the table `table` of the stand-in; its sink a database of its own, in `sink_server` or beside it.
     """
@@ -122,7 +123,7 @@ class Mirror:
             wait_ms=20_000,
         )
         self.heard = Heard()
-        self.wish = Wish.RUN
+        self.wanted = WantedState.RUN
         self.error: BaseException | None = None
         self.end: JobEnd | None = None
         self.clock: Clock = SystemClock()
@@ -138,7 +139,7 @@ class Mirror:
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
         worker.probe = probe
-        self.wish, self.error, self.end = Wish.RUN, None, None
+        self.wanted, self.error, self.end = WantedState.RUN, None, None
         self.heard = Heard()
         self.runner = self.make_runner()
         self._thread = threading.Thread(target=self._run, args=(driver_probe,), daemon=True, name=self.job.name)
@@ -152,7 +153,7 @@ class Mirror:
             sessions=sessions,
             runner=self.runner,
             narrator=self.heard,
-            wish=lambda: self.wish,
+            wanted=lambda: self.wanted,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),
             probe=driver_probe,
             keepalive=self.keepalive,
@@ -169,7 +170,7 @@ class Mirror:
 
     def stop(self) -> None:
         """Wish it to stop and wait for the end of its thread; raises what it ended with."""
-        self.wish = Wish.STOP
+        self.wanted = WantedState.STOP
         self.join()
         if self.error is not None:
             raise self.error
@@ -182,7 +183,7 @@ class Mirror:
 
     def pause(self, seconds: float = 30) -> None:
         """Wish it to pause and wait until it says so."""
-        self.wish = Wish.PAUSE
+        self.wanted = WantedState.PAUSE
         self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
 
     def ended(self) -> bool:
@@ -313,7 +314,7 @@ class Mirror:
         if self._closed:
             return
         self._closed = True
-        self.wish = Wish.STOP
+        self.wanted = WantedState.STOP
         if self._thread is not None:
             self._thread.join(120)
         worker.probe = nothing

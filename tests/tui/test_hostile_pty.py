@@ -246,7 +246,7 @@ def test_a_job_whose_name_nobody_checked_is_refused_in_words(tmp_path: Path) -> 
     with sqlite3.connect(state / FILE_NAME) as sql:
         for text in TERMINAL:
             sql.execute(
-                "INSERT INTO jobs SELECT ?, state, wish, config, reason, trouble, safe, '', changed_at FROM jobs"
+                "INSERT INTO jobs SELECT ?, state, wanted, config, reason, trouble, safe, '', changed_at FROM jobs"
                 f" WHERE name = '{WIDE}'",
                 (f"Z{text}",),
             )

@@ -1,4 +1,4 @@
-"""Everything that a job's driver is given: its job, sessions, runner, narrator, wish, clock.
+"""Everything that a job's driver is given: its job, sessions, runner, narrator, wanted state, clock.
 
 Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.driver` opens them.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.clock import Clock, SystemClock
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
 from core.domain.progress import LaneKey, LaneState
@@ -50,15 +50,15 @@ KEEPALIVE = 30.0
 class Surroundings:
     """Everything that a job's driver is given.
 
-    `pause` waits for at most so many seconds, less where a wish comes in. `curves` are what was latest when, by lane:
-    the one thing that outlives a pause.
+    `pause` waits for at most so many seconds, less where a wanted state comes in. `curves` are what was latest when, by
+    lane: the one thing that outlives a pause.
     """
 
     job: JobSpec
     sessions: DriverSessions
     runner: TaskRunner
     narrator: Narrator
-    wish: Callable[[], Wish]
+    wanted: Callable[[], WantedState]
     pause: Callable[[float], None]
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe = nothing

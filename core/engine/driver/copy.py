@@ -11,7 +11,7 @@ from typing import Any
 
 from core import retry
 from core.domain.attempts import NO_HISTORY, History
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.progress import LaneState
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
@@ -242,7 +242,7 @@ class Snapshot:
 
         with beside(exchange, store.cancel, store.sever) as going:
             while not going.ended(KEPT_AT_ONCE):
-                if self._all.wish() is not Wish.RUN:
+                if self._all.wanted() is not WantedState.RUN:
                     going.end()
                     self._keep.wait_out_pause()
                     raise Interrupted  # whatever is wished by then, this exchange was cancelled

@@ -250,7 +250,7 @@ class Attendant:
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
         try:
-            ours = {lane.shard: lane.expected.incarnation for lane in self._of(table)}
+            ours = {lane.shard: lane.expected.fingerprint for lane in self._of(table)}
             source = self._sessions.of(table).source(session)
             # a pause keeps slots alive and reads nothing: a question that fails must not come in between
             seen, shards = lane_io.see_all(source, idle, set(ours), max(ours.values()), not self.paused)
@@ -410,7 +410,7 @@ class Attendant:
             return
         if settled.registered is not None:
             self.registrations += 1
-            expected = exactly(settled.registered, lane.expected.incarnation)
+            expected = exactly(settled.registered, lane.expected.fingerprint)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
         lane = replace(lane, history=NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point

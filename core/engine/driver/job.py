@@ -10,7 +10,7 @@ from enum import Enum
 
 from core import retry
 from core.domain.attempts import NO_HISTORY
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane, names_by_table
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
@@ -40,7 +40,7 @@ class JobEnd(Enum):
 
 
 def run(all_: Surroundings) -> JobEnd:
-    """Run the job until a wish, its own end, or an error of `core.errors` that a person has to see."""
+    """Run the job until a wanted state, its own end, or an error of `core.errors` that a person has to see."""
     all_ = replace(all_, runner=Pooled(all_.runner, all_.job.binlog.connection_pool_size))
     while True:
         try:
@@ -49,10 +49,10 @@ def run(all_: Surroundings) -> JobEnd:
             ended = None
         if ended is not None:
             return ended
-        if all_.wish() is Wish.STOP:
+        if all_.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
         _wait_out_pause(all_)
-        if all_.wish() is Wish.STOP:
+        if all_.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
 
 
@@ -87,7 +87,7 @@ def _begun(all_: Surroundings) -> Streaming | None:
             text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
             all_.narrator.retrying(text)
             all_.pause(decision.seconds)
-            if all_.wish() is not Wish.RUN:
+            if all_.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
 
@@ -113,7 +113,7 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
         Shard(row.key.shard, row.node_id),
         row.position,
         known,
-        exactly(known, row.incarnation),
+        exactly(known, row.fingerprint),
         width,
         changes=row.changes,
         kept_at=now,
@@ -160,7 +160,7 @@ class Streaming:
             self._noted[name] = row.noted_end or 0
 
     def run(self) -> End:
-        """Stream until a wish; raises what needs a person."""
+        """Stream until a wanted state; raises what needs a person."""
         all_ = self._all
         loop_plan = LoopPlan(
             all_.job,
@@ -171,7 +171,7 @@ class Streaming:
             sever_lease=self._leases.sever,
             ages=self._ages,
         )
-        loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
+        loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wanted, self._tick, all_.probe)
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
@@ -236,18 +236,18 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
 def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
     """The start comparison has passed, so what the slot holds now is what looks must show from here on."""
     live, durable = both
-    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.incarnation)
+    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.fingerprint)
     known = replace(lane.registered, live=live or 0, durable=durable or 0)
     return replace(lane, expected=expected, registered=known)
 
 
 def _wait_out_pause(all_: Surroundings) -> None:
-    """A pause before any lane streamed: nothing to keep alive but the wish."""
+    """A pause before any lane streamed: nothing to keep alive but the wanted state."""
     told = False
-    while all_.wish() is Wish.PAUSE:
+    while all_.wanted() is WantedState.PAUSE:
         if not told:
             all_.narrator.event(JobEvent.PAUSED)
             told = True
         all_.pause(0.5)
-    if told and all_.wish() is Wish.RUN:
+    if told and all_.wanted() is WantedState.RUN:
         all_.narrator.event(JobEvent.RESUMED)

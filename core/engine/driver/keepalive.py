@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from core.domain.advance import XminChoice
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import Surroundings, about
@@ -55,15 +55,15 @@ class KeepAlive:
     def wait_out_pause(self) -> None:
         """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
         told = False
-        while self._all.wish() is Wish.PAUSE:
+        while self._all.wanted() is WantedState.PAUSE:
             if not told:
                 self._all.narrator.event(JobEvent.PAUSED)
                 told = True
             self.again()
             self._all.pause(0.5)
-        if told and self._all.wish() is Wish.RUN:
+        if told and self._all.wanted() is WantedState.RUN:
             self._all.narrator.event(JobEvent.RESUMED)
-        if told or self._all.wish() is not Wish.RUN:
+        if told or self._all.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:
@@ -77,7 +77,7 @@ class KeepAlive:
             return
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
         # both points are where the first is after one of these, also where that answer was lost
-        expected = replace(exactly(points, row.incarnation), durable=frozenset({points.durable, points.live}))
+        expected = replace(exactly(points, row.fingerprint), durable=frozenset({points.durable, points.live}))
         choice = XminChoice(points.xmin, None, points.xmin)
         wanted = Registration(row.key, shard, one.epoch, expected, points.live, choice)
         try:

@@ -34,7 +34,7 @@ class Seen:
 
 
 def see_all(
-    source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation: str, asks: bool = True
+    source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
 ) -> tuple[list[Seen], set[Shard]]:
     """One look at all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
 
@@ -46,7 +46,7 @@ def see_all(
         there |= set(source.nodes())
         lost = ours & there - set(statuses)
         if lost:
-            raise no_point(lost, incarnation, source.identify().text)
+            raise no_point(lost, fingerprint, source.identify().text)
     seen = [_ask(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
     return seen, there
 

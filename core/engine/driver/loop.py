@@ -16,7 +16,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due
 from core.domain.position import Position
 from core.engine.driver import lane_io
@@ -55,13 +55,13 @@ class Loop(Attendant):
         sessions: Sessions,
         runner: TaskRunner,
         clock: Clock,
-        wish: Callable[[], Wish],
+        wanted: Callable[[], WantedState],
         tick: Callable[[Loop], None],
         probe: Probe,
     ) -> None:
         super().__init__(plan, lanes, sessions, clock, probe)
         self._runner = runner
-        self._wish = wish
+        self._wanted = wanted
         self._tick = tick
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
@@ -72,7 +72,7 @@ class Loop(Attendant):
         """So many lanes a task gets at most: twice as many as it is known to reach."""
 
     def run(self) -> End:
-        """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
+        """Stream until a wanted state ends it; raises the trouble that needs a person, or Superseded."""
         try:
             return self._run()
         except SlotkeeperError as error:
@@ -84,14 +84,14 @@ class Loop(Attendant):
 
     def _run(self) -> End:
         while True:
-            wish = self._wish()
-            if wish is Wish.STOP:
+            wanted = self._wanted()
+            if wanted is WantedState.STOP:
                 self._drain()
                 return End.STOPPED
-            if wish is Wish.PAUSE and not self.paused:
+            if wanted is WantedState.PAUSE and not self.paused:
                 self._drain()
                 self.paused = True
-            if wish is Wish.RUN and self.paused:
+            if wanted is WantedState.RUN and self.paused:
                 return End.RESUMED
             if self.other_nodes and not self.paused:
                 self._drain()

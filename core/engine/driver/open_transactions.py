@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.engine.driver.context import Surroundings
 from core.errors import Refused
 from core.ports.source import Source, Waiter
@@ -19,7 +19,7 @@ PAUSE = 0.2
 
 
 class Interrupted(Exception):
-    """A wish to pause or stop came while a start was under way."""
+    """A wanted state to pause or stop came while a start was under way."""
 
 
 def nothing() -> None:
@@ -52,7 +52,7 @@ def wait_for_open_transactions(all_: Surroundings, source: Source, between: Call
 
 def pause(all_: Surroundings, seconds: float) -> None:
     """Wait a little; raises Interrupted where the job is wished to pause or stop."""
-    if all_.wish() is not Wish.RUN:
+    if all_.wanted() is not WantedState.RUN:
         raise Interrupted
     all_.pause(seconds)
 

@@ -88,12 +88,12 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
 
 def widened(expected: Expected, point: int) -> Expected:
     """What looks may show while it is not known whether `point` was registered."""
-    return Expected(expected.live | {point}, expected.durable | {point}, expected.incarnation)
+    return Expected(expected.live | {point}, expected.durable | {point}, expected.fingerprint)
 
 
-def exactly(registered: Registered, incarnation: str) -> Expected:
+def exactly(registered: Registered, fingerprint: str) -> Expected:
     """What looks must show after a registration whose answer came."""
-    return Expected(frozenset({registered.live}), frozenset({registered.durable}), incarnation)
+    return Expected(frozenset({registered.live}), frozenset({registered.durable}), fingerprint)
 
 
 def _both(admin: SlotAdmin, wanted: Registration, first: SlotStatus, xmin: int, limit: _Limit, probe: Probe) -> None:
@@ -101,7 +101,7 @@ def _both(admin: SlotAdmin, wanted: Registration, first: SlotStatus, xmin: int, 
     _one(admin, wanted, False, xmin)
     probe("after_false")
     second = _seen(admin, wanted.shard)
-    now = Expected(frozenset({wanted.point}), frozenset({first.points.durable or 0}), wanted.expected.incarnation)
+    now = Expected(frozenset({wanted.point}), frozenset({first.points.durable or 0}), wanted.expected.fingerprint)
     trouble = judge(second, now)
     if trouble:
         raise trouble

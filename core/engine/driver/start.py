@@ -298,7 +298,7 @@ def _row(all_: Surroundings, identity: TableIdentity, shard: Shard, epoch: int =
         noted_start=None,
         noted_end=None,
         channel=channel_hash(all_, identity),
-        incarnation=identity.text,
+        fingerprint=identity.text,
         registered=None,
     )
 
@@ -312,14 +312,14 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 
 def _compared(
-    all_: Surroundings, rows: list[ProgressRow], incarnation: str
+    all_: Surroundings, rows: list[ProgressRow], fingerprint: str
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_STATUSES):
         statuses = all_.sessions.admin("start").read_status(None)
         if not statuses and not creating:
-            raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
+            raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].fingerprint, fingerprint)
         decisions = _decisions(all_, rows, statuses, creating)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
@@ -329,7 +329,7 @@ def _compared(
         _refuse_first(refused, (TroubleName.PROGRESS_LOST,))
         change = None
         if not creating:
-            _refuse_unanswered(all_, statuses, rows, incarnation)
+            _refuse_unanswered(all_, statuses, rows, fingerprint)
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
             change = topology.compared(all_, rows, statuses)
         _refuse_first(refused, tuple(TroubleName))
@@ -356,14 +356,14 @@ def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) 
 
 
 def _refuse_unanswered(
-    all_: Surroundings, statuses: list[SlotStatus], rows: list[ProgressRow], incarnation: str
+    all_: Surroundings, statuses: list[SlotStatus], rows: list[ProgressRow], fingerprint: str
 ) -> None:
     """SLOT LOST where a DN of ours is there but holds no point of the slot."""
     seen = {status.shard.node_id for status in statuses}
     silent = {row.node_id for row in rows} - seen
     lost = {shard for shard in all_.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
     if lost:
-        raise no_point(lost, rows[0].incarnation, incarnation)
+        raise no_point(lost, rows[0].fingerprint, fingerprint)
 
 
 def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:

@@ -125,7 +125,7 @@ def make(bench: Bench, goal: Goal) -> Plan:
         slot=bench.job.slot,
         job=bench.job.name,
         goal=goal,
-        incarnation=seen.identity.text,
+        fingerprint=seen.identity.text,
         epoch=seen.lanes[0].row.epoch,
         moves=tuple(moves),
         checks=tuple(checks),
@@ -257,7 +257,7 @@ def _utc(moment: datetime) -> str:
 
 def _checks(bench: Bench, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
-    known = {row.incarnation for row in rows} | ({backup.incarnation} if backup else set())
+    known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
         bench.at_rest(),

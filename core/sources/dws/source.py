@@ -284,7 +284,7 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
                 points,
                 latest=min(int(str(row[4])) for row in some),
                 xmin=min(int(str(row[5])) for row in some),
-                incarnation=TableIdentity(int(str(some[0][6])), columns, key, server).text,
+                fingerprint=TableIdentity(int(str(some[0][6])), columns, key, server).text,
             )
         )
     return found

@@ -13,7 +13,7 @@ import pytest
 
 from console.__main__ import main
 from console.monitor.health import Severity, judge, worst
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 from core.launch.view import JobView
 from core.state.sqlite import Store
@@ -25,7 +25,7 @@ REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="
 RUNNING = JobView(
     "orders",
     JobState.RUNNING,
-    Wish.RUN,
+    WantedState.RUN,
     "",
     "",
     "",

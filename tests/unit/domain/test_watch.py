@@ -16,8 +16,8 @@ SHARD = Shard("dn_1", -1)
 MISSING: list[tuple[int | None, int | None]] = [(None, None), (0, 0), (None, 7), (7, None), (0, 7), (7, 0)]
 
 
-def status(live: int | None, durable: int | None, incarnation: str = "same") -> SlotStatus:
-    return SlotStatus(SHARD, SlotPoints(live, durable), 100, 3, incarnation)
+def status(live: int | None, durable: int | None, fingerprint: str = "same") -> SlotStatus:
+    return SlotStatus(SHARD, SlotPoints(live, durable), 100, 3, fingerprint)
 
 
 def expecting(live: set[int], durable: set[int]) -> Expected:
@@ -25,15 +25,15 @@ def expecting(live: set[int], durable: set[int]) -> Expected:
 
 
 @pytest.mark.parametrize("points", MISSING)
-@pytest.mark.parametrize("incarnation", ["same", "other"])
+@pytest.mark.parametrize("fingerprint", ["same", "other"])
 def test_a_missing_point_is_a_lost_slot_and_ddl_is_its_cause(
-    points: tuple[int | None, int | None], incarnation: str
+    points: tuple[int | None, int | None], fingerprint: str
 ) -> None:
-    found = judge(status(*points, incarnation), expecting({7}, {7}))
+    found = judge(status(*points, fingerprint), expecting({7}, {7}))
     assert found is not None
     assert found.name is TroubleName.SLOT_LOST
     assert found.hint == SAFE[TroubleName.SLOT_LOST]
-    assert ("cause: the table was changed" in found.message) == (incarnation == "other")
+    assert ("cause: the table was changed" in found.message) == (fingerprint == "other")
 
 
 def test_a_point_of_0_is_a_lost_slot_even_where_0_was_expected() -> None:

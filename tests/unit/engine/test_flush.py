@@ -15,7 +15,7 @@ from core.ports.sink import StepSink, Top
 from core.ports.source import Source
 
 DN = Shard("dn_1", 1)
-POLL = SlotStatus(DN, SlotPoints(1, 1), latest=1_000, xmin=5, incarnation="one")
+POLL = SlotStatus(DN, SlotPoints(1, 1), latest=1_000, xmin=5, fingerprint="one")
 ROWS, WIDTH = 100, 10
 """Rows in each range, and its sync points: the lane has 100 ranges to read."""
 

@@ -25,8 +25,8 @@ LANE = Lane(
 MISSING = Refused("function does not exist", code="42883", where="source")
 
 
-def status(incarnation: str = "then", live: int = 10) -> SlotStatus:
-    return SlotStatus(DN, SlotPoints(live, live), 20, 5, incarnation)
+def status(fingerprint: str = "then", live: int = 10) -> SlotStatus:
+    return SlotStatus(DN, SlotPoints(live, live), 20, 5, fingerprint)
 
 
 class Server:
