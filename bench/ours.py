@@ -19,7 +19,7 @@ from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from core.embedded.orders import TABLE
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StreamOutcome
@@ -168,7 +168,7 @@ class OurJob:
 
     def _run(self) -> None:
         sessions = WiredSessions(self.spec, "bench")
-        surroundings = Surroundings(
+        ctx = JobContext(
             job=self.spec,
             sessions=sessions,
             runner=self.recorder,
@@ -178,7 +178,7 @@ class OurJob:
             until_caught_up=True,
         )
         try:
-            run_job(surroundings)
+            run_job(ctx)
         except BaseException as error:
             self._error = error
         finally:

@@ -23,7 +23,7 @@ from core.clock import SystemClock
 from core.config.load import load_usable
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
@@ -135,7 +135,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
-        wired = Surroundings(
+        wired = JobContext(
             job,
             sessions,
             runner,

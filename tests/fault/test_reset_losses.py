@@ -79,7 +79,7 @@ class Losing:
 
     def closed(self) -> None:
         assert not self.resetting.names("resets")
-        assert self.resetting.on(lambda bench: bench.resets.unfinished()) is None
+        assert self.resetting.on(lambda ctx: ctx.resets.unfinished()) is None
 
 
 @pytest.fixture(scope="module")
@@ -197,10 +197,10 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
 
 
 def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_names_the_loss(losing: Losing) -> None:
-    one, all_ = "DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"
+    one, ctx = "DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"
     for point in ("after_begun", "after_silence", "after_rows", "after_false", "after_compare"):
-        for how in (one, all_):
-            if (point, how) in (("after_compare", one), ("after_false", all_)):
+        for how in (one, ctx):
+            if (point, how) in (("after_compare", one), ("after_false", ctx)):
                 continue  # there one row is locked, by the thread that takes the others away
             taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
             result = losing.resetting.reset(EARLIEST, taken)

@@ -24,7 +24,7 @@ from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
@@ -148,7 +148,7 @@ class Mirror:
 
     def _run(self, driver_probe: Probe) -> None:
         sessions = WiredSessions(self.job, "run-1")
-        wired = Surroundings(
+        wired = JobContext(
             job=self.job,
             sessions=sessions,
             runner=self.runner,

@@ -47,7 +47,7 @@ KEEPALIVE = 30.0
 
 
 @dataclass
-class Surroundings:
+class JobContext:
     """Everything that a job's driver is given.
 
     `pause` waits for at most so many seconds, less where a wanted state comes in. `curves` are what was latest when, by
@@ -67,23 +67,23 @@ class Surroundings:
     until_caught_up: bool = False
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def of(self, table: str) -> Surroundings:
+    def of(self, table: str) -> JobContext:
         """The same for one channel of the job, by its source table."""
         return replace(self, job=self.job.of(table), sessions=self.sessions.of(table))
 
     @property
-    def parts(self) -> tuple[Surroundings, ...]:
+    def parts(self) -> tuple[JobContext, ...]:
         """The same once per channel."""
         return tuple(self.of(channel.source_table) for channel in self.job.channels)
 
 
 @contextmanager
-def about(all_: Surroundings, part: Surroundings) -> Iterator[None]:
+def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
     """Errors of the block name the channel's source table where the job has several."""
     try:
         yield
     except SlotkeeperError as error:
-        placed(all_.job, part.job.channel.source_table, error)
+        placed(ctx.job, part.job.channel.source_table, error)
         raise
 
 
@@ -99,7 +99,7 @@ def lane_key(job: JobSpec, shard: str) -> LaneKey:
     return LaneKey(job.source.name, job.channel.source_table, job.slot, shard)
 
 
-def record_ttls(*parts: Surroundings) -> RecordTtls:
+def record_ttls(*parts: JobContext) -> RecordTtls:
     """The TTLs of the records of these channels; one statement for each."""
     ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)

@@ -16,7 +16,7 @@ from core.domain.progress import LaneState
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, about
 from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
@@ -68,16 +68,16 @@ class Snapshot:
     The channels share the places; those that have been copied before are kept alive meanwhile, and wait.
     """
 
-    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
-        self._all = all_
+    def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
+        self._all = ctx
         self._begun = begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
         self._history: History = NO_HISTORY
         self._failing_since = 0.0
         self._tell_at = 0.0
-        self._checked_at = all_.clock.monotonic()
-        self._keep = KeepAlive(all_, (Kept(one.part, one.epoch, one.rows) for one in begun))
+        self._checked_at = ctx.clock.monotonic()
+        self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
     def run(self) -> tuple[Begun, ...]:
         """Plan what is new and copy what is left; returns the channels as they are now."""

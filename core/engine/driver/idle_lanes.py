@@ -70,10 +70,10 @@ class LoopPlan:
     task_seconds: float = 3.0
     keep_lease: Callable[[], None] = unleased
     sever_lease: Callable[[], None] = unleased
-    ages: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
+    record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
 
 
-class Attendant:
+class IdleLanes:
     """Holds the lanes and their events; only the thread that runs the loop replaces a lane."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Attendant:
         self._schedule = PollSchedule(
             {table: {n: lanes[n].shard.node_id for n in names} for table, names in self._names.items()}
         )
-        self._ages = plan.ages
+        self._record_ttls = plan.record_ttls
         self._older: dict[str, tuple[int, float]] = {}
         self._failure: SlotkeeperError | None = None
         self._reading = False
@@ -327,11 +327,11 @@ class Attendant:
         if found:
             self._fail(lane.key.source_table, found)
             return
-        self._ages.see(lane.key.source_table, lane.shard.name, status.latest, now)
+        self._record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
         if status.latest < lane.position.point:
             self._older_status(lane, status.latest, now)
             return
-        late = self._ages.late(lane, now) if status.latest > lane.position.point else None
+        late = self._record_ttls.late(lane, now) if status.latest > lane.position.point else None
         if late is not None:
             self._fail(lane.key.source_table, late)
             return

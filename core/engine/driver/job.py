@@ -17,7 +17,7 @@ from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import Expected
-from core.engine.driver.context import Surroundings, about, record_ttls
+from core.engine.driver.context import JobContext, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.idle_lanes import LoopPlan
 from core.engine.driver.lease import Leases
@@ -39,27 +39,27 @@ class JobEnd(Enum):
     CAUGHT_UP = "caught up"
 
 
-def run(all_: Surroundings) -> JobEnd:
+def run(ctx: JobContext) -> JobEnd:
     """Run the job until a wanted state, its own end, or an error of `core.errors` that a person has to see."""
-    all_ = replace(all_, runner=Pooled(all_.runner, all_.job.binlog.connection_pool_size))
+    ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     while True:
         try:
-            ended = _once(all_)
+            ended = _once(ctx)
         except Interrupted:
             ended = None
         if ended is not None:
             return ended
-        if all_.wanted() is WantedState.STOP:
+        if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
-        _wait_out_pause(all_)
-        if all_.wanted() is WantedState.STOP:
+        _wait_out_pause(ctx)
+        if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
 
 
-def _once(all_: Surroundings) -> JobEnd | None:
+def _once(ctx: JobContext) -> JobEnd | None:
     """Start, copy where that is due, stream; None where the job is to be started again (a pause, another DN set)."""
-    all_.narrator.event(JobEvent.BEGAN)
-    streaming = _begun(all_)
+    ctx.narrator.event(JobEvent.BEGAN)
+    streaming = _begun(ctx)
     if streaming is None:
         return JobEnd.FINISHED
     ended = streaming.run()
@@ -68,38 +68,38 @@ def _once(all_: Surroundings) -> JobEnd | None:
     return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
 
 
-def _begun(all_: Surroundings) -> Streaming | None:
+def _begun(ctx: JobContext) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
-    history, since, rules = NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
+    history, since, rules = NO_HISTORY, ctx.clock.monotonic(), RetryRules.of(ctx.job)
     while True:
         try:
-            begun = _start_and_copy(all_)
-            return Streaming(all_, begun).polled() if all_.job.binlog.binlog else None
+            begun = _start_and_copy(ctx)
+            return Streaming(ctx, begun).polled() if ctx.job.binlog.binlog else None
         except SlotkeeperError as error:
             if error.where == "spark":
                 raise
             failure = Failure.of(error)
-            history = replace(history, elapsed=all_.clock.monotonic() - since)
-            decision = retry.decide(failure, history, rules, all_.clock.random())
+            history = replace(history, elapsed=ctx.clock.monotonic() - since)
+            decision = retry.decide(failure, history, rules, ctx.clock.random())
             history = retry.after(history, failure, rules)
             if not isinstance(decision, retry.RetryAfter):
                 raise
             text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-            all_.narrator.retrying(text)
-            all_.pause(decision.seconds)
-            if all_.wanted() is not WantedState.RUN:
+            ctx.narrator.retrying(text)
+            ctx.pause(decision.seconds)
+            if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
 
-def _start_and_copy(all_: Surroundings) -> tuple[Begun, ...]:
-    begun = begin(all_)
-    all_.narrator.retrying("")
+def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
+    begun = begin(ctx)
+    ctx.narrator.retrying("")
     if any(one.state in (LaneState.CREATING, LaneState.COPYING) for one in begun):
-        all_.narrator.event(JobEvent.COPY_BEGAN)
-        begun = Snapshot(all_, begun).run()
-        all_.narrator.event(JobEvent.COPY_DONE if all_.job.binlog.binlog else JobEvent.FINISHED)
+        ctx.narrator.event(JobEvent.COPY_BEGAN)
+        begun = Snapshot(ctx, begun).run()
+        ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):
-        all_.narrator.event(JobEvent.COPY_DONE)
+        ctx.narrator.event(JobEvent.COPY_DONE)
     return begun
 
 
@@ -125,16 +125,16 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
 class Streaming:
     """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
 
-    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
-        self._all = all_
+    def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
+        self._all = ctx
         self._begun = begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
         self._behind: dict[str, Begun] = {}
         """Channels that are catching up, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
-        self._ages = record_ttls(*(one.part for one in begun))
-        self._leases = Leases(all_)
+        self._record_ttls = record_ttls(*(one.part for one in begun))
+        self._leases = Leases(ctx)
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
@@ -161,23 +161,23 @@ class Streaming:
 
     def run(self) -> End:
         """Stream until a wanted state; raises what needs a person."""
-        all_ = self._all
+        ctx = self._all
         loop_plan = LoopPlan(
-            all_.job,
+            ctx.job,
             self._epoch,
-            all_.keepalive,
-            all_.until_caught_up,
+            ctx.keepalive,
+            ctx.until_caught_up,
             keep_lease=self._leases.keep,
             sever_lease=self._leases.sever,
-            ages=self._ages,
+            record_ttls=self._record_ttls,
         )
-        loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wanted, self._tick, all_.probe)
+        loop = Loop(loop_plan, self._lanes, ctx.sessions, ctx.runner, ctx.clock, ctx.wanted, self._tick, ctx.probe)
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
         self._behind = {table: one for table, one in tables.items() if table in behind}
         if _least(loop.lanes) is LaneState.RUNNING:
-            all_.narrator.event(JobEvent.CAUGHT_UP)
+            ctx.narrator.event(JobEvent.CAUGHT_UP)
         goes_on = False
         try:
             ended = loop.run()
@@ -241,13 +241,13 @@ def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
     return replace(lane, expected=expected, registered=known)
 
 
-def _wait_out_pause(all_: Surroundings) -> None:
+def _wait_out_pause(ctx: JobContext) -> None:
     """A pause before any lane streamed: nothing to keep alive but the wanted state."""
     told = False
-    while all_.wanted() is WantedState.PAUSE:
+    while ctx.wanted() is WantedState.PAUSE:
         if not told:
-            all_.narrator.event(JobEvent.PAUSED)
+            ctx.narrator.event(JobEvent.PAUSED)
             told = True
-        all_.pause(0.5)
-    if told and all_.wanted() is WantedState.RUN:
-        all_.narrator.event(JobEvent.RESUMED)
+        ctx.pause(0.5)
+    if told and ctx.wanted() is WantedState.RUN:
+        ctx.narrator.event(JobEvent.RESUMED)

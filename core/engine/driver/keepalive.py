@@ -13,7 +13,7 @@ from core.domain.advance import XminChoice
 from core.domain.job import JobEvent, WantedState
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import Interrupted
 from core.engine.driver.registration import Registration, exactly, register
 from core.errors import SlotkeeperError, Superseded, Trouble
@@ -26,7 +26,7 @@ KEPT_AT_ONCE = 0.25
 class Kept:
     """One channel's slot: its surroundings, narrowed to it, the epoch, and its rows."""
 
-    part: Surroundings
+    part: JobContext
     epoch: int
     rows: tuple[ProgressRow, ...]
 
@@ -34,10 +34,10 @@ class Kept:
 class KeepAlive:
     """Registers what is due, a little at a time; `kept` are all channels of the job, copied or not."""
 
-    def __init__(self, all_: Surroundings, kept: Iterable[Kept]) -> None:
-        self._all = all_
-        self._kept = tuple(kept) if all_.job.binlog.binlog else ()
-        now = all_.clock.monotonic()
+    def __init__(self, ctx: JobContext, kept: Iterable[Kept]) -> None:
+        self._all = ctx
+        self._kept = tuple(kept) if ctx.job.binlog.binlog else ()
+        now = ctx.clock.monotonic()
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:

@@ -20,7 +20,7 @@ from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due
 from core.domain.position import Position
 from core.engine.driver import lane_io
-from core.engine.driver.idle_lanes import Attendant, LoopPlan
+from core.engine.driver.idle_lanes import IdleLanes, LoopPlan
 from core.engine.driver.topology import changed
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe
@@ -45,7 +45,7 @@ class End(Enum):
     CAUGHT_UP = "caught up"
 
 
-class Loop(Attendant):
+class Loop(IdleLanes):
     """Streams until stopped; `lanes` by their names is what reports are made of."""
 
     def __init__(
@@ -202,9 +202,11 @@ class Loop(Attendant):
 
     def _too_late(self, now: float) -> bool:
         """Whether what a due lane would read may be gone in part."""
-        waiting = [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self._ages.any else []
+        waiting = (
+            [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self._record_ttls.any else []
+        )
         for lane in waiting:
-            late = self._ages.late(lane, now)
+            late = self._record_ttls.late(lane, now)
             if late is not None:
                 self._fail(lane.key.source_table, late)
         return self._failure is not None
@@ -325,7 +327,7 @@ class Loop(Attendant):
         lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         lane = replace(lane, latest=outcome.status_latest, polled_at=now)
-        self._ages.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
+        self._record_ttls.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
         later = (
             many_lanes and now - lane.kept_at < self._many_lanes
         )  # while others wait for a turn, it registers as idle ones do

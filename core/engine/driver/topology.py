@@ -13,7 +13,7 @@ from core.domain.progress import ProgressRow, Registered
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
-from core.engine.driver.context import Surroundings, lane_key
+from core.engine.driver.context import JobContext, lane_key
 from core.errors import Busy, TopologyTrouble, Trouble, TroubleName
 from core.ports.progress import Store
 from core.ports.source import SlotAdmin, Source
@@ -35,10 +35,10 @@ def changed(source: Source, ours: Iterable[Shard]) -> str:
     return ", ".join(sorted(shard.name for shard in known ^ there))
 
 
-def compared(all_: Surroundings, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
+def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
     """What has to be adopted, or nothing; raises TOPOLOGY CHANGED where a person has to decide."""
-    nodes = all_.sessions.source("start").nodes()
-    found = node_change(rows, statuses, nodes, all_.job.binlog.need_redistribution)
+    nodes = ctx.sessions.source("start").nodes()
+    found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):
         refuse(found)
         return None
@@ -46,7 +46,7 @@ def compared(all_: Surroundings, rows: list[ProgressRow], statuses: list[SlotSta
 
 
 def adopt(
-    all_: Surroundings,
+    ctx: JobContext,
     store: Store,
     rows: list[ProgressRow],
     statuses: list[SlotStatus],
@@ -54,10 +54,10 @@ def adopt(
     epoch: int,
 ) -> None:
     """Write the new set into the progress rows; `refuse_unread` comes first."""
-    come = [_row_of(all_, rows, status, epoch) for status in change.come]
+    come = [_row_of(ctx, rows, status, epoch) for status in change.come]
     renamed = {row.key.shard: shard.name for row, shard in change.renamed}
     store.adopt(renamed, come, epoch, len(rows) + len(come))
-    all_.probe("after_adoption")
+    ctx.probe("after_adoption")
 
 
 def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
@@ -81,14 +81,14 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
         refuse(left_unread(change, unread))
 
 
-def _row_of(all_: Surroundings, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
+def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
     """The row of a new DN: it begins at the point that the server gave it, as caught up as the others."""
     point = status.points.live or 0
     # an xmin that belongs to that point is not told; one that is older holds back more than is needed, never less
     xmin = min((row.registered.xmin for row in rows if row.registered), default=0)
     return replace(
         rows[0],
-        key=lane_key(all_.job, status.shard.name),
+        key=lane_key(ctx.job, status.shard.name),
         node_id=status.shard.node_id,
         position=Position(point),
         epoch=epoch,

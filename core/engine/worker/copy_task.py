@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from core.clock import Clock
 from core.domain.progress import LaneKey
-from core.drivers.copy_pipe import pump
+from core.drivers.copy_pipe import copy_through
 from core.engine.messages import CopyOutcome, CopyTask
 from core.engine.worker.step import Probe, may_hold, nothing
 from core.engine.worker.stream_task import peak_kib
@@ -43,7 +43,7 @@ def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Pro
 
 def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
-        return pump(
+        return copy_through(
             lambda out: source.copy_chunk(chunk, out), lambda reader: into(key, spec.epoch, chunk.number, reader)
         )
 

@@ -1,7 +1,7 @@
 """One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
 
 Nothing here retries, waits or registers. Next door: `task.py` takes steps in turn, `progress.py` holds the rules,
-`pump.py` moves the bytes.
+`copy_through.py` moves the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.domain.progress import LaneKey
 from core.domain.slot import SlotStatus
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
-from core.drivers.copy_pipe import pump
+from core.drivers.copy_pipe import copy_through
 from core.errors import RowRefused, SlotkeeperError
 from core.ports.sink import StepSink
 from core.ports.source import Source
@@ -144,7 +144,7 @@ class Stepper:
                 if full or end >= status.latest or self._clock.monotonic() >= deadline:
                     return total
 
-        rows = pump(read, self._sink.stage_carefully if careful else self._sink.stage)
+        rows = copy_through(read, self._sink.stage_carefully if careful else self._sink.stage)
         return rows or 0, reached.point
 
 

@@ -37,7 +37,7 @@ class Record(Protocol):
     def xmin(self) -> int | None: ...
 
 
-class Reach(Protocol):
+class Retention(Protocol):
     """One session at the source, for one table and slot."""
 
     def identify(self) -> TableIdentity: ...
@@ -130,11 +130,11 @@ def silent(point: str) -> None:
 
 
 @dataclass
-class Bench:
+class ResetContext:
     """Everything that a reset is given; `at_rest` says whether the job is, `told` hears that it was reset."""
 
     job: JobSpec
-    reach: Reach
+    retention: Retention
     resets: Resets
     files: Files
     actor: Actor

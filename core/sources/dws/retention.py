@@ -44,8 +44,8 @@ class Record:
     xmin: int | None
 
 
-class DwsReach(DwsSlotAdmin):
-    """One session for a reset; implements `core.slots.reset.context.Reach`."""
+class DwsRetention(DwsSlotAdmin):
+    """One session for a reset; implements `core.slots.reset.context.Retention`."""
 
     def points(self) -> Sequence[PointSeen] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""

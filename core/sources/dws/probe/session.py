@@ -41,7 +41,7 @@ Told_ = tuple[str, Told, str]
 """A question's name, what is told, and the evidence."""
 
 
-class Bench(DwsSlotAdmin):
+class ProbeContext(DwsSlotAdmin):
     """One session at one scratch table, and what is known of it so far."""
 
     def __init__(self, session: DwsSession, scratch: Scratch, table: str) -> None:
@@ -153,11 +153,11 @@ class Bench(DwsSlotAdmin):
         self.options = replace(self.options, new_system_value=new)
 
 
-Group = Callable[[Bench], Iterator[Told_]]
+Group = Callable[[ProbeContext], Iterator[Told_]]
 
 
 def run(
-    bench: Bench,
+    ctx: ProbeContext,
     groups: Sequence[tuple[str, tuple[str, ...], Group]],
     progress: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
@@ -172,13 +172,13 @@ def run(
         because = "the server gave no answer to it"
         if clock() > end:
             because = f"the probe had taken {TIME_LIMIT:.0f} s"
-        elif number > AT_FIRST and not bench.home.name:
+        elif number > AT_FIRST and not ctx.home.name:
             because = "it needs our own records, and no DN showed them"
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:
-                for name, told, seen in ask(bench):
-                    bench.answers[name] = told
+                for name, told, seen in ask(ctx):
+                    ctx.answers[name] = told
                     answers[name] = Answer(QUESTIONS[name], told, (safe(seen, 300),) if seen else ())
             except SlotkeeperError as error:
                 if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS) and error.code not in ("57014", "42501"):
