@@ -23,10 +23,11 @@ from core.engine.driver.context import JobContext
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StreamOutcome
+from core.engine.worker import stream_task
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
-from core.wiring import worker
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 
 LIMIT = 300.0
 POLL = 0.01
@@ -72,10 +73,10 @@ class Recorder:
     def tasks_started(self) -> int:
         return self._inner.tasks_started
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
         began = time.monotonic()
         self.first_at = self.first_at or began
-        future = self._inner.submit(function_path, spec, group)
+        future = self._inner.submit(entry, spec, group)
         future.add_done_callback(partial(self._done, began))
         return future
 
@@ -105,9 +106,7 @@ def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
         from core.spark.runner import open_runner as open_spark
 
         runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
-    warming = [
-        runner.submit("core.wiring.worker.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.capacity)
-    ]
+    warming = [runner.submit(stream_task.close_kept, job_of(rig, "warm"), f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
         one.result(LIMIT)
     return runner, time.monotonic() - began
@@ -154,7 +153,7 @@ class OurJob:
 
     def drop(self) -> None:
         """End what this process keeps open, and the slot, so that the warehouse can purge."""
-        worker.close_idle(self.spec)
+        stream_task.close_kept(self.spec)
         connection = self.rig.warehouse.connect()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.spec.slot))
@@ -172,6 +171,7 @@ class OurJob:
             job=self.spec,
             sessions=sessions,
             runner=self.recorder,
+            work=ENTRIES,
             narrator=self.heard,
             wanted=lambda: WantedState.RUN,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),

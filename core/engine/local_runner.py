@@ -5,19 +5,13 @@ The product path is `core.spark.runner`. Next door: `core.ports.driver` has the 
 
 from __future__ import annotations
 
-import importlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from core.ports.driver import TaskRunner
-
-
-def function_of(path: str) -> Any:
-    """The function that `package.module.function` names."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
 
 
 class LocalRunner:
@@ -32,13 +26,13 @@ class LocalRunner:
         self.left_behind = 0
         """Cancelled tasks that have not ended yet, and hold their sessions."""
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""
         future: Future[Any] = Future()
         with self._lock:
             self.tasks_started += 1
             self._live[future] = group
-        self._pool.submit(function_of(function_path), spec).add_done_callback(partial(self._ended, future))
+        self._pool.submit(entry, spec).add_done_callback(partial(self._ended, future))
         return future
 
     def _ended(self, future: Future[Any], task: Future[Any]) -> None:
@@ -88,9 +82,9 @@ class Pooled:
         """How many tasks were ever started."""
         return self._runner.tasks_started
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task."""
-        return self._runner.submit(function_path, spec, group)
+        return self._runner.submit(entry, spec, group)
 
     def cancel(self, group: str) -> None:
         """Try to end the tasks of a group."""

@@ -21,7 +21,7 @@ from core.domain.audit import AuditLine
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import safe, typed
 from core.domain.ttl import Left
-from core.engine.driver.idle_lanes import LOST_ANSWER_WAIT
+from core.engine.driver.loop import LOST_ANSWER_WAIT
 from core.errors import Refused, SlotkeeperError
 from core.services.audit import CopiedAudit
 from core.services.verify import open_viewer, poll_name

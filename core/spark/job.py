@@ -35,6 +35,7 @@ from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 
 CRASHED = 1
 WATCH_EVERY = 3.0
@@ -139,6 +140,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
             job,
             sessions,
             runner,
+            ENTRIES,
             narrator,
             wanted_states.now,
             wanted_states.pause,

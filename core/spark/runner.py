@@ -17,6 +17,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
@@ -62,10 +63,10 @@ class SparkRunner:
         """Whether the JVM is gone."""
         return self._context.ended()
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[object]:
-        """Call `package.module.function` with `spec` on a worker; `group` is what `cancel` knows it by."""
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        """Call `entry(spec)` on a worker; `group` is what `cancel` knows it by."""
         self._worked = self._warmed = self._clock.monotonic()
-        return self._send(function_path, spec, group, counted=True)
+        return self._send(entry, spec, group, counted=True)
 
     def cancel(self, group: str) -> None:
         """Cancel every call of the group, waiting or running; returns at once, the worker dies a little later."""
@@ -84,10 +85,10 @@ class SparkRunner:
             return None
         return self.warm_up()
 
-    def warm_up(self, function: str = task.nothing.__name__) -> Future[object]:
+    def warm_up(self, entry: Callable[[Any], object] = task.nothing) -> Future[object]:
         """Start the first worker (a second or so) while the driver does other things."""
         self._warmed = self._clock.monotonic()
-        return self._send(f"{task.__name__}.{function}", None, "warm", counted=False)
+        return self._send(entry, None, "warm", counted=False)
 
     def close(self) -> None:
         """Cancel everything and end Spark; safe twice."""
@@ -99,13 +100,13 @@ class SparkRunner:
         self._context.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _send(self, function_path: str, spec: object, group: str, counted: bool) -> Future[object]:
+    def _send(self, entry: Callable[[Any], object], spec: object, group: str, counted: bool) -> Future[object]:
         with self._lock:
             if self._closed:
                 raise Defect("the runner is closed", where="spark")
             self._serial += 1
             job_group = f"{group}#{self._serial}"
-            future = self._pool.submit(self._run, function_path, spec, job_group, counted)
+            future = self._pool.submit(self._run, task.pack(entry), spec, job_group, counted)
             self._live[future] = (group, job_group)
         future.add_done_callback(self._forget)
         return future
@@ -114,7 +115,7 @@ class SparkRunner:
         with self._lock:
             self._live.pop(future, None)
 
-    def _run(self, function_path: str, spec: object, job_group: str, counted: bool) -> object:
+    def _run(self, packed: task.Packed, spec: object, job_group: str, counted: bool) -> object:
         spark = self._context.spark
         if spark is None:
             raise CancelledError
@@ -122,8 +123,8 @@ class SparkRunner:
             with self._lock:
                 self.tasks_started += 1
         try:
-            spark.setJobGroup(job_group, function_path, False)
-            answers = spark.runJob(self._rdd, partial(task.in_partition, function_path, spec))
+            spark.setJobGroup(job_group, packed.name, False)
+            answers = spark.runJob(self._rdd, partial(task.in_partition, packed, spec))
         except Exception as error:
             raise self._classified(error) from None
         finally:
@@ -181,7 +182,7 @@ def open_runner(
     if not Master.parse(options.master).ships:
         return runner
     try:
-        told = runner.warm_up("whereabouts").result(MUSTER_SECONDS)
+        told = runner.warm_up(task.whereabouts).result(MUSTER_SECONDS)
         if say is not None:
             say(str(told))
     except TimeoutError:

@@ -11,9 +11,10 @@ import pytest
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
-from core.engine.driver import idle_lanes, start
+from core.engine.driver import loop, start
 from core.engine.driver.registration import exactly
 from core.engine.messages import LaneTask, StreamOutcome, StreamTask
+from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from core.wiring import worker
@@ -58,7 +59,7 @@ class Running(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        self._outcome = worker.run_stream_task(self._spec)
+        self._outcome = worker.ENTRIES.stream(self._spec)
 
     def finish(self) -> StreamOutcome:
         self.join(240)
@@ -70,7 +71,7 @@ def test_two_copies_of_one_task_apply_every_event_once(mirror: Mirror, seed: int
     with written(mirror, seed, changes=200):
         copies = [Running(task_of(mirror)) for _ in range(2)]
         outcomes = [copy.finish() for copy in copies]
-    last = worker.run_stream_task(task_of(mirror))
+    last = worker.ENTRIES.stream(task_of(mirror))
     assert not [lane.error for one in (*outcomes, last) for lane in one.lanes if lane.error]
     mirror.wait_applied(mirror.booked(), 1)
 
@@ -80,7 +81,7 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
     with written(mirror, seed):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
+    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
     zombie = Running(task_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()
@@ -169,7 +170,7 @@ def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
 def test_a_lost_answer_of_a_registration_is_not_taken_for_somebody_else(
     mirror: Mirror, moment: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(idle_lanes, "LOST_ANSWER_WAIT", 0.5)
+    monkeypatch.setattr(loop, "LOST_ANSWER_WAIT", 0.5)
 
     def foreign() -> None:
         raise RuntimeError("a failure that no table names")

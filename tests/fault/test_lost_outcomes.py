@@ -20,8 +20,8 @@ class LosesOutcomes(Crowd):
 
     lose: int = 2
 
-    def submit(self, function_path: str, spec: StreamTask, group: str) -> Future[Any]:
-        real = super().submit(function_path, spec, group)
+    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
+        real = super().submit(entry, spec, group)
         if self.tasks_started > self.lose:
             return real
         lost: Future[Any] = Future()

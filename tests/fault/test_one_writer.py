@@ -14,7 +14,7 @@ import pytest
 
 from core.domain.lane import Activity
 from core.embedded.warehouse import Warehouse
-from core.engine.driver import idle_lanes, lease, start
+from core.engine.driver import lease, start, upkeep
 from core.engine.driver.lease import Leases
 from core.errors import Refused
 from core.sinks.postgres.progress.store import lock_number
@@ -145,8 +145,8 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     answers, keep = threading.Event(), Leases.keep
-    monkeypatch.setattr(idle_lanes, "LEASE_LATE", 0.3)
-    monkeypatch.setattr(idle_lanes, "LEASE_EVERY", 0.0)
+    monkeypatch.setattr(upkeep, "LEASE_LATE", 0.3)
+    monkeypatch.setattr(upkeep, "LEASE_EVERY", 0.0)
     silent = threading.Event()
 
     def late(self: Leases) -> None:

@@ -19,9 +19,9 @@ from core.domain.reset import Check
 from core.domain.reset_entry import DONE, ROLLED_BACK
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine.worker import stream_task
 from core.errors import ErrorKind, Refused
 from core.state.sqlite import Store
-from core.wiring import worker
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support import polling
@@ -120,7 +120,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
+    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
     zombie = Running(task_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
@@ -132,7 +132,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
     assert resetting.held() == held, "a commit of an older epoch got through"
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
 
 
 MOMENTS = ("after_status", "after_read", "after_recheck")
@@ -142,7 +142,7 @@ def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int)
     for number in range(9):
         interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number // 3)
     mirror = resetting.mirror
-    worker.probe = lambda _: None
+    stream_task.probe = lambda _: None
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()

@@ -20,6 +20,7 @@ from core.drivers import pg
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine.worker import stream_task
 from core.errors import Busy, Trouble, TroubleName, Unclassified
 from core.slots.reset import points
 from core.slots.reset.apply import Result
@@ -243,8 +244,8 @@ def stepped(losing: Losing) -> Callable[[], object]:
 
     def step() -> None:
         before = losing.rows()
-        worker.close_idle(losing.resetting.mirror.job)
-        outcome = worker.run_stream_task(task_of(losing.resetting.mirror))
+        stream_task.close_kept(losing.resetting.mirror.job)
+        outcome = worker.ENTRIES.stream(task_of(losing.resetting.mirror))
         assert not [lane.error for lane in outcome.lanes if lane.error]
         assert losing.rows() != before
 
@@ -262,7 +263,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
     landed = losing.rows()
     losing.over(result, "stale, this moved: dn_1: position ")
     assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

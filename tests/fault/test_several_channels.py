@@ -21,6 +21,7 @@ from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.registration import exactly
 from core.engine.messages import LaneTask, StreamTask
+from core.engine.worker import stream_task
 from core.errors import Refused, Trouble, TroubleName
 from core.sources.dws.session import DwsSession
 from core.wiring import worker
@@ -242,7 +243,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     touched(mirror)
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
     asked: list[str] = []
 
     def rows(self: DwsSession, name: str, *more: Any) -> list[tuple[Any, ...]]:
@@ -262,7 +263,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
         assert row.registered is not None
         shard = Shard(row.key.shard, row.node_id)
         tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.fingerprint), 5_000))
-    outcome = worker.run_stream_task(StreamTask(mirror.job, found[0].epoch, tuple(tasks), 30.0))
+    outcome = worker.ENTRIES.stream(StreamTask(mirror.job, found[0].epoch, tuple(tasks), 30.0))
     assert [one.error for one in outcome.lanes] == [None] * len(tables)
     assert all(one.rows for one in outcome.lanes)
     identified = ["identity", "deferrable_key", "user_types"]

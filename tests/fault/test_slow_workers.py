@@ -29,7 +29,7 @@ class SlowToStart(Crowd):
     cancelled: int = 0
     under_way: dict[str, tuple[threading.Timer, Future[Any]]] = field(default_factory=dict)
 
-    def submit(self, function_path: str, spec: StreamTask, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
         future: Future[Any] = Future()
         self.sessions.add(1)
 

@@ -18,11 +18,11 @@ from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
+from core.engine.worker import stream_task
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws import session as dws_session
 from core.sources.dws.session import DwsSession, copy_line
 from core.sources.dws.source import DwsSource
-from core.wiring import worker
 from core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -227,7 +227,7 @@ def test_connection_pool_size_bounds_the_tasks_that_read_at_once(
 ) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_pool_size=size)
     mirror.start().wait_running()
-    together = worker.probe = Together()
+    together = stream_task.probe = Together()
     for _ in range(3):
         mirror.source(f"UPDATE {TABLE} SET note = note || '.'")
     mirror.wait_equal()

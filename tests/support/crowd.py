@@ -22,7 +22,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.engine.driver.idle_lanes import LoopPlan
+from core.engine.driver.context import StreamPlan
 from core.engine.driver.job import lane_of
 from core.engine.driver.loop import Loop
 from core.engine.messages import StreamTask
@@ -119,9 +119,9 @@ class Crowd:
     def loop(self, task_seconds: float, tick: Any) -> Loop:
         """The product's loop over this crowd; it stops once `over` is set."""
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
-        plan = LoopPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
+        plan = StreamPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
         wanted = lambda: WantedState.STOP if self.over.is_set() else WantedState.RUN  # noqa: E731
-        return Loop(plan, lanes, self, self, self.clock, wanted, tick, nothing)
+        return Loop(plan, lanes, self, self, lambda task: None, self.clock, wanted, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
         key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)
@@ -131,7 +131,7 @@ class Crowd:
 
     # -- the task runner
 
-    def submit(self, function_path: str, spec: StreamTask, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
         self.tasks_started += 1
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]

@@ -28,12 +28,14 @@ from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
+from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, nothing
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.sqltext import dotted
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -138,7 +140,7 @@ class Mirror:
 
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
-        worker.probe = probe
+        stream_task.probe = probe
         self.wanted, self.error, self.end = WantedState.RUN, None, None
         self.heard = Heard()
         self.runner = self.make_runner()
@@ -152,6 +154,7 @@ class Mirror:
             job=self.job,
             sessions=sessions,
             runner=self.runner,
+            work=ENTRIES,
             narrator=self.heard,
             wanted=lambda: self.wanted,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),
@@ -317,8 +320,8 @@ class Mirror:
         self.wanted = WantedState.STOP
         if self._thread is not None:
             self._thread.join(120)
-        worker.probe = nothing
-        worker.close_idle(self.job)
+        stream_task.probe = nothing
+        stream_task.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 

@@ -86,7 +86,7 @@ def test_a_copy_answers_the_type_of_a_foreign_exception_alone() -> None:
 
 @pytest.mark.parametrize("function", ["loud", "ours"])
 def test_whatever_a_task_runs_its_answer_repeats_no_exceptions_text(function: str) -> None:
-    answer = task.call(f"{__name__}.{function}", None)
+    answer = task.call(task.pack(globals()[function]), None)
     assert answer.failure is not None
     tells_nothing(answer)
     with pytest.raises(SlotkeeperError) as again:

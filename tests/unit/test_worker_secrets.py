@@ -24,7 +24,7 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
     file = tmp_path / "c.toml"
     file.write_text(VALID, "utf-8")
     job = load(file, {}).jobs["orders_rt"]
-    with pytest.raises(ConfigError) as missing, worker._pair(job, 1):
+    with pytest.raises(ConfigError) as missing, worker.open_pair(job, 1):
         pass
     assert missing.value.message == (
         f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"

@@ -17,6 +17,7 @@ from core.domain.lane import Lane
 from core.domain.progress import LaneKey, LaneState
 from core.domain.record_ttl import RecordTtls
 from core.domain.spec import JobSpec
+from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
 from core.ports.driver import DriverSessions, TaskRunner
@@ -46,6 +47,14 @@ KEEPALIVE = 30.0
 """Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEntries:
+    """What a worker is to call: each takes a message and returns its outcome; picklable, so no lambda."""
+
+    stream: Callable[[StreamTask], StreamOutcome]
+    copy: Callable[[CopyTask], CopyOutcome]
+
+
 @dataclass
 class JobContext:
     """Everything that a job's driver is given.
@@ -57,6 +66,7 @@ class JobContext:
     job: JobSpec
     sessions: DriverSessions
     runner: TaskRunner
+    work: WorkerEntries
     narrator: Narrator
     wanted: Callable[[], WantedState]
     pause: Callable[[float], None]
@@ -103,3 +113,24 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
     """The TTLs of the records of these channels; one statement for each."""
     ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
+
+
+def unleased() -> None:
+    """For a loop that holds no lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
+
+    `keep_lease` raises where the job's lease, or the lock on a target, is not held; `sever_lease` makes it end.
+    """
+
+    job: JobSpec
+    epoch: int
+    keepalive: float
+    until_caught_up: bool = False
+    task_seconds: float = 3.0
+    keep_lease: Callable[[], None] = unleased
+    sever_lease: Callable[[], None] = unleased
+    record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))

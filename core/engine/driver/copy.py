@@ -29,7 +29,6 @@ from core.ports.progress import ChunkCounts, Store
 from core.ports.source import Chunk
 from core.retry import Failure, RetryRules
 
-COPY = "core.wiring.worker.run_copy_task"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
@@ -69,7 +68,7 @@ class Snapshot:
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
-        self._all = ctx
+        self._ctx = ctx
         self._begun = begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
@@ -83,7 +82,7 @@ class Snapshot:
         """Plan what is new and copy what is left; returns the channels as they are now."""
         for one in self._begun:
             if one.state in (LaneState.CREATING, LaneState.COPYING):
-                with about(self._all, one.part):
+                with about(self._ctx, one.part):
                     self._copies.append(_copy_of(one))
         try:
             while self._running or any(one.left for one in self._copies):
@@ -92,18 +91,18 @@ class Snapshot:
                 self._collect()
                 self._check_nodes()
                 self._keep.again()
-                if not self._running or self._all.clock.monotonic() >= self._tell_at:
+                if not self._running or self._ctx.clock.monotonic() >= self._tell_at:
                     self._tell()
         finally:
-            self._all.runner.cancel(GROUP)
+            self._ctx.runner.cancel(GROUP)
         return self._end()
 
     def _tell(self) -> None:
         """How far the copy is; every second, because it asks for each channel."""
-        self._tell_at = self._all.clock.monotonic() + TELL_EVERY
-        self._all.narrator.copy(self._counts(), self._begun[0].epoch)
-        if self._all.job.sink_options.quarantines:
-            self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
+        self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
+        self._ctx.narrator.copy(self._counts(), self._begun[0].epoch)
+        if self._ctx.job.sink_options.quarantines:
+            self._ctx.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
 
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]
@@ -112,7 +111,7 @@ class Snapshot:
     def _assign(self) -> None:
         """Fill the places: the next task is of the channel that has the fewest, so that none waits for another's
         end."""
-        capacity = self._all.runner.capacity
+        capacity = self._ctx.runner.capacity
         while len(self._running) < capacity:
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
             if copy is None:
@@ -121,7 +120,7 @@ class Snapshot:
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
             spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
-            self._running[self._all.runner.submit(COPY, spec, GROUP)] = _Task(copy, chunks)
+            self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks)
             copy.tasks += 1
 
     def _collect(self) -> None:
@@ -139,11 +138,11 @@ class Snapshot:
         # what ended several tasks at once is one failure
         failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
         if failed:
-            with about(self._all, failed[0].begun.part):
+            with about(self._ctx, failed[0].begun.part):
                 self._failed(failed[0], failed[1].error())
         elif any(outcome.done for _, outcome in ended):
             self._history = NO_HISTORY
-            self._all.narrator.retrying("")
+            self._ctx.narrator.retrying("")
 
     def _outcome(self, future: Future[Any]) -> CopyOutcome:
         try:
@@ -168,24 +167,24 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
-        clock = self._all.clock
-        if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._all.job.binlog.binlog:
+        clock = self._ctx.clock
+        if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
-        rules = RetryRules.of(self._all.job)
+        rules = RetryRules.of(self._ctx.job)
         decision = retry.decide(Failure.of(error), history, rules, clock.random())
         self._history = retry.after(history, Failure.of(error), rules)
         if not isinstance(decision, retry.RetryAfter):
             raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-        self._all.narrator.retrying(text)
-        self._all.pause(decision.seconds)
+        self._ctx.narrator.retrying(text)
+        self._ctx.pause(decision.seconds)
 
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
-        now, options = self._all.clock.monotonic(), self._all.job.binlog
+        now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
             self._checked_at = now
@@ -207,17 +206,17 @@ class Snapshot:
 
     def _end(self) -> tuple[Begun, ...]:
         """Note the points to pass for each channel that was copied."""
-        if self._all.job.binlog.binlog:
+        if self._ctx.job.binlog.binlog:
             # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
             source = self._copies[0].begun.part.sessions.source("start")
-            wait_for_open_transactions(self._all, source, self._keep.between)
+            wait_for_open_transactions(self._ctx, source, self._keep.between)
         ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
         return tuple(ended.get(id(one), one) for one in self._begun)
 
     def _ended(self, begun: Begun) -> Begun:
-        with about(self._all, begun.part):
+        with about(self._ctx, begun.part):
             sessions, state, noted = begun.part.sessions, LaneState.RUNNING, {}
-            if self._all.job.binlog.binlog:
+            if self._ctx.job.binlog.binlog:
                 noted = {status.shard.name: status.latest for status in self._judged(begun)}
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
@@ -242,7 +241,7 @@ class Snapshot:
 
         with beside(exchange, store.cancel, store.sever) as going:
             while not going.ended(KEPT_AT_ONCE):
-                if self._all.wanted() is not WantedState.RUN:
+                if self._ctx.wanted() is not WantedState.RUN:
                     going.end()
                     self._keep.wait_out_pause()
                     raise Interrupted  # whatever is wished by then, this exchange was cancelled

@@ -17,9 +17,8 @@ from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import Expected
-from core.engine.driver.context import JobContext, about, record_ttls
+from core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
-from core.engine.driver.idle_lanes import LoopPlan
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
@@ -126,7 +125,7 @@ class Streaming:
     """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
-        self._all = ctx
+        self._ctx = ctx
         self._begun = begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
@@ -141,12 +140,12 @@ class Streaming:
     def polled(self) -> Streaming:
         """Take the first look at every channel; a failure here is one of the start, which is tried again."""
         for one in self._begun:
-            with about(self._all, one.part):
+            with about(self._ctx, one.part):
                 self._read_status(one)
         return self
 
     def _read_status(self, begun: Begun) -> None:
-        job, now = self._all.job, self._all.clock.monotonic()
+        job, now = self._ctx.job, self._ctx.clock.monotonic()
         statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
         for row in begun.rows:
             status = statuses.get(row.key.shard)
@@ -161,8 +160,8 @@ class Streaming:
 
     def run(self) -> End:
         """Stream until a wanted state; raises what needs a person."""
-        ctx = self._all
-        loop_plan = LoopPlan(
+        ctx = self._ctx
+        plan = StreamPlan(
             ctx.job,
             self._epoch,
             ctx.keepalive,
@@ -171,7 +170,9 @@ class Streaming:
             sever_lease=self._leases.sever,
             record_ttls=self._record_ttls,
         )
-        loop = Loop(loop_plan, self._lanes, ctx.sessions, ctx.runner, ctx.clock, ctx.wanted, self._tick, ctx.probe)
+        loop = Loop(
+            plan, self._lanes, ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted, self._tick, ctx.probe
+        )
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
@@ -192,8 +193,8 @@ class Streaming:
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
         if loop.held is not None:
-            self._all.narrator.held(loop.held)
-        self._all.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
+            self._ctx.narrator.held(loop.held)
+        self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
         """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
@@ -202,7 +203,7 @@ class Streaming:
             if all(loop.lanes[name].position.point >= self._noted[name] for name in names):
                 self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:
-            self._all.narrator.event(JobEvent.CAUGHT_UP)
+            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
         # also from running: the answer of an earlier try may have been lost
@@ -211,7 +212,7 @@ class Streaming:
             return  # their session is in use; the next turn of the loop tries again
         part = self._behind[table].part
         try:
-            with about(self._all, part):
+            with about(self._ctx, part):
                 part.sessions.store().set_state(Turn(self._epoch, len(names), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
             return  # the sink is restarting: the same
@@ -223,8 +224,8 @@ class Streaming:
 
     def _tell_pause(self) -> None:
         if not self._told:
-            self._told = self._all.clock.monotonic()
-            self._all.narrator.event(JobEvent.PAUSED)
+            self._told = self._ctx.clock.monotonic()
+            self._ctx.narrator.event(JobEvent.PAUSED)
 
 
 def _least(lanes: dict[str, Lane]) -> LaneState:

@@ -1,7 +1,6 @@
-"""The driver's own I/O on idle lanes: looking, asking for rows, the empty step, the registration.
+"""The driver's questions about idle lanes, and the empty step of one: each runs in a thread and returns plain values.
 
-Each call runs in a thread of the loop with sessions of its own and returns plain values; nothing here decides what
-happens next. Next door: `loop.py` decides, `register.py` is the registration itself.
+Next door: `idle_lanes.py` decides when, `registration.py` is the registration itself.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.domain.advance import XminChoice, choose_xmin, explain_miss
+from core.domain.advance import XminChoice, explain_miss
 from core.domain.lane import Lane
 from core.domain.position import Position
-from core.domain.progress import Registered
 from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.driver.registration import Registration, register
+from core.engine.driver.registration import Settled, register_at
 from core.engine.worker.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
+from core.errors import SlotkeeperError, Trouble, TroubleName
 from core.ports.progress import Rows
 from core.ports.source import SlotAdmin, Source
 
@@ -82,21 +80,6 @@ def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
     return next((judge(status, lane.expected) for status in statuses if status.shard == lane.shard), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What settling a lane gave: its position, what is registered now, or that rows came in between.
-
-    `error` came after the position was moved, so both count; `certain` is False where a call may still be on its way.
-    """
-
-    position: Position
-    registered: Registered | None = None
-    waiting: bool = False
-    error: SlotkeeperError | None = None
-    wanted: int = 0
-    certain: bool = True
-
-
 def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
     """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
     position, xmin = lane.position, XminChoice(lane.registered.xmin, None, lane.registered.xmin)
@@ -107,40 +90,6 @@ def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clo
         elif found:
             return Settled(position, waiting=True)
     return register_at(admin, rows, lane, epoch, position, xmin, clock, probe)
-
-
-def after_task(
-    admin: SlotAdmin,
-    rows: Rows,
-    lane: Lane,
-    epoch: int,
-    status: tuple[int, int, int | None],
-    clock: Clock,
-    probe: Probe,
-) -> Settled:
-    """The registration of a lane whose task is in; `status` is (latest, xmin, highest point with rows)."""
-    latest, status_xmin, top = status
-    choice = choose_xmin(lane.position.point, latest, status_xmin, top, lane.registered.xmin)
-    return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
-
-
-def register_at(
-    admin: SlotAdmin,
-    rows: Rows,
-    lane: Lane,
-    epoch: int,
-    position: Position,
-    xmin: XminChoice,
-    clock: Clock,
-    probe: Probe,
-) -> Settled:
-    """Register a lane's position; an error comes back as a value, with the point that may have landed."""
-    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
-    try:
-        return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
-    except Exception as error:  # whatever it was: it is not known what landed
-        named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=classed(error), wanted=position.point, certain=named or admin.end_rivals())
 
 
 def _moved(lane: Lane, status: SlotStatus) -> tuple[Position, XminChoice]:

@@ -50,7 +50,7 @@ class Leases:
     """
 
     def __init__(self, ctx: JobContext) -> None:
-        self._all = ctx
+        self._ctx = ctx
         self._lost: float | None = None
         self._ended = False
         self.lock = threading.Lock()
@@ -61,11 +61,11 @@ class Leases:
         Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
         """
         with self.lock:
-            for number, part in enumerate(() if self._ended else self._all.parts):
+            for number, part in enumerate(() if self._ended else self._ctx.parts):
                 if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
                     if self._ended:
                         return  # a session that is opened by now would be nobody's
-                    with about(self._all, part):
+                    with about(self._ctx, part):
                         self._again(part)
             self._lost = None
 
@@ -82,10 +82,10 @@ class Leases:
 
     def sever(self) -> None:
         """Cut off the session that holds them, without waiting: whoever waits for its answer takes them again."""
-        self._all.parts[0].sessions.store().sever()
+        self._ctx.parts[0].sessions.store().sever()
 
     def _again(self, part: JobContext) -> None:
-        now, store = self._all.clock.monotonic(), part.sessions.store()
+        now, store = self._ctx.clock.monotonic(), part.sessions.store()
         self._lost = now if self._lost is None else self._lost
         if store.take_lease() and store.take_target(part.job.channel.target):
             return

@@ -1,39 +1,51 @@
-"""The streaming loop of a job's driver: looks, deals tasks, registers, retries; all decisions on one thread.
+"""The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes, schedules retries.
 
-I/O runs in threads and comes back as events; a lane is a frozen record that only this thread replaces.
-Next door: `lanes.py` and `core.retry` decide, `watch.py` and `task.py` do, `job.py` starts and ends the loop.
+All decisions are taken on one thread; I/O runs in threads or on workers and comes back as events. A lane is a frozen
+record that only this thread replaces. Next door: `idle_lanes.py` polls the lanes that no task has, `upkeep.py` asks the
+rest, `registration.py` tells the source, `core.domain.lane` and `core.retry` decide, `job.py` starts and ends the loop.
 """
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any
 
+from core import retry
 from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.job import WantedState
-from core.domain.lane import Activity, Assignment, Lane, assign, due
+from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
 from core.domain.position import Position
-from core.engine.driver import lane_io
-from core.engine.driver.idle_lanes import IdleLanes, LoopPlan
+from core.domain.slot import Shard
+from core.domain.watch import trouble
+from core.engine.driver.context import StreamPlan, placed
+from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
+from core.engine.driver.poll_schedule import LINES
+from core.engine.driver.registration import Settled, after_task, exactly, widened
+from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
 from core.engine.driver.topology import changed
+from core.engine.driver.upkeep import Upkeep
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe
-from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
+from core.errors import Busy, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified, classed
 from core.ports.driver import Sessions, TaskRunner
+from core.ports.progress import Rows
+from core.ports.source import SlotAdmin
+from core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
 """A task this long past its deadline is overrun, or later where tasks have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""The task of such a task is given so long to end by itself: ending it costs its worker, and a new one is slow."""
+"""Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow."""
 STOP_WITHIN = 5.0
-APPLYING = "core.wiring.worker.run_stream_task"
+LOST_ANSWER_WAIT = 15.0
+"""Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 
 
 class End(Enum):
@@ -45,24 +57,33 @@ class End(Enum):
     CAUGHT_UP = "caught up"
 
 
-class Loop(IdleLanes):
-    """Streams until stopped; `lanes` by their names is what reports are made of."""
+class Loop:
+    """Streams until stopped; `lanes` by their names is what reports are made of. It is the `LaneOwner`."""
 
     def __init__(
         self,
-        plan: LoopPlan,
+        plan: StreamPlan,
         lanes: dict[str, Lane],
         sessions: Sessions,
         runner: TaskRunner,
+        stream: Callable[[StreamTask], StreamOutcome],
         clock: Clock,
         wanted: Callable[[], WantedState],
         tick: Callable[[Loop], None],
         probe: Probe,
     ) -> None:
-        super().__init__(plan, lanes, sessions, clock, probe)
-        self._runner = runner
-        self._wanted = wanted
-        self._tick = tick
+        self.plan, self.lanes = plan, lanes
+        self.paused, self.registrations, self.other_nodes = False, 0, ""
+        self._sessions, self._runner, self._stream = sessions, runner, stream
+        self._clock, self._wanted, self._tick, self._probe = clock, wanted, tick, probe
+        self._rules = RetryRules.of(plan.job)
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._names = names_by_table(lanes)
+        self._nodes = len({lane.shard.node_id for lane in lanes.values()})
+        self._failure: SlotkeeperError | None = None
+        self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
+        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe)
+        self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
         """How many source sessions each task under way reads through."""
@@ -70,6 +91,11 @@ class Loop(IdleLanes):
         self._slack = OVERRUN
         self._most = len(lanes)
         """So many lanes a task gets at most: twice as many as it is known to reach."""
+
+    @property
+    def held(self) -> int | None:
+        """How many rows are in quarantine; None before they were counted."""
+        return self._upkeep.held
 
     def run(self) -> End:
         """Stream until a wanted state ends it; raises the trouble that needs a person, or Superseded."""
@@ -80,7 +106,7 @@ class Loop(IdleLanes):
                 raise
             return End.OTHER_NODES
         finally:
-            self._lines.close()
+            self._executor.close()
 
     def _run(self) -> End:
         while True:
@@ -106,23 +132,23 @@ class Loop(IdleLanes):
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         try:
-            nodes = self._sessions.of(self._tables[0]).source("nodes")
-            return bool(changed(nodes, (lane.shard for lane in self._of(self._tables[0]))))
+            nodes = self._sessions.of(self.plan.job.channels[0].source_table).source("nodes")
+            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(self.plan.job.channels[0].source_table))))
         except SlotkeeperError:
             return False
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        self._keep_lease(now)
+        self._upkeep.keep_lease(now)
         self._wake(now)
         if not self.paused:
             self._overruns(now)
             self._assign(now)
-        self._poll(now)
-        self._settle(now)
-        self._check_nodes(now)
-        self._read_rows(now)
-        self._count_held(now)
+        self._idle.poll(now)
+        self._idle.settle(now)
+        self._upkeep.check_nodes(now)
+        self._upkeep.read_rows(now)
+        self._upkeep.count_held(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
 
@@ -203,20 +229,20 @@ class Loop(IdleLanes):
     def _too_late(self, now: float) -> bool:
         """Whether what a due lane would read may be gone in part."""
         waiting = (
-            [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self._record_ttls.any else []
+            [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self.plan.record_ttls.any else []
         )
         for lane in waiting:
-            late = self._record_ttls.late(lane, now)
+            late = self.plan.record_ttls.late(lane, now)
             if late is not None:
-                self._fail(lane.key.source_table, late)
+                self.fail(lane.key.source_table, late)
         return self._failure is not None
 
     def _not_held(self) -> bool:
         """Whether the lease is not held: what is due fails as it would with the sink that does not give it."""
-        if self._not_ours is not None:
+        if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
-                self._lane_failed(lane, self._not_ours)
-        return self._not_ours is not None
+                self.lane_failed(lane, self._upkeep.not_ours)
+        return self._upkeep.not_ours is not None
 
     def _assign(self, now: float) -> None:
         if self._too_late(now) or self._not_held():
@@ -240,8 +266,8 @@ class Loop(IdleLanes):
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[task.number] = self._parallel()
             spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel)
-            future = self._runner.submit(APPLYING, spec, task.group)
-            future.add_done_callback(partial(self._post, self._task_ended, task.number))
+            future = self._runner.submit(self._stream, spec, task.group)
+            future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
     def _task_seconds(self) -> float:
         """Shorter where there are more lanes than places, so that a lane without one waits less."""
@@ -272,7 +298,7 @@ class Loop(IdleLanes):
                 self._failure = error
                 return
             for name in mine:
-                self._lane_failed(self.lanes[name], error)
+                self.lane_failed(self.lanes[name], error)
             return
         by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
         many_lanes = self._reached(outcome)
@@ -289,7 +315,7 @@ class Loop(IdleLanes):
 
     def _cancelled(self, lane: Lane) -> None:
         """A lane whose own task was cancelled waits before its next try: dealt at once, it would keep the place."""
-        self._lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
+        self.lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
         self._clear_others(lane)
 
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
@@ -319,26 +345,131 @@ class Loop(IdleLanes):
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._schedule.busy(lane.key.source_table)
+            self._idle.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
-            self._lane_failed(lane, outcome.error.error())
+            self.lane_failed(lane, outcome.error.error())
             return
         lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         lane = replace(lane, latest=outcome.status_latest, polled_at=now)
-        self._record_ttls.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
+        self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
         later = (
-            many_lanes and now - lane.kept_at < self._many_lanes
+            many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
         if lane.position.point > lane.registered.live and not later:
             status = (outcome.status_latest, outcome.status_xmin, outcome.top_point)
-            self._start_registration(
+            self.start_registration(
                 lane,
-                lambda: lane_io.after_task(
-                    *self._registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe
-                ),
+                lambda: after_task(*self.registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe),
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._schedule.soon(lane.key.source_table, now)
+            self._idle.soon(lane.key.source_table, now)
+
+    def lanes_of(self, table: str) -> Iterable[Lane]:
+        """The lanes of a source table."""
+        return (self.lanes[name] for name in self._names.get(table, ()))
+
+    def line(self, lane: Lane) -> str:
+        """The line that a lane's DN has."""
+        return line_of(lane.shard.node_id, self._nodes)
+
+    def post(self, handle: Callable[..., None], *arguments: object) -> None:
+        """Call `handle` on this loop's thread."""
+        self._events.put(lambda: handle(*arguments))
+
+    def fail(self, table: str, error: SlotkeeperError) -> None:
+        """End with an error about a source table."""
+        self._failure = placed(self.plan.job, table, error)
+
+    def nodes_changed(self, names: set[Shard]) -> None:
+        """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""
+        sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
+        if self.plan.job.binlog.need_redistribution:
+            self.other_nodes = sentence
+        else:
+            self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
+
+    def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
+        """Schedule the lane's next try, or end, as `core.retry` decides."""
+        now = self._clock.monotonic()
+        since = lane.failing_since if lane.history.failures else now
+        failure = Failure.of(error, lane.width)
+        history = replace(lane.history, elapsed=now - since)
+        decision = retry.decide(failure, history, self._rules, self._clock.random())
+        lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message, side=error.where)
+        lane = replace(lane, history=retry.after(history, failure, self._rules))
+        match decision:
+            case retry.RetryAfter(seconds, _):
+                lane = replace(lane, activity=Activity.WAITING, ready_at=now + seconds)
+            case retry.Halve(width):
+                lane = replace(due(lane, now), width=width)
+            case retry.EndQuietly():
+                self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
+            case retry.Stop(reason):
+                named = isinstance(error, Trouble)
+                error.hint = error.hint or reason
+                self.fail(lane.key.source_table, error if named else _because(error, reason))
+        self.lanes[lane.name] = lane
+
+    def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
+        """The sessions through which a lane is registered; its line uses them alone."""
+        name, sessions = f"r/{self.line(lane)}", self._sessions.of(lane.key.source_table)
+        return sessions.admin(name), sessions.rows(name)
+
+    def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
+        """Register a lane by `work` in a thread; the answer is an event."""
+        self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
+
+        def run() -> None:
+            began = self._clock.monotonic()
+            try:
+                settled = work()
+            except Exception as error:
+                settled = Settled(lane.position, error=classed(error))
+            self.post(self._registered, lane.name, settled, self._clock.monotonic() - began)
+
+        self._executor.submit(f"register {self.line(lane)}", run)
+
+    def _registered(self, name: str, settled: Settled, seconds: float) -> None:
+        now = self._clock.monotonic()
+        lane = replace(self.lanes[name], position=max(self.lanes[name].position, settled.position))
+        lane = replace(lane, spent=lane.spent.more(register=seconds))
+        if settled.error is not None:
+            self._registration_failed(lane, settled)
+            return
+        if settled.registered is not None:
+            self.registrations += 1
+            expected = exactly(settled.registered, lane.expected.fingerprint)
+            lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
+        lane = replace(lane, history=NO_HISTORY, error="")
+        again = settled.waiting or (lane.latest or 0) > lane.position.point
+        now_due = settled.waiting or (lane.has_more and not self.paused)  # a look first would only cost time
+        self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), has_more=False)
+        if again:
+            self._idle.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
+
+    def _registration_failed(self, lane: Lane, settled: Settled) -> None:
+        assert settled.error is not None
+        sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
+        if sent:
+            lane = replace(lane, expected=widened(lane.expected, settled.wanted))
+        self.lanes[lane.name] = lane
+        self.lane_failed(lane, settled.error)
+        if sent and not settled.certain and self._failure is None:
+            self._wait_out(self.lanes[lane.name])
+
+    def _wait_out(self, lane: Lane) -> None:
+        """No look until no registration of ours can still be on its way (design 4.2)."""
+        ready = self._clock.monotonic() + LOST_ANSWER_WAIT
+        self.lanes[lane.name] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
+
+    def end_with(self, error: SlotkeeperError) -> None:
+        """End the loop with an error about the whole job."""
+        self._failure = error
+
+
+def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:
+    error.hint = error.hint or reason
+    return error

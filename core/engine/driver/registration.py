@@ -1,7 +1,8 @@
 """Tells the source that a lane is done up to a point: both points, under the progress row's lock (design 4.2 step 6).
 
 `false` first, a look at `true`, then `true`: a wipe in between always leaves one of the two missing, so it is seen.
-Next door: `progress.py` chooses the xmin; `loop.py` decides when.
+Next door: `core.domain.advance` chooses the xmin; `loop.py` decides when, for lanes that come from a task, and
+`lane_io.py` for idle ones.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.domain.advance import XminChoice
+from core.domain.advance import XminChoice, choose_xmin
+from core.domain.lane import Lane
+from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
 from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.domain.watch import trouble as named
 from core.engine.worker.step import Probe, nothing
-from core.errors import Busy, Defect, TroubleName
+from core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.ports.progress import Rows
 from core.ports.source import SlotAdmin
 
@@ -139,3 +142,52 @@ def _xmin(admin: SlotAdmin, wanted: Registration) -> int:
         return choice.known
     found = admin.xmin_at(wanted.shard, choice.ask_at) if choice.ask_at is not None else None
     return max(found, choice.fallback) if found is not None else choice.fallback
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What settling a lane gave: its position, what is registered now, or that rows came in between.
+
+    `error` came after the position was moved, so both count; `certain` is False where a call may still be on its way.
+    """
+
+    position: Position
+    registered: Registered | None = None
+    waiting: bool = False
+    error: SlotkeeperError | None = None
+    wanted: int = 0
+    certain: bool = True
+
+
+def after_task(
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    status: tuple[int, int, int | None],
+    clock: Clock,
+    probe: Probe,
+) -> Settled:
+    """The registration of a lane whose task is in; `status` is (latest, xmin, highest point with rows)."""
+    latest, status_xmin, top = status
+    choice = choose_xmin(lane.position.point, latest, status_xmin, top, lane.registered.xmin)
+    return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
+
+
+def register_at(
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    position: Position,
+    xmin: XminChoice,
+    clock: Clock,
+    probe: Probe,
+) -> Settled:
+    """Register a lane's position; an error comes back as a value, with the point that may have landed."""
+    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
+    try:
+        return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
+    except Exception as error:  # whatever it was: it is not known what landed
+        named = isinstance(error, Trouble | Superseded)
+        return Settled(position, error=classed(error), wanted=position.point, certain=named or admin.end_rivals())

@@ -1,28 +1,32 @@
-"""A task: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
+"""A stream task: steps for each of its lanes in turn, until its deadline or until nothing more comes.
 
-Where there are fewer places than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
-which the channels of the lanes that follow each other there share.
-Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
-`core.wiring.worker` opens the sessions.
+Where there are fewer places than lanes, `binlog_parallel_num` lanes have their turns at once, each over a pair of
+sessions of its own, which the channels of the lanes that follow each other there share; pairs are kept for the next
+task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome. Next door: `step.py` is one
+step, `core.wiring.worker` opens a pair.
 """
 
 from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from core.clock import Clock
+from core.clock import Clock, SystemClock
 from core.domain.advance import explain_miss
+from core.domain.endpoint import Endpoint
 from core.domain.position import Position
 from core.domain.progress import STREAMING, LaneKey
 from core.domain.slot import SlotStatus
+from core.domain.spec import JobSpec
 from core.domain.watch import trouble
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
 from core.error_values import ErrorValues
-from core.errors import SlotkeeperError, TroubleName
+from core.errors import ErrorKind, SlotkeeperError, TroubleName
 from core.ports.sink import StepSink
 from core.ports.source import Source
 
@@ -35,6 +39,104 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
     """The key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
+
+
+class Pair(Protocol):
+    """A source and a sink session, over which the channels of a job are opened."""
+
+    def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
+        """The channel that `job` is narrowed to; asks both servers."""
+
+    def close(self) -> None:
+        """End both sessions."""
+
+
+OpenPair = Callable[[JobSpec, int], Pair]
+"""Opens a pair for a job and its epoch."""
+
+
+@dataclass(slots=True)
+class Lent:
+    """A pair for one task; `channels` are those opened over it, by source table and way of copying."""
+
+    pair: Pair
+    job: JobSpec
+    channels: dict[tuple[str, str], tuple[Source, StepSink]] = field(default_factory=dict)
+
+    def opened(self, table: str, copying: str = "direct") -> tuple[Source, StepSink]:
+        """The channel of a source table; asks both servers the first time."""
+        channel = self.channels.get((table, copying))
+        if channel is None:
+            channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
+        return channel
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough."""
+        for _, sink in self.channels.values():
+            sink.rest()
+            return  # the channels share the session
+
+
+probe: Probe = nothing
+"""Called at named points of steps and copies on this worker; tests put theirs here."""
+_kept: dict[tuple[Endpoint, Endpoint, str, str, int], list[Lent]] = {}
+"""The pairs that wait for a next task, by endpoints, job, slot and epoch: they survive from task to task."""
+_lock = threading.Lock()
+
+
+@contextmanager
+def lend(open_pair: OpenPair, job: JobSpec, epoch: int) -> Iterator[Lent]:
+    """A pair of this worker; kept for the next task unless the block raised. Those of other epochs are ended."""
+    key = (job.source, job.sink, job.name, job.slot, epoch)
+    with _lock:
+        others = [one for one in _kept if one[:4] == key[:4] and one[4] != epoch]
+        old = [lent for one in others for lent in _kept.pop(one)]
+        waiting = _kept.setdefault(key, [])
+        lent = waiting.pop() if waiting else None
+    for one in old:
+        one.pair.close()
+    if lent is None:
+        lent = Lent(open_pair(job, epoch), job)
+    lent.job = job
+    try:
+        lent.rest()
+        yield lent
+    except BaseException:
+        lent.pair.close()
+        raise
+    with _lock:
+        _kept.setdefault(key, []).append(lent)
+
+
+def close_kept(job: JobSpec) -> None:
+    """End the sessions that this process keeps for a job's next tasks."""
+    with _lock:
+        mine = [key for key in _kept if key[:4] == (job.source, job.sink, job.name, job.slot)]
+        closing = [lent for key in mine for lent in _kept.pop(key)]
+    for one in closing:
+        one.pair.close()
+
+
+def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
+    """A task, on a worker: as many pairs as it may have, and turns over them."""
+    with ExitStack() as stack:
+        count = min(task.parallel, len(task.lanes))
+        lent = [stack.enter_context(lend(open_pair, task.job, task.epoch)) for _ in range(count)]
+        for one in lent:
+            _connect(one, task)
+        return run(task, [one.opened for one in lent], SystemClock(), probe)
+
+
+def _connect(lent: Lent, task: StreamTask) -> None:
+    """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
+
+    What is wrong with one table of several stops its own lanes alone.
+    """
+    try:
+        lent.opened(task.lanes[0].table)
+    except SlotkeeperError as error:
+        if len(task.job.channels) == 1 or error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS):
+            raise
 
 
 Opened = Callable[[str], tuple[Source, StepSink]]

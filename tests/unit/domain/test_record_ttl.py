@@ -10,7 +10,7 @@ from core.domain.lag import Curve
 from core.domain.lane import Lane
 from core.domain.position import Position
 from core.domain.record_ttl import RecordTtls
-from tests.unit.engine.test_lanes import lane
+from tests.unit.domain.test_lane import lane
 
 TABLE, TTL = "ods.t", 1_000
 
