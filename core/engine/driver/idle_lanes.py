@@ -97,9 +97,11 @@ class IdleLanes:
         names = names_by_table(lanes)
         self._schedule = PollSchedule({t: {n: lanes[n].shard.node_id for n in own} for t, own in names.items()})
         self._older: dict[str, tuple[int, float]] = {}
+        self._committed: dict[str, float] = {}
 
     def poll(self, now: float) -> None:
         """Take the polls that are due."""
+        self._notice()
         idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
         for wanted in self._schedule.due(idle, now):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
@@ -108,6 +110,17 @@ class IdleLanes:
             else:
                 see_all = partial(self._see_all, wanted.table, lanes, f"poll {wanted.line}")
                 self._executor.submit(f"poll all {wanted.line}", see_all)
+
+    def _notice(self) -> None:
+        """What lanes that came from a task mean for their tables' rounds: pauses begin anew behind a commit."""
+        for name, lane in self._loop.lanes.items():
+            table = lane.key.source_table
+            if lane.committed_at is not None and lane.committed_at > self._committed.get(table, -1.0):
+                self._committed[table] = lane.committed_at
+                self._schedule.busy(table)
+            if lane.poll_by is not None:
+                self._schedule.soon(table, lane.poll_by)
+                self._loop.lanes[name] = replace(lane, poll_by=None)
 
     def _see_one(self, lane: Lane) -> None:
         try:
@@ -222,11 +235,3 @@ class IdleLanes:
         if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
             sentence = f"{lane.shard.name}: the source's newest point {latest} is below our {lane.position.point}"
             self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
-
-    def soon(self, table: str, at: float) -> None:
-        """Poll a table no later than at that time."""
-        self._schedule.soon(table, at)
-
-    def busy(self, table: str) -> None:
-        """Rows of a table were applied: its pauses begin anew."""
-        self._schedule.busy(table)

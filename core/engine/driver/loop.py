@@ -88,6 +88,7 @@ class Loop:
         self._shares: dict[int, int] = {}
         """How many source sessions each task under way reads through."""
         self._next_task = 1
+        self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
         """So many lanes a task gets at most: twice as many as it is known to reach."""
@@ -345,7 +346,6 @@ class Loop:
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._idle.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
             self.lane_failed(lane, outcome.error.error())
@@ -364,8 +364,7 @@ class Loop:
                 lambda: after_task(*self.registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe),
             )
         else:
-            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._idle.soon(lane.key.source_table, now)
+            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
         """The lanes of a source table."""
@@ -415,8 +414,12 @@ class Loop:
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
         """The sessions through which a lane is registered; its line uses them alone."""
-        name, sessions = f"r/{self.line(lane)}", self._sessions.of(lane.key.source_table)
-        return sessions.admin(name), sessions.rows(name)
+        line, table = self.line(lane), lane.key.source_table
+        found = self._registrars.get((table, line))
+        if found is None:
+            sessions = self._sessions.of(table)
+            found = self._registrars[table, line] = (sessions.admin(f"r/{line}"), sessions.rows(f"r/{line}"))
+        return found
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work` in a thread; the answer is an event."""
@@ -446,9 +449,8 @@ class Loop:
         lane = replace(lane, history=NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
         now_due = settled.waiting or (lane.has_more and not self.paused)  # a look first would only cost time
-        self.lanes[name] = replace(due(lane, now) if now_due else replace(lane, activity=Activity.IDLE), has_more=False)
-        if again:
-            self._idle.soon(lane.key.source_table, now + SETTLE_EVERY / 10)
+        lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
+        self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)
 
     def _registration_failed(self, lane: Lane, settled: Settled) -> None:
         assert settled.error is not None
