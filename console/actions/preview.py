@@ -1,7 +1,7 @@
 """What a dry run answered, as what the preview shows: per DN from, to and rows, what it means, the way back. Pure.
 
 Every text of it came from a child and passes `safe()` here. Next door: `console.tui.screens.actions.preview` shows it;
-`console.commands.reset_view` and `slot_verbs` write it.
+`console.commands.reset` and `console.commands.slots` write it.
 """
 
 from __future__ import annotations

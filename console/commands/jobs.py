@@ -341,7 +341,7 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", view.state),
-        ("wish", view.wish),
+        ("wanted", view.wanted),
         ("reason", why_of(view)),
         ("safe to do", view.safe),
         ("started", output.second(view.started_at)),

@@ -139,7 +139,7 @@ def _slot(app: Host, name: str) -> None:
 
 def _refresh(app: Host, seconds: str) -> None:
     if seconds.rstrip("s") in _SECONDS:
-        app.look_every(_SECONDS[seconds.rstrip("s")])
+        app.poll_every(_SECONDS[seconds.rstrip("s")])
     else:
         app.say(f"one of {', '.join(_SECONDS)} seconds")
 

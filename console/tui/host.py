@@ -96,7 +96,7 @@ class Host(Protocol):
     def wear(self, name: str) -> None:
         """Put on a theme."""
 
-    def look_every(self, seconds: float) -> None:
+    def poll_every(self, seconds: float) -> None:
         """How often the store is read."""
 
     # What is opened

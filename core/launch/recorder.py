@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.lag import Curve
 from core.domain.report import JobReport
 from core.errors import SlotkeeperError
@@ -88,7 +88,7 @@ def frame_of(view: JobView, at: datetime, lags: dict[str, float | None]) -> Fram
         job=view.name,
         at=at,
         state=view.state.value,
-        wish=view.wish.value,
+        wanted=view.wanted.value,
         reason=view.reason,
         trouble=view.trouble,
         safe=view.safe,
@@ -115,7 +115,7 @@ def view_of_frame(frame: Frame) -> JobView:
     return JobView(
         name=frame.job,
         state=JobState(frame.state),
-        wish=Wish(frame.wish),
+        wanted=WantedState(frame.wanted),
         reason=frame.reason,
         trouble=frame.trouble,
         safe=frame.safe,
@@ -138,5 +138,5 @@ def view_of_frame(frame: Frame) -> JobView:
 
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
     for lane in report.lanes:
-        if lane.latest is not None and lane.looked_age is not None:
-            curves[lane.name].see(reported_at - lane.looked_age, lane.latest)
+        if lane.latest is not None and lane.polled_age is not None:
+            curves[lane.name].see(reported_at - lane.polled_age, lane.latest)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.domain.identity import Identity
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
 from core.errors import Refused
 from core.launch import identity as processes
@@ -28,7 +28,7 @@ class JobView:
 
     name: str
     state: JobState
-    wish: Wish
+    wanted: WantedState
     reason: str
     trouble: str
     safe: str
@@ -57,7 +57,7 @@ def observe(store: Store, job: str) -> JobView:
     """Look at a job; Refused where it is unknown."""
     row = store.job(job)
     if row is None:
-        store.wish(job)  # raises the same refusal as every other question about an unknown job
+        store.wanted(job)  # raises the same refusal as every other question about an unknown job
         raise Refused(f"no job {job!r} is known here")
     return view_of(row, store.run(row.run) if row.run else None)
 
@@ -77,7 +77,7 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     return JobView(
         name=row.name,
         state=row.state,
-        wish=row.wish,
+        wanted=row.wanted,
         reason=reason,
         trouble=row.trouble,
         safe=safe,

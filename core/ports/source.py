@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Shard, SlotStatus, TableIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Source(Protocol):
     def nodes(self) -> list[Shard]:
         """The DNs that hold the table, without touching any slot."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Both points, latest and xmin of one DN or of all; creates a slot that does not exist (DWS)."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
@@ -96,8 +96,8 @@ class Source(Protocol):
 class SlotAdmin(Protocol):
     """Writes slot points; only the driver and slot commands hold one."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
-        """As `Source.look`."""
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        """As `Source.status`."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
         """As `Source.has_changes`."""

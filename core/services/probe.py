@@ -26,7 +26,7 @@ from core.domain.objection import refuse
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ConfigError, Refused
-from core.services.verify import look_name
+from core.services.verify import poll_name
 from core.slots.change import PROD
 from core.sources.dws import eligibility
 from core.sources.dws.probe.questions import Answer, Reader, conventions
@@ -196,7 +196,7 @@ def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
 
 
 def _session(endpoint: Endpoint) -> DwsSession:
-    return DwsSession(endpoint, resolve(endpoint.password), look_name(f"{endpoint.name}/probe"))
+    return DwsSession(endpoint, resolve(endpoint.password), poll_name(f"{endpoint.name}/probe"))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from core.domain.text import safe
 from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.audit import CopiedAudit
-from core.services.verify import look_name
+from core.services.verify import poll_name
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.quarantine.entries import HeldRows
 from core.sinks.postgres.quarantine.replay import Replays
@@ -33,7 +33,7 @@ OnEach = Callable[[Replayed], None]
 
 
 @contextmanager
-def looking(job: JobSpec) -> Iterator[HeldRows]:
+def polling(job: JobSpec) -> Iterator[HeldRows]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
     session = _session(job)
     try:
@@ -50,7 +50,7 @@ def is_of(entry: Held, job: JobSpec) -> bool:
 
 def held_of(job: JobSpec) -> list[Held]:
     """All that is held of a job, in the order in which it was read, without values."""
-    with looking(job) as rows:
+    with polling(job) as rows:
         found = []
         for channel in job.channels:
             ids = Replays(rows.session, lane_key(_of(job, channel), "")).held()
@@ -155,4 +155,4 @@ def _table(job: JobSpec, session: SinkSession) -> TargetTable:
 
 def _session(job: JobSpec) -> SinkSession:
     password = resolve(job.sink.password)
-    return SinkSession(job.sink, password, look_name(job.name), job.progress_schema, job.sink_kind)
+    return SinkSession(job.sink, password, poll_name(job.name), job.progress_schema, job.sink_kind)

@@ -25,8 +25,8 @@ from core.services.audit import CopiedAudit
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.resets import PostgresResets
 from core.sinks.postgres.session import SinkSession
-from core.slots.reset.context import Bench, Probe, silent
-from core.sources.dws.retention import DwsReach
+from core.slots.reset.context import Probe, ResetContext, silent
+from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DwsSession
 from core.state.audit import actor
 from core.state.folder import StateFolder
@@ -37,7 +37,7 @@ probe: Probe = silent
 """Called at named points of a reset; tests put theirs here."""
 
 
-class WiredReach(DwsReach):
+class WiredRetention(DwsRetention):
     """The reset's session at the source; it may end the job's others."""
 
     job_name = ""
@@ -76,13 +76,13 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
 
 
 @contextmanager
-def bench(
+def reset_context(
     job: JobSpec,
     folder: StateFolder,
     at_rest: Callable[[], Check],
     told: Callable[[str], None],
     steal: str = "",
-) -> Iterator[Bench]:
+) -> Iterator[ResetContext]:
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
     if job.sink_kind != "postgres":
         what = f"the sink of slot {job.slot} is a DWS: a reset keeps its steps in PostgreSQL only"
@@ -92,14 +92,14 @@ def bench(
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     session = DwsSession(job.source, resolve(job.source.password), worker.session_name(job.name, name))
-    reach = WiredReach(session, job.channel.source_table, job.slot, job.binlog)
-    reach.job_name = job.name
+    retention = WiredRetention(session, job.channel.source_table, job.slot, job.binlog)
+    retention.job_name = job.name
     sink = SinkSession(job.sink, resolve(job.sink.password), worker.session_name(job.name, name), job.progress_schema)
     resets = WiredResets(sink, job, worker.who(job, name))
     try:
-        yield Bench(
+        yield ResetContext(
             job=job,
-            reach=reach,
+            retention=retention,
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
@@ -114,7 +114,7 @@ def bench(
             probe=probe,
         )
     finally:
-        reach.close()
+        retention.close()
         resets.close()
 
 

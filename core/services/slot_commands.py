@@ -21,10 +21,10 @@ from core.domain.audit import AuditLine
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import safe, typed
 from core.domain.ttl import Left
-from core.engine.driver.idle_lanes import LOST_ANSWER_WAIT
+from core.engine.driver.loop import LOST_ANSWER_WAIT
 from core.errors import Refused, SlotkeeperError
 from core.services.audit import CopiedAudit
-from core.services.verify import look_name, open_viewer
+from core.services.verify import open_viewer, poll_name
 from core.sinks.postgres.check.viewer import LaneSeen, PostgresViewer
 from core.sinks.postgres.session import SinkSession
 from core.slots import create as creating
@@ -83,7 +83,7 @@ class _Once:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Polled:
     """The slots of a table and what they hold back, of one moment."""
 
     slots: TableSlots
@@ -93,7 +93,7 @@ class Looked:
 # -- looking --------------------------------------------------------------------------------------------------------
 
 
-def look(loaded: Loaded, source: str, table: str) -> Looked:
+def poll(loaded: Loaded, source: str, table: str) -> Polled:
     """The slots of a source's table and what they hold back, without creating any; raises what the source raises."""
     with _viewing(loaded, source) as viewer:
         once = _Once(viewer)
@@ -103,7 +103,7 @@ def look(loaded: Loaded, source: str, table: str) -> Looked:
         found = hold(once, table, sorted(mine), lambda slot: own_lanes(loaded.jobs[mine[slot]].of(table), now))
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
-    return Looked(slots, found)
+    return Polled(slots, found)
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
@@ -139,7 +139,7 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
 
 
 def _lanes(job: JobSpec) -> list[LaneSeen]:
-    session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
+    session = SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema)
     viewer = PostgresViewer(session)
     try:
         return viewer.lanes(job.progress_schema, job.source.name, job.channel.source_table, job.slot)

@@ -37,7 +37,7 @@ from core.wiring import worker
 SETTLE_SECONDS = 60.0
 
 
-def look_name(what: str) -> str:
+def poll_name(what: str) -> str:
     """The session name of a command that looks: not a job's, whose sessions its next start ends.
 
     >>> look_name("orders_rt")
@@ -48,7 +48,7 @@ def look_name(what: str) -> str:
 
 def open_viewer(endpoint: Endpoint) -> DwsViewer:
     """A session at a source that only looks."""
-    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), look_name(endpoint.name)))
+    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), poll_name(endpoint.name)))
 
 
 # -- verify ---------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _refuse_hidden(job: JobSpec) -> None:
 @contextmanager
 def _held(job: JobSpec, columns: Sequence[KeyColumn]) -> Iterator[Callable[[Collection[Key]], Collection[Key]]]:
     """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
-    session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
+    session = SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema)
     rows = HeldRows(session)
 
     def pick(keys: Collection[Key]) -> Collection[Key]:
@@ -119,7 +119,7 @@ def _connection(
 ) -> Iterator[pg.Connection]:
     password = resolve(endpoint.password)
     with translated():
-        connection = pg.connect(endpoint, password, look_name(job), {"statement_timeout": str(limit_ms)})
+        connection = pg.connect(endpoint, password, poll_name(job), {"statement_timeout": str(limit_ms)})
     try:
         yield connection
     finally:
@@ -129,7 +129,7 @@ def _connection(
 @contextmanager
 def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
     viewer = open_viewer(job.source)
-    session = SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema)
+    session = SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema)
     progress = PostgresProgress(session, lane_key(job, ""), worker.who(job, "verify"))
     try:
         yield partial(settled, viewer, progress, job.channel.source_table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.domain.slot import Look, Shard, slot_name
+from core.domain.slot import Shard, SlotStatus, slot_name
 from core.errors import Refused
 from core.slots.change import Asked, Done, Plan, VerbViewer, per_shard, seen, view_of
 from core.sqltext import dotted, literal
@@ -21,7 +21,7 @@ class Creator(Protocol):
     def nodes(self) -> list[Shard]:
         """The cluster's DNs."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Both points on all DNs; makes the slot (DWS)."""
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
@@ -70,7 +70,7 @@ def plan(viewer: VerbViewer, asked: Asked) -> Plan:
 def create(admin: Creator, viewer: VerbViewer, asked: Asked) -> Done:
     """Make the slot and look again."""
     nodes = admin.nodes()
-    for shard in _without(nodes, admin.look(None)):
+    for shard in _without(nodes, admin.read_status(None)):
         # a server that makes no slot when asked: registering 0 makes it
         for checkpoint in (False, True):
             admin.register(shard, 0, checkpoint, 0)
@@ -81,5 +81,5 @@ def create(admin: Creator, viewer: VerbViewer, asked: Asked) -> Done:
     return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
 
 
-def _without(nodes: Sequence[Shard], looks: Sequence[Look]) -> list[Shard]:
-    return sorted(set(nodes) - {look.shard for look in looks})
+def _without(nodes: Sequence[Shard], statuses: Sequence[SlotStatus]) -> list[Shard]:
+    return sorted(set(nodes) - {status.shard for status in statuses})

@@ -21,15 +21,15 @@ LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
 _REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
 _NAMES = (
-    b'{"job":"","at":0.0,"state":"CATCHING UP","wish":"run","reason":"retrying , next in s","trouble":"","safe":"",'
+    b'{"job":"","at":0.0,"state":"CATCHING UP","wanted":"run","reason":"retrying , next in s","trouble":"","safe":"",'
     b'"config":"","run":"","supervisor":{"pid":0,"started":"","session_id":0,"run_id":"","host":""},'
     b'"supervisor_alive":true,"driver":{"pid":0},"driver_alive":true,"elsewhere":false,"changed_at":0.0,'
     b'"started_at":0.0,"ended_at":null,"exit_code":null,"report":{"changes":0,"chunks_done":null,"chunks_total":null,'
     b'"environment":"","epoch":1,"job":"","registrations":0,"run":"","safe":"","snapshot_rows":0,"state":"RUNNING",'
     b'"tasks_started":0,"trouble":"","lanes":{"shard":["dn_6001_6002","dn_"],"node_id":[-1],"state":["running",'
-    b'"running"],"activity":["idle","idle","stint","registering"],"position":["/-1","/-1"],"latest":[],'
+    b'"running"],"activity":["idle","idle","applying","registering"],"position":["/-1","/-1"],"latest":[],'
     b'"registered_live":[],"registered_durable":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
-    b'"side":["",""],"looked_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
+    b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
 """What a frame without a base is compressed with. Never to be changed: older frames could not be read any more."""
@@ -39,14 +39,14 @@ _NAMES = (
 class Frame:
     """What is needed to draw a job as it was then.
 
-    `lags` are seconds by DN, None where unknown; `reported`: the report is of this very run; `state` and `wish` are
+    `lags` are seconds by DN, None where unknown; `reported`: the report is of this very run; `state` and `wanted` are
     the values of `core.domain.job`; `elsewhere` as in `core.launch.view`.
     """
 
     job: str
     at: datetime
     state: str
-    wish: str
+    wanted: str
     reason: str = ""
     trouble: str = ""
     safe: str = ""

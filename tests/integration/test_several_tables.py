@@ -13,8 +13,8 @@ from console.__main__ import main
 from core.domain.spec import ChannelSpec
 from core.state.sqlite import Store
 from tests.support.jobs import Jobs
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse, run
 
 TABLES = {"ods.orders": "mart.orders", "ods.Lines": "mart.lines"}

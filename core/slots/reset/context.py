@@ -17,7 +17,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.reset import Check, Count, Swap
 from core.domain.reset_entry import Entry
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
 from core.ports.progress import Lock
 from core.slots.status.inspect import Point
@@ -37,7 +37,7 @@ class Record(Protocol):
     def xmin(self) -> int | None: ...
 
 
-class Reach(Protocol):
+class Retention(Protocol):
     """One session at the source, for one table and slot."""
 
     def identify(self) -> TableIdentity: ...
@@ -45,7 +45,7 @@ class Reach(Protocol):
     def points(self) -> Sequence[Point] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Both points; sent only for a slot that exists, because asking makes one (DWS)."""
 
     def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, Record]:
@@ -130,11 +130,11 @@ def silent(point: str) -> None:
 
 
 @dataclass
-class Bench:
+class ResetContext:
     """Everything that a reset is given; `at_rest` says whether the job is, `told` hears that it was reset."""
 
     job: JobSpec
-    reach: Reach
+    retention: Retention
     resets: Resets
     files: Files
     actor: Actor

@@ -1,6 +1,6 @@
 """How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
 
-Nothing here makes a slot except `look` and `register`, which the caller sends only for slots that exist.
+Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
 Next door: `slot_admin.py` registers, `viewer.py` lists slots; `reach.sql` holds what only this file sends.
 """
 
@@ -18,7 +18,7 @@ from core.domain.ttl import ttl_of
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
-from core.sources.dws.session import LOOK_LIMIT_MS
+from core.sources.dws.session import STATUS_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.viewer import DwsViewer, PointSeen
 from core.sqltext import dotted, statements
@@ -44,8 +44,8 @@ class Record:
     xmin: int | None
 
 
-class DwsReach(DwsSlotAdmin):
-    """One session for a reset; implements `core.slots.reset.context.Reach`."""
+class DwsRetention(DwsSlotAdmin):
+    """One session for a reset; implements `core.slots.reset.context.Retention`."""
 
     def points(self) -> Sequence[PointSeen] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
@@ -169,7 +169,7 @@ class DwsReach(DwsSlotAdmin):
 
     def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         text = statements("core.sources.dws", "retention.sql")[name]
-        return self.session.composed_rows(pg.sql.SQL(text), parameters, LOOK_LIMIT_MS)
+        return self.session.composed_rows(pg.sql.SQL(text), parameters, STATUS_LIMIT_MS)
 
 
 def _number(value: object) -> int | None:

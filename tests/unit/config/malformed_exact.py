@@ -181,7 +181,7 @@ EXACT = [
         "no meaning: connection_pool_timeout",
         added(BINLOG, 'connection_pool_timeout = "5s"'),
         "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_timeout has no "
-        "meaning here: a task waits for a seat of Spark",
+        "meaning here: a task waits for a place of Spark",
         "  remove the key",
     ),
     _case(

@@ -15,7 +15,7 @@ from console.__main__ import main
 from console.commands.status import worst
 from console.monitor.health import facts
 from console.monitor.snapshot import Level
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 from core.launch.view import JobView
 from core.state.sqlite import Store
@@ -27,7 +27,7 @@ REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="
 RUNNING = JobView(
     "orders",
     JobState.RUNNING,
-    Wish.RUN,
+    WantedState.RUN,
     "",
     "",
     "",
