@@ -20,7 +20,7 @@ from rich.text import Text
 from console.cli import diagnostics, output, select
 from console.cli.options import Job, StateDir
 from console.monitor.health import facts
-from console.monitor.snapshot import Happened, Level
+from console.monitor.snapshot import Level
 from console.views.rows import plain
 from console.views.watch import watch_lines
 from core.clock import SystemClock
@@ -87,8 +87,7 @@ class _Lines:
         """What is known now."""
         now = self._clock.utc()
         found = facts(view, now)
-        events = [Happened(one.at, one.job, one.event, one.text) for one in self._store.events(self._job, 1)]
-        return watch_lines(found, events, now)
+        return watch_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:
         """The lines, none wider than the terminal: one that wraps could not be drawn over."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
     from core.slots.status.retained import TableHold
+    from core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "
 """How what is wrong with a refused job begins."""
@@ -105,30 +106,6 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """Something that happened to a job."""
-
-    at: datetime
-    job: str
-    event: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorSeen:
-    """One kind of error of a job: how often, from when to when; `side` is source, sink or ""."""
-
-    job: str
-    signature: str
-    number: int
-    first: datetime
-    last: datetime
-    side: str
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Unfinished:
     """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
 
@@ -161,10 +138,10 @@ class Local:
 
     at: datetime
     jobs: tuple[JobFacts, ...] = ()
-    events: tuple[Happened, ...] = ()
+    events: tuple[EventRow, ...] = ()
     audit: tuple[AuditLine, ...] = ()
     damaged: int = 0
-    errors: tuple[ErrorSeen, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from console.monitor.health import facts
-from console.monitor.snapshot import REFUSED, ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
+from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, Unfinished
 from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config import secrets
@@ -28,7 +28,6 @@ from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.metrics import Metrics
 from core.state.resets import marks
-from core.state.rows import ErrorRow
 from core.state.sqlite import Store
 from core.state.verified import last
 
@@ -74,10 +73,10 @@ class Reader:
         return Local(
             now,
             tuple(jobs),
-            tuple(Happened(one.at, one.job, one.event, one.text) for one in events[:_EVENTS]),
+            tuple(events[:_EVENTS]),
             audit.lines,
             audit.damaged,
-            tuple(_error(one) for name in sorted(known) for one in store.errors(name)),
+            tuple(one for name in sorted(known) for one in store.errors(name)),
             tuple(Unfinished(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
@@ -126,10 +125,6 @@ def told(error: Exception) -> str:
     """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
     return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
-
-
-def _error(row: ErrorRow) -> ErrorSeen:
-    return ErrorSeen(row.job, row.signature, row.count, row.first_at, row.last_at, row.side, row.code, row.message)
 
 
 def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:

@@ -48,124 +48,61 @@ class Host(Protocol):
     # What is known
 
     @property
-    def environments(self) -> list[str]:
-        """What sources and jobs say of where we are."""
+    def environments(self) -> list[str]: ...
 
     @property
-    def stand_in(self) -> bool:
-        """Whether a source is a stand-in."""
+    def stand_in(self) -> bool: ...
 
     @property
-    def armed(self) -> Arming | None:
-        """Who may change something from here, until when."""
+    def armed(self) -> Arming | None: ...
 
     @property
-    def replaying(self) -> bool:
-        """Whether the past is shown."""
+    def replaying(self) -> bool: ...
 
     @property
-    def now(self) -> datetime:
-        """The time of what is shown."""
-
-    def now_real(self) -> datetime:
-        """The time of day."""
-
-    def is_stale(self, at: datetime) -> bool:
-        """Whether something seen then is older than it should be."""
+    def now(self) -> datetime: ...
+    def now_real(self) -> datetime: ...
+    def is_stale(self, at: datetime) -> bool: ...
 
     # What is said and shown
 
-    def say(self, text: str, level: Level = Level.FINE) -> None:
-        """One line where one is."""
-
-    def arrived(self) -> None:
-        """Another screen is seen."""
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Wherever this person can paste from."""
-
-    def press(self, name: str) -> None:
-        """What the key of that name does on the screen that is seen."""
-
-    def arm(self, reason: str) -> None:
-        """Allow changes."""
-
-    def disarm(self) -> None:
-        """Only read again."""
-
-    def wear(self, name: str) -> None:
-        """Put on a theme."""
-
-    def poll_every(self, seconds: float) -> None:
-        """How often the store is read."""
+    def say(self, text: str, level: Level = Level.FINE) -> None: ...
+    def arrived(self) -> None: ...
+    def copy_to_clipboard(self, text: str) -> None: ...
+    def press(self, name: str) -> None: ...
+    def arm(self, reason: str) -> None: ...
+    def disarm(self) -> None: ...
+    def wear(self, name: str) -> None: ...
+    def poll_every(self, seconds: float) -> None: ...
 
     # What is opened
 
-    def open_job(self, name: str, number: str = "2") -> None:
-        """One job DN by DN, as a screen of that number."""
-
-    def open_slot(self, key: str) -> None:
-        """One slot DN by DN."""
-
-    def open_errors(self, job: str) -> None:
-        """The errors of one job."""
-
-    def open_held(self, job: str, key: str = "") -> None:
-        """The rows of a job that are in quarantine."""
-
-    def open_actions(self) -> None:
-        """What was set going from here."""
-
-    def open_job_menu(self, names: Sequence[str]) -> None:
-        """What can be done to these jobs."""
-
-    def open_slot_menu(self, slots: Sequence[SlotFacts]) -> None:
-        """What can be done to this slot."""
-
-    def open_held_menu(self, choice: Choice) -> None:
-        """What can be done to these rows in quarantine."""
-
-    def plan_again(self, doing: Doing) -> None:
-        """Another plan in place of the screen that is seen."""
-
-    def action_go(self, mode: str) -> None:
-        """Another screen."""
-
-    def action_keys(self) -> None:
-        """The keys of this screen."""
-
-    def action_palette(self, typed: str = "") -> None:
-        """Type a command."""
-
-    def action_pause(self) -> None:
-        """Let what is shown stand still, or go on."""
-
-    def action_renew(self) -> None:
-        """Read everything now."""
-
-    def action_mouse(self) -> None:
-        """Mouse on or off."""
+    def open_job(self, name: str, number: str = "2") -> None: ...
+    def open_slot(self, key: str) -> None: ...
+    def open_errors(self, job: str) -> None: ...
+    def open_held(self, job: str, key: str = "") -> None: ...
+    def open_actions(self) -> None: ...
+    def open_job_menu(self, names: Sequence[str]) -> None: ...
+    def open_slot_menu(self, slots: Sequence[SlotFacts]) -> None: ...
+    def open_held_menu(self, choice: Choice) -> None: ...
+    def plan_again(self, doing: Doing) -> None: ...
+    def action_go(self, mode: str) -> None: ...
+    def action_keys(self) -> None: ...
+    def action_palette(self, typed: str = "") -> None: ...
+    def action_pause(self) -> None: ...
+    def action_renew(self) -> None: ...
+    def action_mouse(self) -> None: ...
 
     # The past
 
-    def action_replay(self) -> None:
-        """Show the recorded past, or leave it."""
-
-    def show_past(self, moment: str = "") -> None:
-        """Show a moment of the past."""
-
-    def replayed(self, local: Local) -> None:
-        """A past moment was read: it is what is shown."""
-
-    def leave_replay(self) -> None:
-        """Show what is now."""
+    def action_replay(self) -> None: ...
+    def show_past(self, moment: str = "") -> None: ...
+    def replayed(self, local: Local) -> None: ...
+    def leave_replay(self) -> None: ...
 
     # Work of its own
 
     def run_worker(
         self, work: Coroutine[Any, Any, None], *, group: str, exclusive: bool, exit_on_error: bool
-    ) -> object:
-        """Run it beside."""
-
-    def set_interval(self, interval: float, callback: Callable[[], object]) -> Timer:
-        """Call it again and again."""
+    ) -> object: ...
+    def set_interval(self, interval: float, callback: Callable[[], object]) -> Timer: ...

@@ -16,8 +16,7 @@ from textual.widgets import Input
 
 from console.tui import commands
 from console.tui.theme import style_of
-from console.tui.widgets.line import Line
-from console.tui.widgets.typeahead import catch
+from console.tui.widgets.line import Line, catch
 from console.views.rows import plain
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.monitor.snapshot import ErrorSeen, Level
+from console.monitor.snapshot import Level
 from console.tui.screens.ack_table import AckingScreen
 from console.tui.screens.base import Lines
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
@@ -17,6 +17,7 @@ from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
 from console.views.rows import Row, rank
 from core.domain.text import safe
 from core.domain.verified import rows_held
+from core.state.rows import ErrorRow
 
 
 class ErrorsScreen(AckingScreen):
@@ -92,6 +93,6 @@ class ErrorsScreen(AckingScreen):
     def _held_at(self, key: str | None) -> HeldOf | None:
         return next((one for one in self._held() if one.key == key), None)
 
-    def _error(self, key: str | None) -> ErrorSeen | None:
+    def _error(self, key: str | None) -> ErrorRow | None:
         local = self.console.shown.local
         return next((one for one in local.errors if error_key(one) == key), None) if local else None

@@ -18,7 +18,7 @@ from textual.widgets import Input
 from console.tui.commands import COMMANDS
 from console.tui.keymap import Bound, bindings_of, keys_of
 from console.tui.screens.base import Frame, Line
-from console.tui.widgets.typeahead import catch
+from console.tui.widgets.line import catch
 from console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}

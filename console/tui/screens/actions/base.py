@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.actions.commands import Origin, shell_text
-from console.actions.runner import Order, Runs
+from console.actions.runner import Order, Runner
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line
 from console.tui.widgets.panel import Panel
@@ -83,7 +83,7 @@ class ActScreen(Frame, ModalScreen[None]):
         self.sheet.focus()
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> Runner:
         """What sets commands going."""
         return self.console.services.runs
 

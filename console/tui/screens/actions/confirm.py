@@ -17,8 +17,8 @@ from console.actions.commands import JobVerb, job_words, with_placeholders
 from console.actions.rules import Part, Want, job_wants, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import ActScreen, Sheet
-from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
+from console.tui.screens.actions.base import Sheet
+from console.tui.screens.actions.fields import Fields, FieldsScreen
 from console.tui.screens.actions.progress import JobProgress
 from console.tui.screens.base import Lines
 from console.tui.widgets.line import Line
@@ -26,7 +26,7 @@ from console.views.jobs import what_is_safe, what_is_wrong
 from core.domain.text import safe
 
 
-class Confirm(ActScreen):
+class Confirm(FieldsScreen):
     """What would be done, and what is asked for; the things are those of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -81,7 +81,7 @@ class Confirm(ActScreen):
         """Where there is nothing to type, Cancel has the focus; else what is to be read."""
         super().on_mount()
         (self.sheet if self.wants else self.query_one("#act-cancel")).focus()
-        self._enable()
+        self.enable()
 
     def draw(self) -> None:
         """What would be done to what."""
@@ -126,23 +126,14 @@ class Confirm(ActScreen):
             self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
         return bool(left)
 
-    def _enable(self) -> None:
+    def enable(self) -> None:
+        """Where all is typed and this console may."""
         fields = self.query_one(Fields)
         fields.enable(not missing(self.wants, fields.typed) and self.console.armed is not None)
 
-    def on_input_changed(self) -> None:
-        """Perhaps all is typed now."""
-        self._enable()
-
-    def on_typing_refused(self) -> None:
-        """It was pasted."""
-        self.console.say(NO_PASTE, Level.WARNING)
-
-    def on_press_pressed(self, event: Press.Pressed) -> None:
-        """Cancel, or Apply where something was typed: where not, `y` is the key."""
-        if event.id == "act-cancel":
-            self.action_back()
-        elif self.wants:
+    def apply(self) -> None:
+        """Where something was typed; where not, `y` is the key."""
+        if self.wants:
             self.action_do()
         else:
             self.console.say("y does it; Enter never does", Level.WARNING)

@@ -1,7 +1,7 @@
 """The menus of actions: what can be done to jobs or to a slot, a letter each, and why not where it cannot be now.
 
-A letter acts here only. Next door: `console.actions.menu` says what is possible; `act_job`, `act_target` and
-`act_preview` follow.
+A letter acts here only. Next door: `console.actions.menu` says what is possible; `confirm`, `target` and
+`preview` beside this follow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What became of an action: requested and observed, until it has ended and after; never just "success".
 
 Leaving does not end it: it runs apart from the console. Next door: `console.actions.outcome` has the words,
-`act_actions` lists what was done lately.
+`history` beside this lists what was done lately.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a slot is reset to: the safest target first, a letter each; a point, a time and a backup need their value.
 
-Nothing is moved here: a plan is made and shown next. Next door: `act_preview` shows it.
+Nothing is moved here: a plan is made and shown next. Next door: `preview` beside this shows it.
 """
 
 from __future__ import annotations
