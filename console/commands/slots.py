@@ -12,7 +12,7 @@ import typer
 
 from console.cli import context, diagnostics, output, places, refusals, select
 from console.commands import peek, reset, slot_verbs
-from core.domain.ttl import Left, Ttl, in_words
+from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
 from core.services import slot_commands
 from core.services.slot_commands import Looked
@@ -128,7 +128,7 @@ def _ttl_words(ttl: Ttl) -> str:
     return in_words(ttl.seconds) + (" (default)" if ttl.default else "")
 
 
-def _left(left: Left | None) -> list[object]:
+def _left(left: TimeLeft | None) -> list[object]:
     return [None, None] if left is None else [in_words(left.seconds), left.severity]
 
 

@@ -11,7 +11,7 @@ from core.domain.ttl import Behind
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Unreachable
-from core.services import verify
+from core.services import sessions
 from core.slots.status.preflight import Action, Answer, Preflight, gather, judge
 from tests.support.standin import MakeWarehouse, Surface, run
 
@@ -140,7 +140,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    viewer = verify.open_viewer(stage.warehouse.endpoint())
+    viewer = sessions.open_viewer(stage.warehouse.endpoint())
     try:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
     finally:

@@ -12,12 +12,12 @@ from typing import Any
 
 from core.domain.audit import AuditLine
 from core.domain.progress import ProgressRow
-from core.domain.reset import Check, Goal, Plan, TargetKind
+from core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from core.drivers import pg
 from core.services import reset as reset_service
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import Order, Result
+from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import Bench, Probe, silent
 from core.state.audit import Audit
 from core.state.folder import StateFolder
@@ -65,18 +65,18 @@ class Resetting:
             bench.probe = probe
             return act(bench)
 
-    def plan(self, goal: Goal) -> Plan:
-        def act(bench: Bench) -> Plan:
+    def plan(self, goal: Goal) -> ResetPlan:
+        def act(bench: Bench) -> ResetPlan:
             made = plan.make(bench, goal)
             plan.keep(bench, made)
             return made
 
         return self.on(act)  # type: ignore[no-any-return]
 
-    def order(self, made: Plan) -> Order:
-        return Order(made.id, "a test", self.mirror.job.slot, made.skipped or None)
+    def order(self, made: ResetPlan) -> ResetOrder:
+        return ResetOrder(made.id, "a test", self.mirror.job.slot, made.skipped or None)
 
-    def execute(self, made: Plan, probe: Probe = silent, **other: Any) -> Result:
+    def execute(self, made: ResetPlan, probe: Probe = silent, **other: Any) -> Result:
         order = replace(self.order(made), **other)
         return self.on(lambda bench: apply.execute(bench, order), probe)  # type: ignore[no-any-return]
 

@@ -18,9 +18,8 @@ from core.domain.watch import trouble
 from core.engine.driver.context import Surroundings, lane_key
 from core.engine.driver.open_transactions import wait_for_open_transactions
 from core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from core.ports.driver import Starter
 from core.ports.progress import Store
-from core.ports.source import SlotAdmin
+from core.ports.source import Retention, SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
     return looks
 
 
-def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
+def _latest(all_: Surroundings, starter: Retention) -> list[Begin]:
     """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
 
     It is called twice: recording begins with the first call, and a transaction that was open then may have written
@@ -127,7 +126,7 @@ def _latest(all_: Surroundings, starter: Starter) -> list[Begin]:
     return [Begin(look, look.points.live or 0, look.xmin) for look in looks]
 
 
-def _check_time(all_: Surroundings, starter: Starter, at: datetime) -> None:
+def _check_time(all_: Surroundings, starter: Retention, at: datetime) -> None:
     age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
     if age < 0:
         raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
@@ -140,7 +139,7 @@ def _check_time(all_: Surroundings, starter: Starter, at: datetime) -> None:
         raise Refused(what, 'start = "latest" begins now, start = "initial" with a copy')
 
 
-def _at_time(all_: Surroundings, starter: Starter, at: datetime) -> list[Begin]:
+def _at_time(all_: Surroundings, starter: Retention, at: datetime) -> list[Begin]:
     """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
 
     The looks come first: what is at or below their newest point shows in the search, and what does not show yet,
@@ -155,13 +154,13 @@ def _at_time(all_: Surroundings, starter: Starter, at: datetime) -> list[Begin]:
     return [Begin(look, first, min(look.xmin, xmins.get(look.shard.name, look.xmin))) for look in looks]
 
 
-def _xmin(starter: Starter, look: Look, point: int | None) -> int:
+def _xmin(starter: Retention, look: Look, point: int | None) -> int:
     """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
     found = starter.xmin_at(look.shard, point) if point is not None else None
     return look.xmin if found is None else min(found, look.xmin)
 
 
-def _check_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> None:
+def _check_points(all_: Surroundings, starter: Retention, points: dict[str, int]) -> None:
     """Refuse names that are no DNs, and points after which something may be deleted already."""
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
@@ -179,7 +178,7 @@ def _check_points(all_: Surroundings, starter: Starter, points: dict[str, int]) 
             raise Refused(what, f"choose a point from {kept if kept is not None else newest} on")
 
 
-def _held_from(starter: Starter) -> dict[str, int]:
+def _held_from(starter: Retention) -> dict[str, int]:
     """By DN, the point from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()
@@ -195,14 +194,14 @@ def _held_from(starter: Starter) -> dict[str, int]:
     return found
 
 
-def _at_points(all_: Surroundings, starter: Starter, points: dict[str, int]) -> list[Begin]:
+def _at_points(all_: Surroundings, starter: Retention, points: dict[str, int]) -> list[Begin]:
     _check_points(all_, starter, points)
     looks = looks_everywhere(starter, all_)
     found = {shard: record.point for shard, record in starter.records().items()}
     return [Begin(look, points[look.shard.name], _xmin(starter, look, found.get(look.shard.name))) for look in looks]
 
 
-def _register(all_: Surroundings, store: Store, starter: Starter, one: Begin, epoch: int) -> None:
+def _register(all_: Surroundings, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
     with store.registration(lane_key(all_.job, one.look.shard.name), epoch) as lock:
         for checkpoint in (False, True):
             if starter.register(one.look.shard, one.point, checkpoint, one.xmin) != 1:

@@ -18,7 +18,7 @@ from core.domain.reset import (
     Goal,
     LaneSeen,
     Move,
-    Plan,
+    ResetPlan,
     TargetKind,
     emptied,
     moved_rows,
@@ -33,12 +33,11 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Look, RegisteredPoint, Shard, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
 from core.slots.reset.context import PLANS, Bench
-from core.slots.status.inspect import Point
 from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0
@@ -77,7 +76,9 @@ def see(bench: Bench) -> Seen:
     return Seen(identity, tuple(shards), tuple(lanes), tuple(looks), left)
 
 
-def _may_look(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[Point] | None) -> bool:
+def _may_look(
+    bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[RegisteredPoint] | None
+) -> bool:
     if listed is None:
         return all(row.state is not LaneState.CREATING for row in rows)
     there = {(one.shard, one.checkpoint) for one in listed if one.slot == bench.job.slot}
@@ -85,7 +86,7 @@ def _may_look(bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed
 
 
 def _points(
-    slot: str, shard: str, listed: Sequence[Point] | None, look: Look | None
+    slot: str, shard: str, listed: Sequence[RegisteredPoint] | None, look: Look | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
     here = [one for one in listed or () if one.shard == shard]
@@ -99,7 +100,7 @@ def _points(
     return live, durable, xmin, min(points, default=None)
 
 
-def _left(bench: Bench, listed: Sequence[Point] | None, shards: set[str]) -> float | None:
+def _left(bench: Bench, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
     mine = [one for one in listed or () if one.slot == bench.job.slot and one.shard in shards]
     times = [one.registered_at for one in mine if one.registered_at is not None]
     ttl = bench.reach.ttl() if times else None
@@ -108,7 +109,7 @@ def _left(bench: Bench, listed: Sequence[Point] | None, shards: set[str]) -> flo
     return min(times).timestamp() + ttl - bench.reach.seconds()
 
 
-def make(bench: Bench, goal: Goal) -> Plan:
+def make(bench: Bench, goal: Goal) -> ResetPlan:
     """Look, decide, count, check, and keep the plan for `--execute`."""
     seen = see(bench)
     backup = load_backup(bench, goal.backup) if goal.kind is TargetKind.BACKUP else None
@@ -117,8 +118,8 @@ def make(bench: Bench, goal: Goal) -> Plan:
     moves = [_counted(bench, move) for move in _moves(bench, goal, seen, backup, resolved)]
     notes = _notes(goal, moves, resolved) + _quarantine_notes(bench, moves)
     checks = _checks(bench, goal, seen, moves, backup)
-    made = bench.now().timestamp()
-    plan = Plan(
+    made = bench.clock.utc().timestamp()
+    plan = ResetPlan(
         id="",
         source=bench.job.source.name,
         table=bench.job.channel.source_table,
@@ -331,7 +332,7 @@ def _copy_check(bench: Bench, identity: TableIdentity) -> Check:
     how = bench.job.on_existing
     if how in ("replace", "merge"):
         return Check("target takes copy", True, f'on_existing = "{how}"')
-    if bench.resets.can_copy(identity):
+    if bench.can_copy(identity):
         return Check("target takes copy", True, "the target is empty")
     return Check("target takes copy", False, 'the target has rows: set on_existing = "replace" or "merge"')
 
@@ -353,6 +354,6 @@ def _sql(bench: Bench, moves: list[Move]) -> list[str]:
     return lines
 
 
-def keep(bench: Bench, plan: Plan) -> None:
+def keep(bench: Bench, plan: ResetPlan) -> None:
     """Keep the plan where `--execute` finds it."""
     bench.files.save(PLANS, plan.id, plan_text(plan))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from core.domain.progress import ProgressRow, Registered
-from core.domain.reset import Move, Plan
+from core.domain.reset import Move, ResetPlan
 from core.domain.slot import Look
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
@@ -25,7 +25,7 @@ class Way(Enum):
     BACK = "back"
 
 
-def register(bench: Bench, plan: Plan, epoch: int, way: Way) -> None:
+def register(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> None:
     """Register every lane that the plan moves; one that fails for now does not keep the others from it.
 
     On the way back no failure does: what can be put back is.
@@ -64,7 +64,7 @@ def _row(move: Move, way: Way) -> ProgressRow:
     return move.to if way is Way.THERE else move.seen.row
 
 
-def _register(bench: Bench, plan: Plan, move: Move, epoch: int, way: Way) -> None:
+def _register(bench: Bench, plan: ResetPlan, move: Move, epoch: int, way: Way) -> None:
     points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
     assert points is not None and move.points is not None
     ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
@@ -112,7 +112,7 @@ def _look(bench: Bench, move: Move) -> Look:
     return next(look for look in bench.reach.look(move.seen.shard) if look.shard == move.seen.shard)
 
 
-def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
+def compare(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
     """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
     rows = {row.key: row for row in bench.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
@@ -140,7 +140,7 @@ def compare(bench: Bench, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
     return found
 
 
-def recount(bench: Bench, plan: Plan) -> None:
+def recount(bench: Bench, plan: ResetPlan) -> None:
     """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
     for move in plan.moves:
         if not move.back or not move.replayed.whole or move.before is None or move.to.position is None:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind
 from core.errors import Refused
-from core.slots.status.inspect import Point, SlotViewer, Unread
+from core.ports.source import SlotViewer
 
 
 class Action(Enum):
@@ -32,16 +32,6 @@ class Answer(Enum):
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-
-
-class PreflightViewer(SlotViewer, Protocol):
-    """What a source session must answer for this; no call of it creates a slot."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +71,8 @@ class Facts:
     table: str
     consumed: bool | None
     by_shard: Mapping[str, bool | None]
-    points: Sequence[Point] | None
-    unread: Sequence[Unread] | None
+    points: Sequence[RegisteredPoint] | None
+    unread: Sequence[UnreadRows] | None
     owners: Mapping[str, str]
     consume_timeout: int | None = None
     rates: Sequence[Rate] = ()
@@ -125,9 +115,7 @@ WOULD = {
 CLEARS = "ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points"
 
 
-def gather(
-    viewer: PreflightViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None
-) -> Facts:
+def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
     """Ask a source; raises what it raises."""
     consumed = viewer.consumed(table)
     nodes = viewer.nodes(table) if consumed is not None else {}
