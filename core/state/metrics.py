@@ -61,7 +61,7 @@ class Metrics:
         with self._store.write() as sql:
             added = sql.execute(
                 "INSERT INTO frames (job, at, base, frame) VALUES (?, ?, ?, ?)",
-                (frame.job, frame.at.timestamp(), None if fresh or base is None else base.id, content),
+                (frame.view.name, frame.at.timestamp(), None if fresh or base is None else base.id, content),
             ).lastrowid
         if fresh or base is None:
             return Base(added or 0, text)
