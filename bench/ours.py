@@ -14,19 +14,20 @@ from functools import partial
 from typing import Any
 
 from bench.rig import TARGET, Rig
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
+from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from core.embedded.orders import TABLE
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import run as run_job
-from core.engine.driver.lanes import Lane
 from core.engine.local_runner import LocalRunner
-from core.engine.messages import LaneOutcome, StintOutcome
+from core.engine.messages import LaneOutcome, StreamOutcome
+from core.engine.worker import stream_task
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
-from core.wiring import worker
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 
 LIMIT = 300.0
 POLL = 0.01
@@ -54,28 +55,28 @@ class Heard:
 
 
 class Recorder:
-    """A task runner that keeps what the stints of another report; closing it does not close the other."""
+    """A task runner that keeps what the tasks of another report; closing it does not close the other."""
 
     def __init__(self, inner: TaskRunner) -> None:
         self._inner = inner
         self.lanes: list[LaneOutcome] = []
-        self.stints = 0
-        self.stint_seconds = 0.0
+        self.tasks = 0
+        self.task_seconds = 0.0
         self.first_at: float | None = None
         """When the first task was started."""
 
     @property
-    def seats(self) -> int:
-        return self._inner.seats
+    def capacity(self) -> int:
+        return self._inner.capacity
 
     @property
     def tasks_started(self) -> int:
         return self._inner.tasks_started
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
         began = time.monotonic()
         self.first_at = self.first_at or began
-        future = self._inner.submit(function_path, spec, group)
+        future = self._inner.submit(entry, spec, group)
         future.add_done_callback(partial(self._done, began))
         return future
 
@@ -89,9 +90,9 @@ class Recorder:
         if future.cancelled() or future.exception() is not None:
             return
         outcome = future.result()
-        if isinstance(outcome, StintOutcome):
-            self.stints += 1
-            self.stint_seconds += time.monotonic() - began
+        if isinstance(outcome, StreamOutcome):
+            self.tasks += 1
+            self.task_seconds += time.monotonic() - began
             self.lanes.extend(outcome.lanes)
 
 
@@ -105,9 +106,7 @@ def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
         from core.spark.runner import open_runner as open_spark
 
         runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
-    warming = [
-        runner.submit("core.wiring.worker.close_idle", job_of(rig, "warm"), f"warm-{n}") for n in range(runner.seats)
-    ]
+    warming = [runner.submit(stream_task.close_kept, job_of(rig, "warm"), f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
         one.result(LIMIT)
     return runner, time.monotonic() - began
@@ -154,7 +153,7 @@ class OurJob:
 
     def drop(self) -> None:
         """End what this process keeps open, and the slot, so that the warehouse can purge."""
-        worker.close_idle(self.spec)
+        stream_task.close_kept(self.spec)
         connection = self.rig.warehouse.connect()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.spec.slot))
@@ -168,17 +167,18 @@ class OurJob:
 
     def _run(self) -> None:
         sessions = WiredSessions(self.spec, "bench")
-        surroundings = Surroundings(
+        ctx = JobContext(
             job=self.spec,
             sessions=sessions,
             runner=self.recorder,
+            work=ENTRIES,
             narrator=self.heard,
-            wish=lambda: Wish.RUN,
+            wanted=lambda: WantedState.RUN,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),
             until_caught_up=True,
         )
         try:
-            run_job(surroundings)
+            run_job(ctx)
         except BaseException as error:
             self._error = error
         finally:

@@ -87,12 +87,12 @@ def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
 
 
 def steps(recorder: Recorder) -> dict[str, Any]:
-    """Sums over all stints: lanes run beside each other, so the seconds are more than the wall's."""
+    """Sums over all tasks: lanes run beside each other, so the seconds are more than the wall's."""
     lanes = recorder.lanes
     count = sum(one.steps for one in lanes)
     return {
-        "stints": recorder.stints,
-        "stint_seconds": round(recorder.stint_seconds, 3),
+        "tasks": recorder.tasks,
+        "task_seconds": round(recorder.task_seconds, 3),
         "steps": count,
         "events": sum(one.rows for one in lanes),
         "events_per_step": round(sum(one.rows for one in lanes) / max(1, count)),
@@ -135,12 +135,12 @@ def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, int]:
     progress = worker.open_progress(job.spec, "bench", worker.who(job.spec, "bench"))
     row = progress.rows()[0]
     progress.close()
-    looks = _timed(found, "look", lambda: source.look(None))
-    look = next(look for look in looks if look.shard.name == row.key.shard)
+    statuses = _timed(found, "read_status", lambda: source.read_status(None))
+    status = next(status for status in statuses if status.shard.name == row.key.shard)
     after, out = row.position or Position(0), io.BytesIO()
-    _timed(found, "second look", lambda: source.look(look.shard))
-    up_to = min(look.latest, after.point + 20)
-    found.events = _timed(found, "read", lambda: source.copy_changes(look.shard, after, up_to, out))
+    _timed(found, "second look", lambda: source.read_status(status.shard))
+    up_to = min(status.latest, after.point + 20)
+    found.events = _timed(found, "read", lambda: source.copy_changes(status.shard, after, up_to, out))
     return out.getvalue(), up_to
 
 

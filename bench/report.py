@@ -87,7 +87,7 @@ def profile_text(found: dict[str, Any]) -> str:
     steps, cpu = found["steps"], found["cpu_seconds"]
     lines = [
         f"catch-up of the last round: {steps['steps']} steps of {steps['events_per_step']:,} events on average",
-        f"  from the job's start to its first stint {found['start_seconds']} s",
+        f"  from the job's start to its first task {found['start_seconds']} s",
         f"  lanes' seconds: read and stage {steps['read_seconds']}, second look to commit {steps['write_seconds']}",
         "  CPU seconds ours:  " + ", ".join(f"{group} {value}" for group, value in cpu["ours"].items()),
         "  CPU seconds other: " + ", ".join(f"{group} {value}" for group, value in cpu["native"].items()),

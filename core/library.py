@@ -16,12 +16,12 @@ from types import TracebackType
 
 from core.config.load import load as load_config
 from core.config.model import Loaded
+from core.domain.advance import choose_xmin, position_after, range_end
 from core.domain.position import Position
-from core.domain.slot import EventType, Look, Shard, TableIdentity
+from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.driver.registration import widened
-from core.engine.progress import choose_xmin, position_after, range_end
 from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.write import modes
@@ -65,7 +65,7 @@ class Batch:
     rows: int
     text: bytes
     columns: tuple[str, ...]
-    look: Look
+    status: SlotStatus
     top_point: int | None
 
     @property
@@ -108,35 +108,35 @@ class Reader:
     def start(self) -> None:
         """Go on where the slot stands; a new slot begins at the newest point (what is there is not read)."""
         self._admin.admit()
-        looks = self._admin.look(None)
-        if all(look.points.missing for look in looks):
+        statuses = self._admin.read_status(None)
+        if all(status.points.missing for status in statuses):
             self._admin.register_full_sync()
-            looks = self._admin.look(None)
-        for look in looks:
-            live, durable = look.points.both
+            statuses = self._admin.read_status(None)
+        for status in statuses:
+            live, durable = status.points.both
             if not live or not durable:
-                raise trouble(TroubleName.SLOT_LOST, f"{look.shard.name}: the slot holds {live}/{durable}")
-            self._position[look.shard] = Position(min(live, durable))
-            self._expected[look.shard] = Expected(frozenset({live}), frozenset({durable}), look.incarnation)
-            self._xmin[look.shard] = look.xmin
+                raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {live}/{durable}")
+            self._position[status.shard] = Position(min(live, durable))
+            self._expected[status.shard] = Expected(frozenset({live}), frozenset({durable}), status.fingerprint)
+            self._xmin[status.shard] = status.xmin
 
     def read(self) -> Iterator[Batch]:
         """One range of each DN that has moved; a batch without rows is to be registered too."""
-        for look in self._admin.look(None):
-            after = self._position[look.shard]
-            self._check(look)
-            if look.latest <= after.point and not self._admin.has_changes(look.shard, after, look.latest):
+        for status in self._admin.read_status(None):
+            after = self._position[status.shard]
+            self._check(status)
+            if status.latest <= after.point and not self._admin.has_changes(status.shard, after, status.latest):
                 continue
-            up_to = range_end(after, look.latest, self._options.binlog_sync_point_size)
+            up_to = range_end(after, status.latest, self._options.binlog_sync_point_size)
             out = io.BytesIO()
-            rows = self._admin.copy_changes(look.shard, after, max(up_to, after.point), out)
-            self._check(*self._admin.look(look.shard))
-            yield self._batch(look, after, max(up_to, after.point), rows, out.getvalue())
+            rows = self._admin.copy_changes(status.shard, after, max(up_to, after.point), out)
+            self._check(*self._admin.read_status(status.shard))
+            yield self._batch(status, after, max(up_to, after.point), rows, out.getvalue())
 
     def register(self, batch: Batch) -> None:
         """Tell the source that a batch is written: it may drop what lies before, and the next read goes on behind."""
         shard, point = batch.shard, batch.position.point
-        choice = choose_xmin(point, batch.look.latest, batch.look.xmin, batch.top_point, self._xmin[shard])
+        choice = choose_xmin(point, batch.status.latest, batch.status.xmin, batch.top_point, self._xmin[shard])
         found = self._admin.xmin_at(shard, choice.ask_at) if choice.known is None and choice.ask_at else None
         xmin = choice.known or max(found or 0, choice.fallback)
         expected = self._expected[shard]
@@ -151,19 +151,19 @@ class Reader:
         """End the session; safe to call twice. The slot stays, until its TTL runs out."""
         self._admin.close()
 
-    def _check(self, look: Look) -> None:
-        found = judge(look, self._expected[look.shard])
+    def _check(self, status: SlotStatus) -> None:
+        found = judge(status, self._expected[status.shard])
         if found:
             raise found
 
-    def _batch(self, look: Look, after: Position, up_to: int, rows: int, text: bytes) -> Batch:
+    def _batch(self, status: SlotStatus, after: Position, up_to: int, rows: int, text: bytes) -> Batch:
         heads = [
             (int(point), int(sequence)) for point, sequence, _ in (x.split(b"\t", 2) for x in text.split(b"\n")[:-1])
         ]
         top = max((sequence for point, sequence in heads if point == up_to), default=None)
         columns = tuple(column.name for column in self._admin.selection.columns(self.table))
         position = position_after(after, up_to, top)
-        return Batch(look.shard, position, rows, text, columns, look, max((one for one, _ in heads), default=None))
+        return Batch(status.shard, position, rows, text, columns, status, max((one for one, _ in heads), default=None))
 
 
 class Sink:

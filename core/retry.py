@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from core.domain.attempts import History
 from core.domain.spec import BinlogOptions, JobSpec, RetryOptions, SinkOptions
 from core.errors import ErrorKind, SlotkeeperError
 
@@ -59,26 +60,6 @@ class Failure:
     def of(cls, error: SlotkeeperError, width: int = 0) -> Failure:
         """The failure that an error is."""
         return cls(error.kind, error.where, width)
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Failures since the last success, counted by `after`; a success resets to `NO_HISTORY`.
-
-    `elapsed` is the seconds since the first of them, on a monotonic clock: the caller's to set before it asks.
-    """
-
-    failures: int = 0
-    source: int = 0
-    sink: int = 0
-    access: int = 0
-    unknown: int = 0
-    long: int = 0
-    elapsed: float = 0.0
-
-
-NO_HISTORY = History()
-"""What a success leaves behind."""
 
 
 _BINLOG, _SINK, _RETRY = BinlogOptions(), SinkOptions(), RetryOptions()

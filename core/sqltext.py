@@ -1,6 +1,6 @@
 """Loads the named statements of a dialect's `queries.sql`, and spells names for a server.
 
-A file is a list of blocks: `-- name: look`, comment lines that say what it is, then the statement; each statement has
+A file is a list of blocks: `-- name: status`, comment lines that say what it is, then the statement; each statement has
 one home, a name and a description.
 """
 

@@ -82,24 +82,24 @@ def complaint(err: str) -> tuple[str, str]:
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
     """Requested against observed for one job: by the command at its end, until then by what the store shows."""
-    name, wish = safe(action.record.key, 60), REQUESTED[verb]
+    name, wanted = safe(action.record.key, 60), REQUESTED[verb]
     found, shown = parsed(said.out), _shown(job)
     if not action.over:
-        return [(Level.BUSY, f"{name}: requested {wish}, now {shown}, {in_words(took(action, now))}")]
+        return [(Level.BUSY, f"{name}: requested {wanted}, now {shown}, {in_words(took(action, now))}")]
     if action.stage is Stage.GONE:
         level, text = verdict(action, said, now)
-        return [(level, f"{name}: requested {wish}, observed {shown}; {text}")]
+        return [(level, f"{name}: requested {wanted}, observed {shown}; {text}")]
     state = safe(found["state"], 20) if found and found.get("state") else ""
     ended = action.record.ended_at or now
     took_ = f"{took(action, now):.1f} s"
     if action.record.code == 0:
         seen = state or observed(found) or shown
-        lines = [(Level.FINE, f"{name}: requested {wish}, observed {seen} at {ended:%H:%M:%S}Z, {took_}")]
+        lines = [(Level.FINE, f"{name}: requested {wanted}, observed {seen} at {ended:%H:%M:%S}Z, {took_}")]
     else:
         why, hint = complaint(said.err)
         level, _ = verdict(action, said, now)
         applied = "refused" if action.record.code == REFUSED else "not applied yet"
-        lines = [(level, f"{name}: requested {wish}, observed {state or shown} after {took_}: {applied}")]
+        lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {took_}: {applied}")]
         lines += [(level, why)] if why else []
         lines += [(Level.FINE, f"next: {hint}")] if hint else []
     if shown not in (state, "?"):

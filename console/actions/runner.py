@@ -48,7 +48,7 @@ class Runs(Protocol):
     def start(self, order: Order) -> str:
         """Set a command going and return its id; raises SlotkeeperError where it was not."""
 
-    def look(self, id: str) -> Action | None:
+    def read_status(self, id: str) -> Action | None:
         """One action as it is now."""
 
     def said(self, id: str) -> Said:
@@ -88,7 +88,7 @@ class Runner:
         self._forget_old(records)
         return record.id
 
-    def look(self, id: str) -> Action | None:
+    def read_status(self, id: str) -> Action | None:
         """One action as it is now; its end is looked for again once its processes are gone."""
         if id in self._ended:
             return self._ended[id]
@@ -118,7 +118,7 @@ class Runner:
     def recent(self) -> list[Action]:
         """What was asked for lately, without dry runs; the newest first."""
         records = self._records()
-        found = [self.look(id) for id in (records.ids() if records else ())]
+        found = [self.read_status(id) for id in (records.ids() if records else ())]
         return [one for one in found if one is not None and one.record.listed]
 
     def running(self) -> list[Action]:
@@ -159,7 +159,7 @@ class Runner:
         """Keep the last hundred actions of a week, and dry runs for an hour; what is on its way is always kept."""
         now, number = self._clock.utc(), 0
         for id in records.ids():
-            one = self.look(id)
+            one = self.read_status(id)
             if one is not None and (not one.over or id in self._children):
                 number += one.record.listed
                 continue

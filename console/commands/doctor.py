@@ -48,8 +48,8 @@ _ASK_JAVA = (
 _JAVA_SECONDS = 60.0
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BESIDE_HEAP = 300 << 20
-"""What a JVM takes beside its heap, and a seat's worker: measured 250 to 320 MB in all with a small heap."""
-_PER_SEAT = 80 << 20
+"""What a JVM takes beside its heap, and a place's worker: measured 250 to 320 MB in all with a small heap."""
+_PER_TASK = 80 << 20
 _MASTER_SECONDS = 5.0
 _WORKERS = "its workers need Python with psycopg2, and each password_file, password_env or password_command"
 _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
@@ -206,13 +206,13 @@ def _no_answer(host: str, port: int) -> str:
 
 
 def needed_bytes(job: JobSpec) -> int:
-    """An estimate: heap, what a JVM takes beside it, and a Python worker for each seat here; a local cluster's workers
+    """An estimate: heap, what a JVM takes beside it, and a Python worker for each place here; a local cluster's workers
     are JVMs of their own.
     """
     spelled = re.fullmatch(r"(\d+)([kmgt]?)b?", job.spark.driver_memory.lower())
     heap = int(spelled[1]) * _UNITS.get(spelled[2], 1) if spelled else 1 << 30
     master = Master.parse(job.spark.master)
-    beside = _PER_SEAT * (master.seats or 0)
+    beside = _PER_TASK * (master.capacity or 0)
     if master.kind is MasterKind.LOCAL_CLUSTER:
         beside += master.workers * ((512 << 20) + _BESIDE_HEAP)
     return heap + _BESIDE_HEAP + beside

@@ -69,7 +69,7 @@ def show(
 ) -> None:
     """One entry with all that is known of it, and the row as the source sent it."""
     _, spec = select.job_of(ctx, job)
-    with quarantine.looking(spec) as rows:
+    with quarantine.polling(spec) as rows:
         entry = rows.entry(id)
     if entry is None or not quarantine.is_of(entry, spec):
         raise Refused(f"there is no entry {id} of job {job}", f"slotkeeper errors list {job}")
@@ -134,7 +134,7 @@ def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str
 
 
 def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: int) -> list[Held]:
-    with quarantine.looking(job) as rows:
+    with quarantine.polling(job) as rows:
         found = []
         for channel in job.channels:
             place = {"source": job.source.name, "source_table": channel.source_table, "slot": job.slot}

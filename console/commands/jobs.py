@@ -260,7 +260,7 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", view.state),
-        ("wish", view.wish),
+        ("wanted", view.wanted),
         ("reason", _why(view)),
         ("safe to do", view.safe),
         ("started", _second(view.started_at)),

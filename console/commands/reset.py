@@ -26,7 +26,7 @@ from core.launch.view import observe
 from core.services import reset as reset_service
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import BACKUPS, Bench
+from core.slots.reset.context import BACKUPS, ResetContext
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
 
@@ -111,7 +111,7 @@ def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False)
     """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
     loaded = context.of(ctx).load()
     job = reset_service.job_of(loaded, table, slot)
-    found: list[ResetEntry] = _on(loaded, job, lambda bench: bench.resets.history(), lock=False)
+    found: list[ResetEntry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
     if as_json:
         output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
         return
@@ -132,13 +132,13 @@ def _plan_or_execute(
     if goal is None:
         if not order.plan:
             raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
-        done: Result = _on(loaded, job, lambda bench: apply.execute(bench, order), steal)
+        done: Result = _on(loaded, job, lambda reset_context: apply.execute(reset_context, order), steal)
         _tell(done, as_json, ascii_only)
         return
 
-    def make(bench: Bench) -> Any:
-        made = plan.make(bench, goal)
-        plan.keep(bench, made)
+    def make(reset_context: ResetContext) -> Any:
+        made = plan.make(reset_context, goal)
+        plan.keep(reset_context, made)
         return made
 
     made = _on(loaded, job, make, lock=False)
@@ -200,23 +200,23 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
         saved = reset_view.backup_from(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
-        entry: ResetEntry | None = _on(loaded, job, lambda bench: bench.resets.reset(backup), lock=False)
+        entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
         if entry is not None:
             return reset_service.job_of(loaded, entry.table, entry.slot)
     raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
 
 
-def _on(loaded: Loaded, job: JobSpec, act: Callable[[Bench], Any], steal: str = "", lock: bool = True) -> Any:
+def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
     """Do something with what a reset is given; `lock` keeps the job from starting here meanwhile."""
     with Store.open(loaded.state_dir) as store:
         held = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
         with (
             held,
-            reset_service.bench(
+            reset_service.reset_context(
                 job, store.folder, lambda: at_rest(store, job.name), lambda text: _told(store, job.name, text), steal
-            ) as bench,
+            ) as reset_context,
         ):
-            return act(bench)
+            return act(reset_context)
 
 
 def at_rest(store: Store, job: str) -> Check:

@@ -15,7 +15,7 @@ from console.commands import peek, reset, slot_verbs
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
 from core.services import slot_commands
-from core.services.slot_commands import Looked
+from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView
 from core.slots.status.retained import Clock, Holding, SlotHold, TableHold
 
@@ -35,11 +35,11 @@ def list_slots(
     """The slots of one source table, or of every table that a job reads; none is created by looking."""
     loaded = context.of(ctx).load()
     refusals.say(loaded)
-    found: list[Looked] = []
+    found: list[Polled] = []
     failed: list[tuple[str, SlotkeeperError]] = []
     for its_source, its_table in places.places(loaded, source, table):
         try:
-            found.append(slot_commands.look(loaded, its_source, its_table))
+            found.append(slot_commands.poll(loaded, its_source, its_table))
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
     if as_json:
@@ -65,7 +65,7 @@ def show(
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
     loaded = context.of(ctx).load()
     refusals.say(loaded)
-    found = slot_commands.look(loaded, *places.place(loaded, source, table))
+    found = slot_commands.poll(loaded, *places.place(loaded, source, table))
     one = found.slots.slot(slot)
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
@@ -87,7 +87,7 @@ def show(
     _tell_untold(found)
 
 
-def _print(ctx: typer.Context, each: Looked) -> None:
+def _print(ctx: typer.Context, each: Polled) -> None:
     ascii_only = select.ascii_only(ctx)
     output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.hold)}", ascii_only)
     rows: list[list[object]] = []
@@ -137,7 +137,7 @@ def _own_shards(held: SlotHold) -> list[SlotOnShard]:
     return [SlotOnShard(one.shard, one.live, one.durable) for one in held.shards]
 
 
-def _tell_untold(found: Looked) -> None:
+def _tell_untold(found: Polled) -> None:
     for sentence in (*found.slots.untold, *found.hold.untold):
         diagnostics.note(f"{found.slots.source} {found.slots.table}: {sentence}")
 
@@ -148,7 +148,7 @@ def _presence(slot: SlotView) -> str:
     return "" if slot.exists else "; it does not exist (and was not created by looking)"
 
 
-def _as_json(each: Looked) -> dict[str, object]:
+def _as_json(each: Polled) -> dict[str, object]:
     slots = [_slot(one, each.hold) for one in each.slots.slots]
     place = {"source": each.slots.source, "table": each.slots.table}
     return {**place, "slots": slots, "hold": _table(each.hold), "untold": each.slots.untold}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from console.monitor.slot_poller import Looker
+    from console.monitor.slot_poller import SlotPoller
     from console.monitor.snapshot import Local, TableSeen
 
 EVERY = 2.0
@@ -80,9 +80,9 @@ class Feed(Protocol):
 class Collector:
     """The feed over real threads."""
 
-    def __init__(self, reader: Reads, looker: Looker, every: float = EVERY, linger: float = LINGER) -> None:
+    def __init__(self, reader: Reads, slot_poller: SlotPoller, every: float = EVERY, linger: float = LINGER) -> None:
         self._reader = reader
-        self._looker = looker
+        self._slot_poller = slot_poller
         self._every = every
         self._least = every
         self._linger = linger
@@ -94,7 +94,7 @@ class Collector:
 
     def start(self, post: Post) -> None:
         """Start the threads."""
-        sources = sorted({source for source, _ in self._looker.places})
+        sources = sorted({source for source, _ in self._slot_poller.places})
         threading.Thread(target=self._follow_store, args=(post,), name="slotkeeper-store", daemon=True).start()
         for source in sources:
             threading.Thread(
@@ -141,12 +141,12 @@ class Collector:
         failed = 0
         while True:
             if not self._slots.wait(self._linger):
-                self._looker.close(source)
+                self._slot_poller.close(source)
                 self._slots.wait()
             if self._ended.is_set():
-                self._looker.close(source)
+                self._slot_poller.close(source)
                 return
-            seen = self._looker.turn(source)
+            seen = self._slot_poller.turn(source)
             post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
             # a source that does not answer is asked less often

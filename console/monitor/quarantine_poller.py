@@ -30,7 +30,7 @@ ACTION = "errors show"
 Post = Callable[[Message], object]
 
 
-class SinkLooked(Message):
+class SinkPolled(Message):
     """The quarantine of a sink was looked at, or could not be."""
 
     def __init__(self, seen: SinkSeen) -> None:
@@ -64,16 +64,16 @@ class SinkHoldings:
 
     def counts(self, job: JobSpec) -> Sequence[HeldCount]:
         """How many are held, by slot, of all jobs of that sink."""
-        from core.services.quarantine import looking
+        from core.services.quarantine import polling
 
-        with looking(job) as rows:
+        with polling(job) as rows:
             return rows.counts()
 
     def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
         """Entries without their values, the newest first."""
-        from core.services.quarantine import looking
+        from core.services.quarantine import polling
 
-        with looking(job) as rows:
+        with polling(job) as rows:
             return rows.page(wanted)
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
@@ -85,9 +85,9 @@ class SinkHoldings:
         return self._audited(loaded, job, id) if unmask else self._entry(job, id, True)
 
     def _entry(self, job: JobSpec, id: int, masked: bool) -> Whole | None:
-        from core.services.quarantine import looking
+        from core.services.quarantine import polling
 
-        with looking(job) as rows:
+        with polling(job) as rows:
             found = rows.entry(id)
         return Whole(found, masked) if found else None
 
@@ -160,4 +160,4 @@ class Sinks:
             one.seen, one.failed = replace(one.seen, fault=told(error)), min(one.failed + 1, 10)
         finally:
             one.lock.release()
-        post(SinkLooked(one.seen))
+        post(SinkPolled(one.seen))

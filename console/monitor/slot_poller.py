@@ -40,7 +40,7 @@ def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
     return watch(loaded, source, clock)
 
 
-class Looker:
+class SlotPoller:
     """Looks at one configuration's sources; each source is used by one thread."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, open_watch: OpenWatch = opened) -> None:

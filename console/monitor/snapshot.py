@@ -63,7 +63,7 @@ class JobFacts:
     state: JobState | None
     wrong: str = ""
     safe: str = ""
-    wish: str = ""
+    wanted: str = ""
     trouble: str = ""
     alive: bool | None = None
     holder: str = ""

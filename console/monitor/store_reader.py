@@ -130,7 +130,7 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         state=view.state,
         wrong=judged.text,
         safe=view.safe,
-        wish=view.wish.value,
+        wanted=view.wanted.value,
         trouble=view.trouble,
         alive=None if view.elsewhere and not view.lives else view.lives,
         holder=f"pid {holder.pid}" if holder else "",

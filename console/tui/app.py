@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
-from console.monitor.quarantine_poller import SinkLooked
+from console.monitor.quarantine_poller import SinkPolled
 from console.monitor.snapshot import Level, Local, Picture
 from console.tui import terminal
 from console.tui.navigation import Ways, lazily
@@ -127,7 +127,7 @@ class ConsoleApp(Ways):
         seen = {(one.source, one.table): one for one in message.tables}
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
-    def on_sink_looked(self, message: SinkLooked) -> None:
+    def on_sink_polled(self, message: SinkPolled) -> None:
         """The quarantine of a sink was looked at; where it could not be, its last counts stay."""
         seen, last = message.seen, self._latest.sinks.get(message.seen.sink)
         if seen.fault and last is not None:

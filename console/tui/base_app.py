@@ -208,7 +208,7 @@ class Shell(LeanApp):
         self.wear(name)
         self.say(f"theme {name.partition('-')[2]}")
 
-    def look_every(self, seconds: float) -> None:
+    def poll_every(self, seconds: float) -> None:
         """How often the store is read, and sources are asked while they are shown."""
         self.every = seconds
         self.services.feed.set_every(seconds)
@@ -218,7 +218,7 @@ class Shell(LeanApp):
     def action_interval(self, step: int) -> None:
         """Less or more often."""
         place = INTERVALS.index(self.every) + step
-        self.look_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
+        self.poll_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
 
     def action_mouse(self) -> None:
         """Mouse on or off: while it is on, the terminal selects text with Shift only."""

@@ -139,7 +139,7 @@ def _refresh(app: ConsoleApp, seconds: str) -> None:
 
     known = {f"{one:g}": one for one in INTERVALS}
     if seconds.rstrip("s") in known:
-        app.look_every(known[seconds.rstrip("s")])
+        app.poll_every(known[seconds.rstrip("s")])
     else:
         app.say(f"one of {', '.join(known)} seconds")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from console.cli.context import Invocation
 from console.monitor.poller import Collector, Feed
 from console.monitor.quarantine_poller import Holdings, SinkHoldings, Sinks
-from console.monitor.slot_poller import Looker
+from console.monitor.slot_poller import SlotPoller
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
@@ -114,5 +114,5 @@ def services_for(shared: Invocation) -> Services:
         loaded = None
     folder = loaded.state_dir if loaded else default_state_dir(shared.env)
     clock = SystemClock()
-    feed = Collector(LateReader(loaded, folder, clock), Looker(loaded, clock))
+    feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
     return Services(feed, clock, loaded, folder, str(shared.config or ""))

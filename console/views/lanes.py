@@ -193,7 +193,7 @@ def shares(busy: Busy) -> str:
 def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
     """The process and its history."""
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-    parts = [where, f"wish {safe(job.wish or '-', 10)}"]
+    parts = [where, f"wanted: {safe(job.wanted or '-', 10)}"]
     if job.alive and job.started_at is not None:
         parts.append(f"up {age(job.started_at, now)}")
     if not job.alive and job.ended_at is not None:

@@ -52,7 +52,7 @@ _VERIFY = Option("slotkeeper verify JOB names the keys that differ")
 _DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
 _START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
 _WAIT = Option("wait: it is tried again, the point is held and nothing is skipped")
-_LOOK = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
+_POLL = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
 _REPLAY = Option("cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays held")
 _DISCARD = Option("slotkeeper errors discard JOB ID: the target never gets the row, until its key changes", Loss.ROWS)
 
@@ -100,7 +100,7 @@ _TROUBLES = {
         f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
         "more rows than quarantine_limit do not fit the target: it is rather the target that is wrong than the rows",
         (
-            _LOOK,
+            _POLL,
             _REPLAY,
             Option("then slotkeeper jobs start JOB: the step that did not fit is taken again"),
             Option("raise quarantine_limit where so many bad rows are to be expected"),
@@ -111,7 +111,7 @@ _TROUBLES = {
 HELD_ROWS = Remedy(
     "rows are in quarantine",
     "the target refused these rows and lacks them; all others are applied, and a later change of a key ends its entry",
-    (_LOOK, _REPLAY, _DISCARD),
+    (_POLL, _REPLAY, _DISCARD),
 )
 
 _DOWN = Remedy(

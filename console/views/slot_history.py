@@ -116,7 +116,7 @@ def by_hand_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
     from core.sources.dws import manual_sql
 
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
-    lines = [GUARDLESS, f"  {manual_sql.look(table)}"]
+    lines = [GUARDLESS, f"  {manual_sql.status(table)}"]
     if one is not None:
         text = manual_sql.register(table, slot.name, one.shard, one.live, one.durable, one.xmin)
         lines.append("  what is registered there once more, so that its TTL begins anew:")

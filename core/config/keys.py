@@ -229,7 +229,7 @@ RETRY = section(
 SPARK = section(
     Key(
         "master",
-        "where tasks run: `local[N]` (seats), `local-cluster[workers,cores,MiB]` or `spark://host:port`",
+        "where tasks run: `local[N]` (places), `local-cluster[workers,cores,MiB]` or `spark://host:port`",
         values.master,
         "local[4]",
         tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",

@@ -94,7 +94,7 @@ BINLOG: Section = section(
     ),
     Key(
         "binlog_parallel_num",
-        "lanes of one stint that are read at once, where there are fewer seats than DNs; they share the pool",
+        "lanes of one task that are read at once, where there are fewer places than DNs; they share the pool",
         values.whole(1, 64),
         3,
         "",
@@ -103,7 +103,7 @@ BINLOG: Section = section(
     ),
     Key(
         "connection_pool_size",
-        "source connections that tasks read through at once, whatever the number of Spark's seats; the driver holds "
+        "source connections that tasks read through at once, whatever the number of Spark's places; the driver holds "
         "[some more](delivery.md), which do not grow with tables",
         values.whole(2, 1_000),
         5,
@@ -150,7 +150,7 @@ BINLOG: Section = section(
     no_meaning("connectionSize", 1, "", "threads of the read pool", "the tasks of Spark are the readers"),
     no_meaning("connectionPoolName", None, "", "name of the pool", "sessions are named slotkeeper/<job>/<epoch>"),
     no_meaning(
-        "connectionPoolTimeout", None, "ms", "limit of the wait for a connection", "a task waits for a seat of Spark"
+        "connectionPoolTimeout", None, "ms", "limit of the wait for a connection", "a task waits for a place of Spark"
     ),
     no_meaning("connectionMaxUseCount", None, "", "uses of a connection", "a session lives as long as its job's epoch"),
     no_meaning("needConnectionPoolMonitor", None, "", "monitor the pool", "each task has a session of its own"),

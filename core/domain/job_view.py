@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.domain.identity import Identity
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
 
 
@@ -24,7 +24,7 @@ class JobView:
 
     name: str
     state: JobState
-    wish: Wish
+    wanted: WantedState
     reason: str = ""
     trouble: str = ""
     safe: str = ""

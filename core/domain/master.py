@@ -20,7 +20,7 @@ _FORMS = "local[4], local-cluster[2,1,1024] or spark://host:7077"
 
 
 class MasterKind(Enum):
-    """Who gives a job its seats."""
+    """Who gives a job its places."""
 
     LOCAL = "local"
     LOCAL_CLUSTER = "local-cluster"
@@ -29,7 +29,7 @@ class MasterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A Spark master: `seats` are the places that its text names, None where this machine or the cluster says it.
+    """A Spark master: `capacity` are the places that its text names, None where this machine or the cluster says it.
 
     A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) of a standalone cluster's
     masters, of which one leads.
@@ -37,7 +37,7 @@ class Master:
 
     text: str
     kind: MasterKind
-    seats: int | None = None
+    capacity: int | None = None
     workers: int = 0
     memory: int = 0
     places: tuple[tuple[str, int], ...] = ()
@@ -46,7 +46,7 @@ class Master:
     def parse(cls, text: str) -> Master:
         """Read a master; raises ValueError with half a sentence that follows the key's name.
 
-        >>> Master.parse("local[4]").seats, Master.parse("local-cluster[2,1,1024]").seats
+        >>> Master.parse("local[4]").places, Master.parse("local-cluster[2,1,1024]").places
         (4, 2)
         >>> Master.parse("spark://a:7077,b:7077").places
         (('a', 7077), ('b', 7077))

@@ -1,6 +1,6 @@
 """The progress row of a lane, as values: the only memory of a position (design 4.1).
 
-Next door: `core.sinks.postgres.progress.store` stores it; `core.engine.progress` says when a position may move.
+Next door: `core.sinks.postgres.progress.store` stores it; `core.domain.advance` says when a position may move.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Registered:
 class ProgressRow:
     """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
 
-    `noted_end` is the sync point that the lane must pass before CATCHING UP ends; `incarnation` names the server,
+    `noted_end` is the sync point that the lane must pass before CATCHING UP ends; `fingerprint` names the server,
     table and columns that the row was made for; `channel` is the hash of mapping, filter and key.
     """
 
@@ -61,5 +61,5 @@ class ProgressRow:
     noted_start: int | None
     noted_end: int | None
     channel: str
-    incarnation: str
+    fingerprint: str
     registered: Registered | None

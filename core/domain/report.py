@@ -12,9 +12,9 @@ from dataclasses import dataclass
 class LaneReport:
     """One lane (a source table on one DN) at one moment; points are sync points, times are seconds.
 
-    `activity` is one word of: idle, due, stint, registering, waiting, copying, paused; `retry` says
+    `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says
     "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
-    `looked_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
+    `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
     that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
     `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target` are its
     channel's; `label` is what the lane is called where the job has several channels.
@@ -33,7 +33,7 @@ class LaneReport:
     retry: str = ""
     error: str = ""
     side: str = ""
-    looked_age: float | None = None
+    polled_age: float | None = None
     read_s: float | None = None
     write_s: float | None = None
     register_s: float | None = None

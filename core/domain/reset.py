@@ -180,7 +180,7 @@ class ResetPlan:
     slot: str
     job: str
     goal: Goal
-    incarnation: str
+    fingerprint: str
     epoch: int
     moves: tuple[Move, ...]
     checks: tuple[Check, ...]
@@ -331,9 +331,9 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
     return Check("same DNs", False, f"the DN set changed: {names}; only --to snapshot is left")
 
 
-def table_check(goal: Goal, incarnation: str, known: Iterable[str]) -> Check:
+def table_check(goal: Goal, fingerprint: str, known: Iterable[str]) -> Check:
     """The table is the one that the rows, and the backup, were made for."""
-    if set(known) == {incarnation}:
+    if set(known) == {fingerprint}:
         return Check("same table", True, "columns, key and oid are those of the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
         return Check("same table", True, "it changed; a snapshot takes it as it is")
@@ -367,11 +367,11 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
     return Check(name, False, said)
 
 
-def what_moved(plan: ResetPlan, incarnation: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
+def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
     """What is not as the plan saw it, in words; `latest` may move on."""
     before = {move.seen.row.key.shard: move for move in plan.moves}
     now = {seen.row.key.shard: seen for seen in lanes}
-    found = [] if incarnation == plan.incarnation else ["the table (incarnation)"]
+    found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
     there = {shard.name for shard in shards} if plan.goal.kind is not TargetKind.SNAPSHOT else set(now)
     if before.keys() != now.keys() or there != set(before):
         return [*found, "the DN set"]

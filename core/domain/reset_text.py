@@ -37,7 +37,7 @@ class Backup:
     table: str
     slot: str
     job: str
-    incarnation: str
+    fingerprint: str
     columns: tuple[tuple[str, str], ...]
     lanes: tuple[SavedLane, ...]
     who: str

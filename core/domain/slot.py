@@ -56,18 +56,18 @@ class SlotPoints:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SlotStatus:
     """One answer of the source about one DN, taken at one moment.
 
     `latest` is the cluster's newest sync point as this DN tells it; `xmin` belongs to it and is handed back when
-    that very point is registered. `incarnation` is `TableIdentity.text` of the table as it was at that moment.
+    that very point is registered. `fingerprint` is `TableIdentity.text` of the table as it was at that moment.
     """
 
     shard: Shard
     points: SlotPoints
     latest: int
     xmin: int
-    incarnation: str = ""
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class TableIdentity:
 
     @property
     def text(self) -> str:
-        """The incarnation as stored in the progress row."""
+        """The fingerprint as stored in the progress row."""
         import hashlib  # loads OpenSSL, which a console that only starts does not need
 
         # public is left out, because it is on nearly every search_path: stored rows have such types without it

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.errors import TroubleName
 
 SAFE = {
@@ -52,19 +52,19 @@ class StartDecision:
         return SAFE[self.trouble] if self.trouble else ""
 
 
-def compare(row: ProgressRow | None, look: Look) -> StartDecision:
+def compare(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
     """Decide for one DN from what the sink remembers and what the source holds."""
     if row is None or row.state is LaneState.CREATING:
-        return _created(row, look)
-    refused = _slot_trouble(row, look)
+        return _created(row, status)
+    refused = _slot_trouble(row, status)
     if refused:
         return refused
-    if row.incarnation != look.incarnation:
+    if row.fingerprint != status.fingerprint:
         return _refuse(
-            TroubleName.SCHEMA_CHANGED, f"{look.shard.name}: {_what_changed(row.incarnation, look.incarnation)}"
+            TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {_what_changed(row.fingerprint, status.fingerprint)}"
         )
-    if row.position is not None and look.latest < row.position.point:
-        sentence = f"{look.shard.name}: the source's newest point {look.latest} is below our {row.position.point}"
+    if row.position is not None and status.latest < row.position.point:
+        sentence = f"{status.shard.name}: the source's newest point {status.latest} is below our {row.position.point}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
     return StartDecision(StartAction.COPY if row.state is LaneState.COPYING else StartAction.STREAM)
 
@@ -88,15 +88,15 @@ def owes_copy(row: ProgressRow) -> bool:
     return row.changes > 0 or bool(emptied)
 
 
-def _created(row: ProgressRow | None, look: Look) -> StartDecision:
+def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
     """A lane that has no position to go on from: its slot is made, or made anew.
 
     Points that nobody of ours can have registered are another's: before the first registration any at all, afterwards
     those ahead of what was known and what was intended. Without an intended point (the server chose it, or a reset
     emptied the row) every point may be ours.
     """
-    live, durable = look.points.both
-    place, highest = look.shard.name, max(live or 0, durable or 0)
+    live, durable = status.points.both
+    place, highest = status.shard.name, max(live or 0, durable or 0)
     if row is None or row.registered is None:
         if highest:
             sentence = f"{place}: the slot holds points {live}/{durable}, but the sink has no progress row for it"
@@ -109,13 +109,13 @@ def _created(row: ProgressRow | None, look: Look) -> StartDecision:
     return StartDecision(StartAction.CREATE)
 
 
-def _slot_trouble(row: ProgressRow, look: Look) -> StartDecision | None:
-    live, durable = look.points.both
-    place = look.shard.name
-    if look.points.missing or live is None or durable is None:
+def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
+    live, durable = status.points.both
+    place = status.shard.name
+    if status.points.missing or live is None or durable is None:
         ours = row.position.text if row.position else "?"
         sentence = f"{place}: our position is {ours}, the slot holds {live}/{durable}"
-        sentence += cause(row.incarnation, look.incarnation)
+        sentence += cause(row.fingerprint, status.fingerprint)
         return _refuse(TroubleName.SLOT_LOST, sentence)
     reached = row.position.point if row.position else 0
     if max(live, durable) > reached:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import StartAction, StartDecision
 from core.errors import TroubleName
 
@@ -21,17 +21,17 @@ class NodeChange:
     """What a start may adopt; `sentence` says what changed."""
 
     renamed: tuple[tuple[ProgressRow, Shard], ...]
-    come: tuple[Look, ...]
+    come: tuple[SlotStatus, ...]
     sentence: str
 
     @property
     def point(self) -> int:
         """Up to here nothing may be unread on the old DNs: where the last new one begins; 0 without new ones."""
-        return max((look.points.live or 0 for look in self.come), default=0)
+        return max((status.points.live or 0 for status in self.come), default=0)
 
 
 def node_change(
-    rows: Iterable[ProgressRow], looks: Iterable[Look], nodes: Iterable[Shard], adopts: bool
+    rows: Iterable[ProgressRow], statuses: Iterable[SlotStatus], nodes: Iterable[Shard], adopts: bool
 ) -> NodeChange | StartDecision | None:
     """None where the DNs are those of the rows; else what may be adopted, or TOPOLOGY CHANGED.
 
@@ -40,8 +40,8 @@ def node_change(
     """
     rows = list(rows)
     ours = {row.node_id: row for row in rows}
-    seen = {look.shard.node_id: look for look in looks}
-    there = {shard.node_id: shard for shard in (*nodes, *(look.shard for look in seen.values()))}
+    seen = {status.shard.node_id: status for status in statuses}
+    there = {shard.node_id: shard for shard in (*nodes, *(status.shard for status in seen.values()))}
     gone = [row for node, row in ours.items() if node not in there]
     come = [shard for node, shard in sorted(there.items()) if node not in ours]
     renamed = [(row, there[node]) for node, row in ours.items() if node in there and there[node].name != row.key.shard]
@@ -55,9 +55,9 @@ def node_change(
     if come and any(row.state is LaneState.COPYING for row in rows):
         return _refused(sentence, "this was during the copy, which is discarded")
     for shard in come:
-        look = seen.get(shard.node_id)
-        if look is None or look.points.missing or look.points.live != look.points.durable:
-            held = "none" if look is None else f"{look.points.live}/{look.points.durable}"
+        status = seen.get(shard.node_id)
+        if status is None or status.points.missing or status.points.live != status.points.durable:
+            held = "none" if status is None else f"{status.points.live}/{status.points.durable}"
             return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {held}")
     return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.domain.position import Position
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import SAFE, cause
 from core.errors import Trouble, TroubleName
 
@@ -20,15 +20,15 @@ class Expected:
 
     live: frozenset[int]
     durable: frozenset[int]
-    incarnation: str
+    fingerprint: str
 
 
-def judge(look: Look, expected: Expected) -> Trouble | None:
+def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     """The trouble that a look shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
-    live, durable = look.points.both
-    place = look.shard.name
-    changed = look.incarnation != expected.incarnation
-    if look.points.missing:
+    live, durable = status.points.both
+    place = status.shard.name
+    changed = status.fingerprint != expected.fingerprint
+    if status.points.missing:
         cause = "; cause: the table was changed or made again" if changed else ""
         sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
@@ -40,23 +40,23 @@ def judge(look: Look, expected: Expected) -> Trouble | None:
     return None
 
 
-def ahead_of_row(look: Look, row: Position) -> Trouble | None:
+def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
     """SINK OLDER where the slot stands beyond the progress row while a job runs, or None.
 
     The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
     be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
     """
-    reached = max(look.points.live or 0, look.points.durable or 0)
+    reached = max(status.points.live or 0, status.points.durable or 0)
     if reached <= row.point:
         return None
-    sentence = f"{look.shard.name}: the slot is registered at {reached}, the sink's row is back at {row.text}"
+    sentence = f"{status.shard.name}: the slot is registered at {reached}, the sink's row is back at {row.text}"
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
     """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked.
 
-    `then` and `now` are the table's incarnations: a difference is the cause.
+    `then` and `now` are the table's fingerprints: a difference is the cause.
     """
     names = ", ".join(shard.name for shard in sorted(shards))
     return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more{cause(then, now)}")

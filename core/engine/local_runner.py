@@ -5,8 +5,8 @@ The product path is `core.spark.runner`. Next door: `core.ports.driver` has the 
 
 from __future__ import annotations
 
-import importlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,31 +14,25 @@ from typing import Any
 from core.ports.driver import TaskRunner
 
 
-def function_of(path: str) -> Any:
-    """The function that `package.module.function` names."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
 class LocalRunner:
     """Runs tasks in threads; a cancelled one is left behind, and may still commit, which the fence makes harmless."""
 
-    def __init__(self, seats: int = 2) -> None:
-        self.seats = max(2, seats)
+    def __init__(self, capacity: int = 2) -> None:
+        self.capacity = max(2, capacity)
         self.tasks_started = 0
-        self._pool = ThreadPoolExecutor(self.seats * 4, "slotkeeper-task")
+        self._pool = ThreadPoolExecutor(self.capacity * 4, "slotkeeper-task")
         self._lock = threading.Lock()
         self._live: dict[Future[Any], str] = {}
         self.left_behind = 0
         """Cancelled tasks that have not ended yet, and hold their sessions."""
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""
         future: Future[Any] = Future()
         with self._lock:
             self.tasks_started += 1
             self._live[future] = group
-        self._pool.submit(function_of(function_path), spec).add_done_callback(partial(self._ended, future))
+        self._pool.submit(entry, spec).add_done_callback(partial(self._ended, future))
         return future
 
     def _ended(self, future: Future[Any], task: Future[Any]) -> None:
@@ -72,25 +66,25 @@ class LocalRunner:
 
 
 class Pooled:
-    """A runner of which a job uses at most `size` seats, because each task reads through a source connection."""
+    """A runner of which a job uses at most `size` places, because each task reads through a source connection."""
 
     def __init__(self, runner: TaskRunner, size: int) -> None:
         self._runner = runner
         self._size = size
 
     @property
-    def seats(self) -> int:
-        """The runner's seats, or the size of the pool where that is less."""
-        return max(2, min(self._runner.seats, self._size))
+    def capacity(self) -> int:
+        """The runner's places, or the size of the pool where that is less."""
+        return max(2, min(self._runner.capacity, self._size))
 
     @property
     def tasks_started(self) -> int:
         """How many tasks were ever started."""
         return self._runner.tasks_started
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task."""
-        return self._runner.submit(function_path, spec, group)
+        return self._runner.submit(entry, spec, group)
 
     def cancel(self, group: str) -> None:
         """Try to end the tasks of a group."""

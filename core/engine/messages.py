@@ -1,6 +1,6 @@
 """What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection.
 
-Next door: `lanes.py` makes stints of lanes, `stint.py` and `copy.py` run them on a worker.
+Next door: `lanes.py` makes tasks of lanes, `task.py` and `copy.py` run them on a worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.ports.source import Chunk
 
 @dataclass(frozen=True, slots=True)
 class LaneTask:
-    """One lane as a stint gets it: a source table on a DN; the position is read from the progress row, not sent."""
+    """One lane as a task gets it: a source table on a DN; the position is read from the progress row, not sent."""
 
     table: str
     shard: Shard
@@ -25,7 +25,7 @@ class LaneTask:
 
 
 @dataclass(frozen=True, slots=True)
-class StintSpec:
+class StreamTask:
     """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once."""
 
     job: JobSpec
@@ -37,12 +37,12 @@ class StintSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """What a stint did on one lane.
+    """What a task did on one lane.
 
     `position` is the text of the last position known to be committed, None where none was read; `top_point` the highest
-    point of the last step that had rows; `look_latest` and `look_xmin` belong to the last look. `changes` are those of
-    the lane's progress row, with what others applied before (0: not read); `rows` this stint's. `waited` are the
-    seconds from the stint's beginning to the lane's first turn, None where it had none.
+    point of the last step that had rows; `status_latest` and `status_xmin` belong to the last look. `changes` are those
+    of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are the
+    seconds from the task's beginning to the lane's first turn, None where it had none.
     """
 
     table: str
@@ -52,8 +52,8 @@ class LaneOutcome:
     rows: int = 0
     changes: int = 0
     top_point: int | None = None
-    look_latest: int = 0
-    look_xmin: int = 0
+    status_latest: int = 0
+    status_xmin: int = 0
     read_seconds: float = 0.0
     write_seconds: float = 0.0
     error: ErrorValues | None = None
@@ -61,20 +61,20 @@ class LaneOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class StintOutcome:
-    """Outcomes per lane; `lull` where it ended because nothing came any more, not at its deadline.
+class StreamOutcome:
+    """Outcomes per lane; `idle` where it ended because nothing came any more, not at its deadline.
 
     `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown); `seconds` on the worker.
     """
 
     lanes: tuple[LaneOutcome, ...]
     peak_kib: int = 0
-    lull: bool = False
+    idle: bool = False
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class CopySpec:
+class CopyTask:
     """Chunks of one channel that one task copies, one transaction each; `job` is narrowed to that channel."""
 
     job: JobSpec

@@ -1,8 +1,8 @@
 """What people ask of a job: start, stop, pause, resume, restart, and a look at it; the same for TUI and CLI.
 
-A request is written as a wish and then waited for until its effect is *seen* in the store and among the processes;
-nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started the job.
-Next door: `core.launch.supervisor` and the driver obey; `core.launch.view` combines store and processes.
+A request is written as a wanted state and then waited for until its effect is *seen* in the store and among the
+processes; nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started
+the job. Next door: `core.launch.supervisor` and the driver obey; `core.launch.view` combines store and processes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from core.domain.job import JobEvent, JobState, Wish, transition
+from core.domain.job import JobEvent, JobState, WantedState, transition
 from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
@@ -61,7 +61,7 @@ def start(
             spawn_supervisor(store.folder, job, config, run)
             _wait_for_supervisor(store, job)
         except Refused as error:
-            store.set_wish(job, Wish.STOP)
+            store.set_wanted(job, WantedState.STOP)
             store.apply(job, JobEvent.FAILED, error.message)
             store.end_run(run, None, error.message)
             raise
@@ -82,9 +82,9 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
     _refuse_elsewhere(view)
     if not view.state.has_process and not view.lives:
         transition(view.state, JobEvent.STOPPED)
-        store.set_wish(job, Wish.STOP)
+        store.set_wanted(job, WantedState.STOP)
         return observe(store, job)
-    store.set_wish(job, Wish.STOP)
+    store.set_wanted(job, WantedState.STOP)
     store.record_event(job, "stop asked", "by a command")
     if not view.supervisor_alive:
         _stop_without_supervisor(store, view)
@@ -93,12 +93,14 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
 
 def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
     """Wish the job paused and wait until its driver says so."""
-    return _wish(store, job, Wish.PAUSE, JobEvent.PAUSED, patience, lambda view: view.state is JobState.PAUSED)
+    return _wanted(store, job, WantedState.PAUSE, JobEvent.PAUSED, patience, lambda view: view.state is JobState.PAUSED)
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
     """Wish a paused job running again and wait until its driver has left PAUSED."""
-    return _wish(store, job, Wish.RUN, JobEvent.RESUMED, patience, lambda view: view.state is not JobState.PAUSED)
+    return _wanted(
+        store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.state is not JobState.PAUSED
+    )
 
 
 def restart(
@@ -197,10 +199,10 @@ def _stop_without_supervisor(store: Store, view: JobView) -> None:
         store.end_run(view.run, None, "stopped; its supervisor was gone")
 
 
-def _wish(
+def _wanted(
     store: Store,
     job: str,
-    wish: Wish,
+    wanted: WantedState,
     event: JobEvent,
     patience: Patience | None,
     reached: Callable[[JobView], bool],
@@ -210,9 +212,9 @@ def _wish(
     _refuse_elsewhere(view)
     if not view.lives:
         raise Refused(f"job {job}: {view.reason}", view.safe)
-    store.set_wish(job, wish)
-    store.record_event(job, f"{wish.value} asked", "by a command")
-    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, wish.value)
+    store.set_wanted(job, wanted)
+    store.record_event(job, f"{wanted.value} asked", "by a command")
+    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, wanted.value)
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[JobView], bool], what: str) -> JobView:
@@ -229,7 +231,7 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
             raise Busy(
                 f"job {job}: {what} was asked for, but after {patience.seconds:g} s it is {view.state.value}"
                 f"{': ' + view.reason if view.reason else ''}",
-                "the wish stands; `slotkeeper jobs show` tells when it is obeyed",
+                "it is still wanted; `slotkeeper jobs show` tells when it is reached",
             )
         time.sleep(_POLL)
     return view

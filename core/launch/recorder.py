@@ -84,5 +84,5 @@ class Recorder:
 
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
     for lane in report.lanes:
-        if lane.latest is not None and lane.looked_age is not None:
-            curves[lane.name].see(reported_at - lane.looked_age, lane.latest)
+        if lane.latest is not None and lane.polled_age is not None:
+            curves[lane.name].see(reported_at - lane.polled_age, lane.latest)

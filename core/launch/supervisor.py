@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from core.domain.identity import Identity
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, Wish, transition
+from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
@@ -82,7 +82,7 @@ class Supervisor:
             if self._driver is None and (refused := self._start()):
                 self._finish(refused)
                 return
-            verdict = judge(self._wait_for_end(), self._noted_state(), self._stop_is_wished())
+            verdict = judge(self._wait_for_end(), self._noted_state(), self._stop_is_wanted())
             last, self._driver = self._driver, None
             over = verdict if isinstance(verdict, Ended) else self._crashed(verdict)
             self._clear(last)
@@ -127,7 +127,7 @@ class Supervisor:
         while self._lives():
             self._bound_log()
             self._recorder.tick()
-            if asked is None and self._stop_is_wished():
+            if asked is None and self._stop_is_wanted():
                 asked = time.monotonic() + self._limits.stop + self._limits.grace
                 self._tell("stop asked", "driver asked to end (SIGTERM)")
                 if self._driver is not None:
@@ -165,7 +165,7 @@ class Supervisor:
         self._tell("driver crashed", f"{crash.text}; retrying {number}, next in {delay:g} s")
         until = time.monotonic() + delay
         shown = None
-        while (left := until - time.monotonic()) > 0 and not self._stop_is_wished():
+        while (left := until - time.monotonic()) > 0 and not self._stop_is_wanted():
             if shown != (shown := round(left)):
                 self._event(JobEvent.CRASHED, f"retrying {number}, next in {shown} s (driver: {crash.text})")
             self._recorder.tick()
@@ -187,10 +187,10 @@ class Supervisor:
         processes.kill_members(last)
 
     def _may_start(self) -> bool:
-        return not self._stop_is_wished()
+        return not self._stop_is_wanted()
 
-    def _stop_is_wished(self) -> bool:
-        return self._signals.asked_to_end or self._store.wish(self._job) is Wish.STOP
+    def _stop_is_wanted(self) -> bool:
+        return self._signals.asked_to_end or self._store.wanted(self._job) is WantedState.STOP
 
     def _noted_state(self) -> JobState:
         row = self._store.job(self._job)

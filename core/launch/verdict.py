@@ -53,17 +53,17 @@ class CrashHistory:
         return len(self.times)
 
 
-def judge(exit_code: int | None, reported: JobState, stop_wished: bool) -> Ended | Crashed:
+def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended | Crashed:
     """What follows a driver's end; `exit_code` None is an adopted driver that noted none.
 
     >>> judge(-9, JobState.RUNNING, stop_wished=False)
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL')
     """
-    if stop_wished and exit_code in (ENDED, TERMINATED):
+    if stop_wanted and exit_code in (ENDED, TERMINATED):
         return Ended(exit_code, JobEvent.STOPPED, "stopped as wished")
     if exit_code in _MEANINGS:
         return _MEANINGS[exit_code]
-    if stop_wished:
+    if stop_wanted:
         return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_told(exit_code)}")
     if exit_code is None and reported not in WITH_PROCESS:
         return Ended(None, None, f"ended as {reported.value}")

@@ -15,16 +15,16 @@ __all__ = ["JobView", "observe", "observe_all", "view_of"]
 
 
 def observe(store: Store, job: str) -> JobView:
-    """Look at a job; Refused where it is unknown."""
+    """SlotStatus at a job; Refused where it is unknown."""
     row = store.job(job)
     if row is None:
-        store.wish(job)  # raises the same refusal as every other question about an unknown job
+        store.wanted(job)  # raises the same refusal as every other question about an unknown job
         raise Refused(f"no job {job!r} is known here")
     return view_of(row, store.run(row.run) if row.run else None)
 
 
 def observe_all(store: Store) -> list[JobView]:
-    """Look at every job."""
+    """SlotStatus at every job."""
     return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 
@@ -38,7 +38,7 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     return JobView(
         name=row.name,
         state=row.state,
-        wish=row.wish,
+        wanted=row.wanted,
         reason=reason,
         trouble=row.trouble,
         safe=safe,

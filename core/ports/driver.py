@@ -5,6 +5,7 @@ Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `cor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -16,18 +17,18 @@ from core.ports.source import Chunk, Retention, SlotAdmin, Source
 
 
 class TaskRunner(Protocol):
-    """Runs a named function of an importable module with one plain value, somewhere else."""
+    """Calls a function of an importable module with one plain value, somewhere else."""
 
     @property
-    def seats(self) -> int:
+    def capacity(self) -> int:
         """How many tasks can run at once."""
 
     @property
     def tasks_started(self) -> int:
         """How many tasks were ever started."""
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[Any]:
-        """Start a task; `function_path` is `package.module.function`."""
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        """Start a task: `entry(spec)`; `entry` is picklable, a function of a module or a partial of one."""
 
     def cancel(self, group: str) -> None:
         """Try to end the tasks of a group; a cancelled one may still commit, which the fence makes harmless."""

@@ -47,6 +47,9 @@ class StepSink(Protocol):
     def finish_chunk(self) -> None:
         """Commit the chunk that `copy_chunk` left open."""
 
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+
     def abandon(self) -> None:
         """Roll back whatever is open."""
 

@@ -15,7 +15,7 @@ from core.domain.peek import ChangeRow, Filter, Range
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.sight import Sight
-from core.domain.slot import FirstRecord, Look, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
 
 LOST_ANSWER_WAIT = 15.0
 """So many seconds a call of a killed driver can still land: longer than a registration may take at the server."""
@@ -66,7 +66,7 @@ class Source(Protocol):
     def nodes(self) -> list[Shard]:
         """The DNs that hold the table, without touching any slot."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Both points, latest and xmin of one DN or of all; creates a slot that does not exist (DWS)."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
@@ -106,8 +106,8 @@ class SlotAdmin(Protocol):
     def nodes(self) -> list[Shard]:
         """As `Source.nodes`."""
 
-    def look(self, shard: Shard | None) -> list[Look]:
-        """As `Source.look`."""
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        """As `Source.read_status`."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
         """As `Source.has_changes`."""
@@ -140,7 +140,7 @@ class SlotAdmin(Protocol):
 class Retention(SlotAdmin, Protocol):
     """What a start without a copy and a reset ask beside: how far back the binlog of one table reaches, and its points.
 
-    `look` and `register` are sent only for a slot that exists, because asking makes one (DWS).
+    `read_status` and `register` are sent only for a slot that exists, because asking makes one (DWS).
     """
 
     def identify(self) -> TableIdentity:

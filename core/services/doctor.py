@@ -21,7 +21,7 @@ from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
-from core.services.sessions import look_name, open_viewer
+from core.services.sessions import open_viewer, poll_name
 from core.sinks.postgres.check import eligibility as sinks
 from core.sinks.postgres.check.target import image_of, target_of
 from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
@@ -77,7 +77,7 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
 
     def opened() -> PostgresViewer:
         password = resolve(entry.endpoint.password)
-        session = SinkSession(entry.endpoint, password, look_name(entry.name), entry.progress_schema, entry.kind)
+        session = SinkSession(entry.endpoint, password, poll_name(entry.name), entry.progress_schema, entry.kind)
         return PostgresViewer(session)
 
     jobs = _writers(loaded, entry)
@@ -86,13 +86,13 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
     )
 
 
-def _checked(place: str, opened: Callable[[], V], look: Callable[[V], list[Finding]]) -> list[Finding]:
+def _checked(place: str, opened: Callable[[], V], status: Callable[[V], list[Finding]]) -> list[Finding]:
     try:
         viewer = opened()
     except ConfigError as error:  # a password reference that cannot be resolved
         return [Finding(place, Level.FAIL, str(error))]
     try:
-        return look(viewer)
+        return status(viewer)
     except SlotkeeperError as error:
         text = f"{error}" + (f" ({error.hint})" if error.hint else "")
         return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]

@@ -26,7 +26,7 @@ from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ConfigError, Refused
 from core.services.audit import audited
-from core.services.sessions import look_name, open_source
+from core.services.sessions import open_source, poll_name
 from core.slots.change import PROD, Done
 from core.sources.dws import eligibility
 from core.sources.dws.probe.questions import Answer, Reader, conventions
@@ -195,7 +195,7 @@ def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
 
 
 def _session(endpoint: Endpoint) -> DwsSession:
-    return open_source(endpoint, look_name(f"{endpoint.name}/probe"))
+    return open_source(endpoint, poll_name(f"{endpoint.name}/probe"))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ OnEach = Callable[[Replayed], None]
 
 
 @contextmanager
-def looking(job: JobSpec) -> Iterator[HeldRows]:
+def polling(job: JobSpec) -> Iterator[HeldRows]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
     with closing(open_sink(job)) as session:
         yield HeldRows(session)
@@ -44,7 +44,7 @@ def is_of(entry: Held, job: JobSpec) -> bool:
 
 def held_of(job: JobSpec) -> list[Held]:
     """All that is held of a job, in the order in which it was read, without values."""
-    with looking(job) as rows:
+    with polling(job) as rows:
         found = []
         for channel in job.channels:
             ids = Replays(rows.session, lane_key(_of(job, channel), "")).held()
@@ -99,7 +99,7 @@ def _each(
     def after() -> dict[str, str]:
         return {str(one.id): f"{one.state.value} {one.sqlstate}".strip() for one in found}
 
-    with looking(job) as rows:
+    with polling(job) as rows:
         places = _places(job, rows, ids)
 
         def do() -> Done:

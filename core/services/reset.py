@@ -23,8 +23,8 @@ from core.services.audit import CopiedAudit
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.resets import PostgresResets
 from core.sinks.postgres.session import SinkSession
-from core.slots.reset.context import Bench, Probe, silent
-from core.sources.dws.retention import DwsReach
+from core.slots.reset.context import Probe, ResetContext, silent
+from core.sources.dws.retention import DwsRetention
 from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
@@ -50,13 +50,13 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
 
 
 @contextmanager
-def bench(
+def reset_context(
     job: JobSpec,
     folder: StateFolder,
     at_rest: Callable[[], Check],
     told: Callable[[str], None],
     steal: str = "",
-) -> Iterator[Bench]:
+) -> Iterator[ResetContext]:
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
     if job.sink_kind != "postgres":
         what = f"the sink of slot {job.slot} is a DWS: a reset keeps its steps in PostgreSQL only"
@@ -64,21 +64,21 @@ def bench(
         cure += " (runbook.md)"
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    reach = DwsReach(worker.dws_session(job, name), job.channel.source_table, job.slot, job.binlog)
+    retention = DwsRetention(worker.dws_session(job, name), job.channel.source_table, job.slot, job.binlog)
     sink = worker.open_sink_session(job, name)
     resets = PostgresResets(sink, lane_key(job, ""), worker.who(job, name))
     clock = SystemClock()
-    with closing(reach), closing(resets):
-        yield Bench(
+    with closing(retention), closing(resets):
+        yield ResetContext(
             job=job,
-            reach=reach,
+            retention=retention,
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
             audit=CopiedAudit(folder, sink).append,
             at_rest=at_rest,
             told=told,
-            silence=partial(end_job_sessions, job, reach),
+            silence=partial(end_job_sessions, job, retention),
             can_copy=partial(_can_copy, job, sink),
             clock=clock,
             pause=time.sleep,

@@ -13,10 +13,10 @@ from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 
 
-def look_name(what: str) -> str:
+def poll_name(what: str) -> str:
     """The session name of a command that looks.
 
-    >>> look_name("orders_rt")
+    >>> poll_name("orders_rt")
     'slotkeeper-look/orders_rt'
     """
     return f"slotkeeper-look/{what}"[:63]
@@ -29,9 +29,9 @@ def open_source(endpoint: Endpoint, name: str) -> DwsSession:
 
 def open_viewer(endpoint: Endpoint) -> DwsViewer:
     """A session at a source that only looks."""
-    return DwsViewer(open_source(endpoint, look_name(endpoint.name)))
+    return DwsViewer(open_source(endpoint, poll_name(endpoint.name)))
 
 
 def open_sink(job: JobSpec) -> SinkSession:
     """A session at a job's sink that is not the job's."""
-    return SinkSession(job.sink, resolve(job.sink.password), look_name(job.name), job.progress_schema, job.sink_kind)
+    return SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema, job.sink_kind)

@@ -49,7 +49,7 @@ from core.wiring.driver import end_job_sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Polled:
     """The slots of a table and what they hold back, of one moment."""
 
     slots: TableSlots
@@ -59,7 +59,7 @@ class Looked:
 # -- looking --------------------------------------------------------------------------------------------------------
 
 
-def look(loaded: Loaded, source: str, table: str) -> Looked:
+def poll(loaded: Loaded, source: str, table: str) -> Polled:
     """The slots of a source's table and what they hold back, without creating any; raises what the source raises."""
     with closing(open_viewer(loaded.sources[source].endpoint)) as viewer:
         mine = owners(loaded, source, table)
@@ -73,7 +73,7 @@ def look(loaded: Loaded, source: str, table: str) -> Looked:
         found = hold(viewer, table, points, unread, ours)
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
-    return Looked(slots, found)
+    return Polled(slots, found)
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:

@@ -18,7 +18,7 @@ from core.domain.starting import start_at
 from core.drivers import pg
 from core.engine.driver.context import lane_key
 from core.errors import Refused
-from core.services.sessions import look_name, open_sink, open_viewer
+from core.services.sessions import open_sink, open_viewer, poll_name
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.quarantine.entries import HeldRows
@@ -85,7 +85,7 @@ def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[
 def _connection(endpoint: Endpoint, job: str, limit_ms: int, translated: Translated) -> pg.Connection:
     password = resolve(endpoint.password)
     with translated():
-        return pg.connect(endpoint, password, look_name(job), {"statement_timeout": str(limit_ms)})
+        return pg.connect(endpoint, password, poll_name(job), {"statement_timeout": str(limit_ms)})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.domain.slot import Look, Shard, slot_name
+from core.domain.slot import Shard, SlotStatus, slot_name
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
@@ -46,7 +46,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
 def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
     """Make the slot and look again."""
     nodes = admin.nodes()
-    for shard in _without(nodes, admin.look(None)):
+    for shard in _without(nodes, admin.read_status(None)):
         # a server that makes no slot when asked: registering 0 makes it
         for checkpoint in (False, True):
             admin.register(shard, 0, checkpoint, 0)
@@ -57,8 +57,8 @@ def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked,
     return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
 
 
-def _without(nodes: Sequence[Shard], looks: Sequence[Look]) -> list[Shard]:
-    return sorted(set(nodes) - {look.shard for look in looks})
+def _without(nodes: Sequence[Shard], statuses: Sequence[SlotStatus]) -> list[Shard]:
+    return sorted(set(nodes) - {status.shard for status in statuses})
 
 
 CREATE = Verb(plan, create)

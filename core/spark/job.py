@@ -21,9 +21,9 @@ from typing import NoReturn
 
 from core.clock import SystemClock
 from core.config.load import load_usable
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
@@ -35,20 +35,21 @@ from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 
 CRASHED = 1
 WATCH_EVERY = 3.0
 
 
-class Wishes:
-    """What is wished of the job: the store's wish, and SIGTERM or SIGINT as a wish to stop."""
+class WantedStates:
+    """What is wished of the job: the store's wanted state, and SIGTERM or SIGINT as a wanted state to stop."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store = store
         self._job = job
         self._clock = SystemClock()
         self._read_at = 0.0
-        self._known = Wish.RUN
+        self._known = WantedState.RUN
         self.spark: SparkRunner | None = None
         self.terminated = threading.Event()
 
@@ -56,23 +57,24 @@ class Wishes:
         """Remember that the job is to stop."""
         self.terminated.set()
 
-    def now(self) -> Wish:
-        """The wish, read from the store at most four times a second; raises where our Spark has died meanwhile."""
+    def now(self) -> WantedState:
+        """The wanted state, read from the store at most four times a second; raises where our Spark has died
+        meanwhile."""
         if self.terminated.is_set():
-            return Wish.STOP
+            return WantedState.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
             if self.spark is not None and self.spark.lost:
                 # an idle job gives Spark nothing to do, and would not notice before the next change
                 raise Unreachable("Spark's Java process is gone", where="spark", code=SESSION_LOST)
-            with suppress(Busy, StateError):  # busy or gone for now: the last known wish stands
-                self._known = self._store.wish(self._job)
+            with suppress(Busy, StateError):  # busy or gone for now: the last known wanted state stands
+                self._known = self._store.wanted(self._job)
         return self._known
 
     def pause(self, seconds: float) -> None:
         """Wait at most so long, in small pieces, while nothing else is wished."""
         end = self._clock.monotonic() + seconds
-        while (left := end - self._clock.monotonic()) > 0 and self.now() is Wish.RUN:
+        while (left := end - self._clock.monotonic()) > 0 and self.now() is WantedState.RUN:
             self.terminated.wait(min(left, 0.25))
 
 
@@ -88,14 +90,14 @@ class Watchman(threading.Thread):
         told = ""
         while not self._done.wait(WATCH_EVERY):
             try:
-                self._look()
+                self._read_status()
                 told = ""
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
                 if told != (told := str(error)):
                     _say(f"no supervisor can be looked for: {error}")
 
-    def _look(self) -> None:
+    def _read_status(self) -> None:
         folder, job, run = self._place
         with Store.open(folder) as store:
             ensure_supervisor(store, job, run, identity.of(os.getpid(), run))
@@ -110,14 +112,14 @@ def drive(options: argparse.Namespace) -> int:
     job = _job(options)
     with Store.open(Path(options.state_dir)) as store:
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
-        wishes = Wishes(store, job.name)
+        wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, wishes.on_signal)
+            signal.signal(number, wanted_states.on_signal)
         watchman = Watchman(Path(options.state_dir), job.name, options.run)
         if not options.foreground:
             watchman.start()
         try:
-            code = _drive(job, options, store, wishes)
+            code = _drive(job, options, store, wanted_states)
         finally:
             watchman.stop()
         with suppress(Busy, StateError):  # only a supervisor that adopted us reads it
@@ -125,26 +127,27 @@ def drive(options: argparse.Namespace) -> int:
         return code
 
 
-def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wishes: Wishes) -> int:
+def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
-        wishes.spark = runner
+        wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
-        wired = Surroundings(
+        wired = JobContext(
             job,
             sessions,
             runner,
+            ENTRIES,
             narrator,
-            wishes.now,
-            wishes.pause,
+            wanted_states.now,
+            wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
         )
-        return _ended(run_job(wired), narrator, wishes)
+        return _ended(run_job(wired), narrator, wanted_states)
     except Superseded as error:
         _say(str(error))
         return SUPERSEDED
@@ -167,9 +170,9 @@ def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
     return place / str(options.run)
 
 
-def _ended(end: JobEnd, narrator: StoreNarrator, wishes: Wishes) -> int:
+def _ended(end: JobEnd, narrator: StoreNarrator, wanted_states: WantedStates) -> int:
     narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
-    return TERMINATED if wishes.terminated.is_set() else ENDED
+    return TERMINATED if wanted_states.terminated.is_set() else ENDED
 
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:

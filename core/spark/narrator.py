@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from core.clock import Clock
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
-from core.engine.driver.lanes import Activity, Lane
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
@@ -151,7 +151,7 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         retry=retry,
         error=lane.error,
         side=lane.side if lane.error else "",
-        looked_age=None if lane.looked_at is None else now - lane.looked_at,
+        polled_age=None if lane.polled_at is None else now - lane.polled_at,
         read_s=lane.spent.read,
         write_s=lane.spent.write,
         register_s=lane.spent.register,

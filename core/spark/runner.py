@@ -1,6 +1,6 @@
 """Gives work to Spark: one call is one job of one partition, started from a thread of the driver.
 
-The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `seats` and `tasks_started`; its local runner has the
+The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
 same. Next door: `task` is the worker's side, `session` the Spark that is used here.
 
 A future gives what the function returned, or raises the error that the worker classified. Besides those:
@@ -17,6 +17,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
@@ -34,8 +35,8 @@ WARM_EVERY = 25.0
 """Spark drops a worker that was idle for a minute, and its connections with it."""
 WARM_FOR = 120.0
 """After this long without work a job is idle and starts no task at all."""
-_MOST_SEATS = 64
-"""Threads at most where a cluster says how many seats there are, and says otherwise later."""
+_MOST_CAPACITY = 64
+"""Threads at most where a cluster says how many places there are, and says otherwise later."""
 MUSTER_SECONDS = 60.0
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
 
@@ -44,12 +45,12 @@ class SparkRunner:
     """Runs functions on Spark's workers; made from an open Context, which it closes."""
 
     def __init__(self, context: Context, clock: Clock | None = None) -> None:
-        self.seats = context.seats
+        self.capacity = context.capacity
         self.tasks_started = 0
         self._context = context
         self._clock = clock or SystemClock()
         self._rdd = context.spark.parallelize([0], 1)
-        self._pool = ThreadPoolExecutor(context.fixed_seats or _MOST_SEATS, thread_name_prefix="seat")
+        self._pool = ThreadPoolExecutor(context.fixed_capacity or _MOST_CAPACITY, thread_name_prefix="place")
         self._lock = threading.Lock()
         self._serial = 0
         self._live: dict[Future[object], tuple[str, str]] = {}
@@ -62,10 +63,10 @@ class SparkRunner:
         """Whether the JVM is gone."""
         return self._context.ended()
 
-    def submit(self, function_path: str, spec: object, group: str) -> Future[object]:
-        """Call `package.module.function` with `spec` on a worker; `group` is what `cancel` knows it by."""
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        """Call `entry(spec)` on a worker; `group` is what `cancel` knows it by."""
         self._worked = self._warmed = self._clock.monotonic()
-        return self._send(function_path, spec, group, counted=True)
+        return self._send(entry, spec, group, counted=True)
 
     def cancel(self, group: str) -> None:
         """Cancel every call of the group, waiting or running; returns at once, the worker dies a little later."""
@@ -84,10 +85,10 @@ class SparkRunner:
             return None
         return self.warm_up()
 
-    def warm_up(self, function: str = task.nothing.__name__) -> Future[object]:
+    def warm_up(self, entry: Callable[[Any], object] = task.nothing) -> Future[object]:
         """Start the first worker (a second or so) while the driver does other things."""
         self._warmed = self._clock.monotonic()
-        return self._send(f"{task.__name__}.{function}", None, "warm", counted=False)
+        return self._send(entry, None, "warm", counted=False)
 
     def close(self) -> None:
         """Cancel everything and end Spark; safe twice."""
@@ -99,13 +100,13 @@ class SparkRunner:
         self._context.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _send(self, function_path: str, spec: object, group: str, counted: bool) -> Future[object]:
+    def _send(self, entry: Callable[[Any], object], spec: object, group: str, counted: bool) -> Future[object]:
         with self._lock:
             if self._closed:
                 raise Defect("the runner is closed", where="spark")
             self._serial += 1
             job_group = f"{group}#{self._serial}"
-            future = self._pool.submit(self._run, function_path, spec, job_group, counted)
+            future = self._pool.submit(self._run, task.pack(entry), spec, job_group, counted)
             self._live[future] = (group, job_group)
         future.add_done_callback(self._forget)
         return future
@@ -114,7 +115,7 @@ class SparkRunner:
         with self._lock:
             self._live.pop(future, None)
 
-    def _run(self, function_path: str, spec: object, job_group: str, counted: bool) -> object:
+    def _run(self, packed: task.Packed, spec: object, job_group: str, counted: bool) -> object:
         spark = self._context.spark
         if spark is None:
             raise CancelledError
@@ -122,16 +123,16 @@ class SparkRunner:
             with self._lock:
                 self.tasks_started += 1
         try:
-            spark.setJobGroup(job_group, function_path, False)
-            answers = spark.runJob(self._rdd, partial(task.in_partition, function_path, spec))
+            spark.setJobGroup(job_group, packed.name, False)
+            answers = spark.runJob(self._rdd, partial(task.in_partition, packed, spec))
         except Exception as error:
             raise self._classified(error) from None
         finally:
             if counted:
                 self._worked = self._warmed = self._clock.monotonic()
-        if self._context.fixed_seats is None:
+        if self._context.fixed_capacity is None:
             with suppress(Exception):  # the JVM is going; whoever submits next is told
-                self.seats = self._context.seats
+                self.capacity = self._context.capacity
         return task.opened(answers[0])
 
     def _classified(self, error: Exception) -> Exception:
@@ -181,7 +182,7 @@ def open_runner(
     if not Master.parse(options.master).ships:
         return runner
     try:
-        told = runner.warm_up("whereabouts").result(MUSTER_SECONDS)
+        told = runner.warm_up(task.whereabouts).result(MUSTER_SECONDS)
         if say is not None:
             say(str(told))
     except TimeoutError:

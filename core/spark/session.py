@@ -38,7 +38,7 @@ from core.spark.archive import ClassArchive, class_archive
 from core.spark.cluster import ask_masters, cluster_secret, own_home
 from core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
 from core.spark.java import Java, find_java, shim_home
-from core.spark.settings import LEAST_SEATS, LIGHT, spark_settings, with_seats
+from core.spark.settings import LEAST_CAPACITY, LIGHT, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
 """How long Spark may take to stop before its JVM is killed."""
@@ -63,17 +63,17 @@ _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SEC
 class Context:
     """A running Spark. `spark` is the SparkContext, for `core.spark.runner` only."""
 
-    def __init__(self, spark: Any, java: Java, seats: int | None, remains: _Remains) -> None:
+    def __init__(self, spark: Any, java: Java, capacity: int | None, remains: _Remains) -> None:
         self.spark = spark
         self.java = java
-        self.fixed_seats = seats
+        self.fixed_capacity = capacity
         self._remains = remains
         self._lock = threading.Lock()
 
     @property
-    def seats(self) -> int:
+    def capacity(self) -> int:
         """How many tasks run at once: on a cluster as many as its executors have places for by now."""
-        return self.fixed_seats or max(LEAST_SEATS, int(self.spark.defaultParallelism))
+        return self.fixed_capacity or max(LEAST_CAPACITY, int(self.spark.defaultParallelism))
 
     @property
     def jvm_pid(self) -> int:
@@ -179,7 +179,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
     spark_home, archive = _home(java, cache, run, master)
     sockets = socket_folder()
     remains = _Remains(run, sockets, archive)
-    spelled, seats = with_seats(master)
+    spelled, capacity = with_capacity(master)
     conf = SparkConf(loadDefaults=False).setMaster(spelled).setAppName(f"slotkeeper/{name}")
     folder = sockets.path if sockets else None
     for key, value in spark_settings(options, run, folder, _java_options(archive, run), package.NAME).items():
@@ -193,7 +193,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
     except BaseException:
         _abandon(remains)
         raise
-    return Context(spark, java, seats, remains)
+    return Context(spark, java, capacity, remains)
 
 
 def _home(java: Java, cache: Path, run: Path, master: Master) -> tuple[Path, ClassArchive]:

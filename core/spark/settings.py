@@ -13,7 +13,7 @@ from pathlib import Path
 from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
 
-LEAST_SEATS = 2
+LEAST_CAPACITY = 2
 """One lane that hangs must not hold back the others."""
 SPARE = 1
 """A cancelled task keeps its place in Spark for up to 3 s more; the next one must not wait behind it."""
@@ -24,8 +24,8 @@ _CORES_MAX = "4"
 """As many as `local[4]` has: without a limit a standalone cluster gives one job every core that it has."""
 
 
-def with_seats(master: Master) -> tuple[str, int | None]:
-    """The master with at least two seats and the spare, and how many seats those are (None: the cluster says).
+def with_capacity(master: Master) -> tuple[str, int | None]:
+    """The master with at least two places and the spare, and how many places those are (None: the cluster says).
 
     >>> with_seats(Master.parse("local")), with_seats(Master.parse("local[8]"))
     (('local[3]', 2), ('local[9]', 8))
@@ -34,8 +34,8 @@ def with_seats(master: Master) -> tuple[str, int | None]:
     """
     if master.kind is not MasterKind.LOCAL:
         return master.text, None
-    seats = max(LEAST_SEATS, master.seats or os.cpu_count() or 1)
-    return f"local[{seats + SPARE}]", seats
+    capacity = max(LEAST_CAPACITY, master.capacity or os.cpu_count() or 1)
+    return f"local[{capacity + SPARE}]", capacity
 
 
 def spark_settings(

@@ -1,4 +1,4 @@
-"""What runs on a worker: a function by its name, and an answer of plain values, whatever happens.
+"""What runs on a worker: a function that the driver packed, and an answer of plain values, whatever happens.
 
 A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, try again by itself.
 Next door: `core.spark.runner` sends the calls and opens the answers. No pyspark here.
@@ -7,17 +7,19 @@ Next door: `core.spark.runner` sends the calls and opens the answers. No pyspark
 from __future__ import annotations
 
 import importlib
+import pickle
 import platform
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import core
 from core.error_values import ErrorValues
-from core.errors import ConfigError, Defect, SlotkeeperError
+from core.errors import ConfigError, SlotkeeperError
 
 _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
 """Packages of others that workers may lack; any other missing module is a defect of ours."""
@@ -31,23 +33,37 @@ class Answer:
     failure: ErrorValues | None = None
 
 
-def call(function_path: str, spec: object) -> Answer:
-    """Import `package.module.function` and call it with `spec`; every failure becomes values."""
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A function with its name; opened on the worker only, so that a package that it lacks is told in our words."""
+
+    name: str
+    entry: bytes
+
+
+def pack(entry: Callable[[Any], object]) -> Packed:
+    """A function of a module, or a partial of one, to be sent to a worker."""
+    function = entry.func if isinstance(entry, partial) else entry
+    return Packed(f"{function.__module__}.{function.__qualname__}", pickle.dumps(entry))
+
+
+def call(packed: Packed, spec: object) -> Answer:
+    """Open what the driver packed and call it with `spec`; every failure becomes values."""
     try:
-        return Answer(result=_function(function_path)(spec))
+        return Answer(result=pickle.loads(packed.entry)(spec))  # noqa: S301 our own driver packed it
     except SlotkeeperError as error:
         return Answer(failure=ErrorValues.of(error))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _FOREIGN:
-            return Answer(failure=_unknown(function_path, error))
+            return Answer(failure=_unknown(packed.name, error))
         return Answer(failure=ErrorValues.of(_lacking(error.name or "")))
     except Exception as error:
-        return Answer(failure=_unknown(function_path, error))
+        return Answer(failure=_unknown(packed.name, error))
 
 
-def _unknown(function_path: str, error: Exception) -> ErrorValues:
+def _unknown(name: str, error: Exception) -> ErrorValues:
     # a value of a row may stand in the exception's text, so only its type is shown
-    message = f"{function_path} failed with {type(error).__name__}"
+    message = f"{name} failed with {type(error).__name__}"
     return replace(ErrorValues.of(error), message=message, where="spark")
 
 
@@ -59,7 +75,7 @@ def _lacking(name: str) -> ConfigError:
     )
 
 
-def in_partition(function_path: str, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
+def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
     """`call` in the shape that Spark wants: one answer for the one partition.
 
     The rows are read although they say nothing: a worker that has unread input is not used again, which would cost
@@ -67,7 +83,7 @@ def in_partition(function_path: str, spec: object, rows: Iterable[object]) -> It
     """
     for _ in rows:
         pass
-    yield call(function_path, spec)
+    yield call(packed, spec)
 
 
 def nothing(_spec: object) -> None:
@@ -86,10 +102,3 @@ def opened(answer: Answer) -> object:
     if answer.failure is None:
         return answer.result
     raise answer.failure.error()
-
-
-def _function(function_path: str) -> Callable[[object], object]:
-    module, dot, name = function_path.rpartition(".")
-    if not dot:
-        raise Defect(f"{function_path!r} is not package.module.function", where="spark")
-    return cast("Callable[[object], object]", getattr(importlib.import_module(module), name))

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from core.domain.identity import Identity
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 
@@ -23,15 +23,15 @@ LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
 _REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
 _NAMES = (
-    b'{"job":"","at":0.0,"state":"CATCHING UP","wish":"run","reason":"retrying , next in s","trouble":"","safe":"",'
+    b'{"job":"","at":0.0,"state":"CATCHING UP","wanted":"run","reason":"retrying , next in s","trouble":"","safe":"",'
     b'"config":"","run":"","supervisor":{"pid":0,"started":"","session_id":0,"run_id":"","host":""},'
     b'"supervisor_alive":true,"driver":{"pid":0},"driver_alive":true,"elsewhere":false,"changed_at":0.0,'
     b'"started_at":0.0,"ended_at":null,"exit_code":null,"report":{"changes":0,"chunks_done":null,"chunks_total":null,'
     b'"environment":"","epoch":1,"job":"","registrations":0,"run":"","safe":"","snapshot_rows":0,"state":"RUNNING",'
     b'"tasks_started":0,"trouble":"","lanes":{"shard":["dn_6001_6002","dn_"],"node_id":[-1],"state":["running",'
-    b'"running"],"activity":["idle","idle","stint","registering"],"position":["/-1","/-1"],"latest":[],'
+    b'"running"],"activity":["idle","idle","applying","registering"],"position":["/-1","/-1"],"latest":[],'
     b'"registered_live":[],"registered_durable":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
-    b'"side":["",""],"looked_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
+    b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
 """What a frame without a base is compressed with. Never to be changed: older frames could not be read any more."""
@@ -55,7 +55,7 @@ def text_of(frame: Frame) -> bytes:
     """A frame as text, which also serves as dictionary for later ones of its job."""
     view = {name: getattr(frame.view, name) for name in _VIEW_FIELDS}
     made = {"job": view.pop("name"), "at": frame.at, **view}
-    made |= {"state": frame.view.state.value, "wish": frame.view.wish.value}
+    made |= {"state": frame.view.state.value, "wanted": frame.view.wanted.value}
     for name in _TIMES:
         made[name] = None if made[name] is None else round(made[name].timestamp(), 1)
     for name in _PROCESSES:
@@ -84,7 +84,7 @@ def frame_of(text: bytes) -> Frame:
         found[name] = None if found[name] is None else datetime.fromtimestamp(found[name], timezone.utc)
     for name in _PROCESSES:
         found[name] = None if found[name] is None else Identity(**found[name])
-    found |= {"name": found["job"], "state": JobState(found["state"]), "wish": Wish(found["wish"])}
+    found |= {"name": found["job"], "state": JobState(found["state"]), "wanted": WantedState(found["wanted"])}
     found["report"] = None if found["report"] is None else _report(found["report"])
     view = JobView(**{name: found[name] for name in _VIEW_FIELDS if name in found})
     return Frame(view, found["at"], found["lags"])

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from core.domain.identity import Identity
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)
@@ -27,7 +27,7 @@ class JobRow:
 
     name: str
     state: JobState
-    wish: Wish
+    wanted: WantedState
     config: str
     reason: str
     trouble: str
@@ -109,7 +109,7 @@ def job_from(row: sqlite3.Row) -> JobRow:
     return JobRow(
         name=row["name"],
         state=JobState(row["state"]),
-        wish=Wish(row["wish"]),
+        wanted=WantedState(row["wanted"]),
         config=row["config"],
         reason=row["reason"],
         trouble=row["trouble"],

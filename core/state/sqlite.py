@@ -19,7 +19,7 @@ from types import TracebackType
 
 from core.clock import Clock, SystemClock
 from core.domain.identity import Identity
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, Wish, transition
+from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from core.domain.report import JobReport
 from core.domain.text import safe as visible
 from core.errors import Refused
@@ -85,9 +85,9 @@ class Store:
         self.folder.log(job)
         with self.write() as sql:
             sql.execute(
-                "INSERT INTO jobs (name, state, wish, config, reason, changed_at) VALUES (?, ?, ?, ?, ?, ?)"
+                "INSERT INTO jobs (name, state, wanted, config, reason, changed_at) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET config = excluded.config",
-                (job, JobState.STOPPED.value, Wish.STOP.value, config, "never started", self.now()),
+                (job, JobState.STOPPED.value, WantedState.STOP.value, config, "never started", self.now()),
             )
 
     def job(self, name: str) -> JobRow | None:
@@ -99,18 +99,18 @@ class Store:
         """All jobs by name."""
         return [job_from(row) for row in self.read(f"{_JOBS} ORDER BY j.name")]
 
-    def set_wish(self, job: str, wish: Wish) -> None:
+    def set_wanted(self, job: str, wanted: WantedState) -> None:
         """What a person wants of the job from now on."""
         with self.write() as sql:
             self._known(sql, job)
-            sql.execute("UPDATE jobs SET wish = ? WHERE name = ?", (wish.value, job))
+            sql.execute("UPDATE jobs SET wanted = ? WHERE name = ?", (wanted.value, job))
 
-    def wish(self, job: str) -> Wish:
+    def wanted(self, job: str) -> WantedState:
         """What a person wants of the job."""
-        rows = self.read("SELECT wish FROM jobs WHERE name = ?", job)
+        rows = self.read("SELECT wanted FROM jobs WHERE name = ?", job)
         if not rows:
             raise _unknown(job)
-        return Wish(rows[0]["wish"])
+        return WantedState(rows[0]["wanted"])
 
     def state(self, job: str) -> JobState:
         """The state of the job, without its report: for who asks several times a second."""
@@ -157,11 +157,11 @@ class Store:
     # Runs
 
     def begin_run(self, job: str, run: str, launch: str = "") -> None:
-        """A start, at once: state PENDING, wish RUN, a new run; Refused where the job is not at rest."""
+        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job is not at rest."""
         with self.write() as sql:
             after = transition(self._known(sql, job), JobEvent.START)
             self._put_state(sql, job, after, "", "", "")
-            sql.execute("UPDATE jobs SET run = ?, wish = ? WHERE name = ?", (run, Wish.RUN.value, job))
+            sql.execute("UPDATE jobs SET run = ?, wanted = ? WHERE name = ?", (run, WantedState.RUN.value, job))
             sql.execute(
                 "INSERT INTO runs (run, job, launch, started_at) VALUES (?, ?, ?, ?)", (run, job, launch, self.now())
             )

@@ -25,7 +25,7 @@ from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.write.statements import TargetTable
-from core.sources.dws.retention import DwsReach
+from core.sources.dws.retention import DwsRetention
 from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
@@ -231,9 +231,9 @@ class WiredSessions:
         """The registering session `name`; its own name at the server carries it."""
         return self._keep("admin", name, lambda: self._registering(DwsSlotAdmin, name))
 
-    def starter(self) -> DwsReach:
+    def starter(self) -> DwsRetention:
         """A registering session of a start without a copy."""
-        return self._keep("starter", STARTER, lambda: self._registering(DwsReach, STARTER))
+        return self._keep("starter", STARTER, lambda: self._registering(DwsRetention, STARTER))
 
     def rows(self, name: str) -> PostgresProgress:
         """The sink session `name` for progress rows."""

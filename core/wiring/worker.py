@@ -1,8 +1,7 @@
 """The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
 
-Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; workers call `run_stint` and
-`run_copy` by name. Worker sessions live in this module and survive from task to task, keyed by endpoint and epoch; the
-channels of a job share them.
+Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; `ENTRIES` is what workers call,
+and `core.engine.worker.stream_task` keeps their sessions from task to task.
 """
 
 from __future__ import annotations
@@ -11,20 +10,16 @@ import getpass
 import hashlib
 import os
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
-from core.clock import SystemClock
 from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
-from core.engine.driver.context import lane_key
-from core.engine.messages import CopyOutcome, CopySpec, StintOutcome, StintSpec
+from core.engine.driver.context import WorkerEntries, lane_key
 from core.engine.worker import copy_task, stream_task
-from core.engine.worker.step import Probe, nothing
-from core.errors import ConfigError, ErrorKind, SlotkeeperError
+from core.errors import ConfigError
 from core.ports.progress import Runner
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import PostgresProgress
@@ -34,9 +29,6 @@ from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.source import DwsSource
-
-probe: Probe = nothing
-"""Called at named points of steps and copies on a worker; tests put theirs here."""
 
 
 def session_name(job: str, part: str) -> str:
@@ -97,63 +89,27 @@ def who(job: JobSpec, run: str) -> Runner:
 
 @dataclass(slots=True)
 class _Pair:
-    """A source and a sink session of this worker; `parts` are the channels over them, by (source table, copying)."""
+    """A source and a sink session of this worker; implements `core.engine.worker.stream_task.Pair`."""
 
-    job: JobSpec
     source: DwsSession
     sink: SinkSession
-    parts: dict[tuple[str, str], tuple[DwsSource, PostgresSink]]
 
-    def opened(self, table: str, copying: str = "direct") -> tuple[DwsSource, PostgresSink]:
-        """The channel of a source table over these sessions; asks both servers the first time."""
-        part = self.parts.get((table, copying))
-        if part is None:
-            job = self.job.of(table)
-            source = source_over(self.source, job)
-            target = targets.target_of(job.channel, source.identify())
-            limit = job.binlog.full_sync_binlog_read_timeout
-            sink = PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying, limit)
-            part = self.parts[table, copying] = (source, sink)
-        return part
-
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough."""
-        self.sink.rollback()
-        self.sink.retire(self.job.sink_options.connection_max_use_time)
+    def opened(self, job: JobSpec, copying: str) -> tuple[DwsSource, PostgresSink]:
+        """The channel that `job` is narrowed to; asks both servers."""
+        source = source_over(self.source, job)
+        target = targets.target_of(job.channel, source.identify())
+        limit = job.binlog.full_sync_binlog_read_timeout
+        return source, PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying, limit)
 
     def close(self) -> None:
         self.source.close()
         self.sink.close()
 
 
-_idle: dict[tuple[Endpoint, Endpoint, str, str, int], list[_Pair]] = {}
-_lock = threading.Lock()
-
-
-@contextmanager
-def _pair(job: JobSpec, epoch: int) -> Iterator[_Pair]:
-    """A source and a sink session of this worker; kept for the next task unless the block raised."""
-    key = (job.source, job.sink, job.name, job.slot, epoch)
-    with _lock:
-        old = [kept for other, pairs in _idle.items() if other[:4] == key[:4] and other[4] != epoch for kept in pairs]
-        for other in [one for one in _idle if one[:4] == key[:4] and one[4] != epoch]:
-            del _idle[other]
-        kept = _idle.setdefault(key, [])
-        pair = kept.pop() if kept else None
-    for one in old:
-        one.close()
-    if pair is None:
-        with _named_worker():
-            pair = _Pair(job, dws_session(job, str(epoch)), open_sink_session(job, str(epoch)), {})
-    pair.job = job
-    try:
-        pair.rest()
-        yield pair
-    except BaseException:
-        pair.close()
-        raise
-    with _lock:
-        _idle.setdefault(key, []).append(pair)
+def open_pair(job: JobSpec, epoch: int) -> _Pair:
+    """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker."""
+    with _named_worker():
+        return _Pair(dws_session(job, str(epoch)), open_sink_session(job, str(epoch)))
 
 
 @contextmanager
@@ -168,39 +124,5 @@ def _named_worker() -> Iterator[None]:
         ) from None
 
 
-def close_idle(job: JobSpec) -> None:
-    """End the sessions that this process keeps for a job's next tasks."""
-    with _lock:
-        mine = [key for key in _idle if key[:4] == (job.source, job.sink, job.name, job.slot)]
-        closing = [pair for key in mine for pair in _idle.pop(key)]
-    for one in closing:
-        one.close()
-
-
-def run_stint(spec: StintSpec) -> StintOutcome:
-    """A stint, on a worker."""
-    with ExitStack() as stack:
-        wanted = min(spec.parallel, len(spec.lanes))
-        pairs = [stack.enter_context(_pair(spec.job, spec.epoch)) for _ in range(wanted)]
-        for pair in pairs:
-            _reach(pair, spec)
-        return stream_task.run(spec, [pair.opened for pair in pairs], SystemClock(), probe)
-
-
-def _reach(pair: _Pair, spec: StintSpec) -> None:
-    """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
-
-    What is wrong with one table of several stops its own lanes alone.
-    """
-    try:
-        pair.opened(spec.lanes[0].table)
-    except SlotkeeperError as error:
-        if len(spec.job.channels) == 1 or error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS):
-            raise
-
-
-def run_copy(spec: CopySpec) -> CopyOutcome:
-    """Some chunks, on a worker."""
-    with _pair(spec.job, spec.epoch) as pair:
-        source, sink = pair.opened(spec.job.channel.source_table, spec.copying)
-        return copy_task.run(spec, source, sink, SystemClock(), probe)
+ENTRIES = WorkerEntries(partial(stream_task.work, open_pair), partial(copy_task.work, open_pair))
+"""What a driver hands to its workers."""

@@ -29,7 +29,7 @@ from tests.support.waiting import until
 MIB = 1024.0
 GROWTH_MIB = 64.0
 BUMP_SECONDS = 6.0
-"""A stint's deadline (3 s) and 3 s more."""
+"""A task's deadline (3 s) and 3 s more."""
 OBEYED_SECONDS = 10.0
 
 

@@ -31,7 +31,7 @@ def insert(source: Warehouse, first: int, last: int) -> None:
 
 
 def read_all(surface: Surface) -> None:
-    for place in surface.look(TABLE, "slot1").values():
+    for place in surface.read_status(TABLE, "slot1").values():
         surface.register_both(TABLE, "slot1", place.node, place.latest)
 
 
@@ -43,7 +43,7 @@ def homes(surface: Surface, first: int, last: int) -> dict[int, int]:
 
 def recorded(surface: Surface) -> dict[int, int]:
     found = {}
-    for name, place in surface.look(TABLE, "slot1").items():
+    for name, place in surface.read_status(TABLE, "slot1").items():
         found.update({row[4]: place.node for row in surface.changes(TABLE, place.node)})
         assert name
     return found
@@ -53,15 +53,15 @@ def test_a_new_dn_gets_rows_points_and_records(source: Warehouse, surface: Surfa
     before = homes(surface, 1, 200)
     read_all(surface)
     point = add_dn(source, "dn_5")
-    looks = surface.look(TABLE, "slot1")
-    assert looks["dn_5"].last == point == surface.look(TABLE, "slot1", True)["dn_5"].last
+    statuses = surface.read_status(TABLE, "slot1")
+    assert statuses["dn_5"].last == point == surface.read_status(TABLE, "slot1", True)["dn_5"].last
     after = homes(surface, 1, 200)
-    assert set(after.values()) == {one.node for one in looks.values()}
+    assert set(after.values()) == {one.node for one in statuses.values()}
     assert any(before[key] != after[key] for key in before)
     insert(source, 201, 400)
     moved = recorded(surface)
     assert {key: moved[key] for key in range(201, 401)} == homes(surface, 201, 400)
-    assert all(row[0] > point for row in surface.changes(TABLE, looks["dn_5"].node))
+    assert all(row[0] > point for row in surface.changes(TABLE, statuses["dn_5"].node))
 
 
 def test_a_new_dn_without_points_has_none_until_asked(source: Warehouse, surface: Surface) -> None:
@@ -69,7 +69,7 @@ def test_a_new_dn_without_points_has_none_until_asked(source: Warehouse, surface
     add_dn(source, "dn_5", points=False)
     slots = surface.rows("SELECT DISTINCT node_name::text FROM pgxc_get_binlog_slots(%s, 0) ORDER BY 1", (TABLE,))
     assert [name for (name,) in slots] == ["dn_1", "dn_2", "dn_3", "dn_4"]
-    assert surface.look(TABLE, "slot1")["dn_5"].last == 0
+    assert surface.read_status(TABLE, "slot1")["dn_5"].last == 0
 
 
 @pytest.mark.parametrize("gone", ["dn_2", "dn_4"])
@@ -77,7 +77,7 @@ def test_a_dn_that_goes_leaves_its_rows_to_the_others(gone: str, source: Warehou
     node = dict(source.nodes())[gone]
     read_all(surface)
     remove_dn(source, gone)
-    assert gone not in surface.look(TABLE, "slot1")
+    assert gone not in surface.read_status(TABLE, "slot1")
     assert gone not in {name for (name,) in surface.rows("SELECT node_name::text FROM pgxc_node")}
     insert(source, 201, 400)
     found = homes(surface, 1, 400)
@@ -89,13 +89,13 @@ def test_a_dn_that_goes_leaves_its_rows_to_the_others(gone: str, source: Warehou
 
 
 def test_a_new_name_keeps_id_points_and_records(source: Warehouse, surface: Surface) -> None:
-    before = surface.look(TABLE, "slot1")["dn_2"]
+    before = surface.read_status(TABLE, "slot1")["dn_2"]
     rename_dn(source, "dn_2", "dn_two")
-    after = surface.look(TABLE, "slot1")
+    after = surface.read_status(TABLE, "slot1")
     assert (after["dn_two"].node, after["dn_two"].last) == (before.node, before.last)
     assert "dn_2" not in after and len(surface.changes(TABLE, before.node)) > 0
     rename_dn(source, "dn_two", "dn_three", keeps_id=False)
-    assert surface.look(TABLE, "slot1")["dn_three"].node != before.node
+    assert surface.read_status(TABLE, "slot1")["dn_three"].node != before.node
 
 
 def test_scaling_waits_until_everything_is_consumed_and_writers_wait_with_it(

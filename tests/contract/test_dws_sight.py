@@ -12,7 +12,7 @@ from core.embedded.warehouse import Warehouse
 from core.sources.dws.probe import sessions
 from core.sources.dws.probe.questions import Told
 from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.session import Bench
+from core.sources.dws.probe.session import ProbeContext
 from core.sources.dws.probe.session import run as ask
 from core.sources.dws.session import DwsSession
 from tests.support.probing import SCHEMA, SCRATCH, grant, interrogate
@@ -72,8 +72,8 @@ def asked(warehouse: Warehouse) -> Told:
     scratch, name = Scratch(SCHEMA, SCRATCH, stand_in=True), "cluster_wide_snapshot"
     with closing(opened()) as session:
         scratch.make(session, scratch.plain)
-        bench = Bench(session, scratch, scratch.plain)
-        answers = ask(bench, [("coordinators", (name,), sessions.elsewhere)], lambda _: None)
+        ctx = ProbeContext(session, scratch, scratch.plain)
+        answers = ask(ctx, [("coordinators", (name,), sessions.elsewhere)], lambda _: None)
     assert not scratch.drop(opened)
     return next(one.told for one in answers if one.question.name == name)
 

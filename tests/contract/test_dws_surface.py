@@ -72,10 +72,10 @@ def test_the_documented_example(make_warehouse: MakeWarehouse) -> None:
     source = make_warehouse(dns=2)
     source.create_table(TABLE, "c1 int, c2 int, c3 int", ["c1"], timestamp=True)
     surface = Surface(source)
-    first = surface.look(TABLE, "slot1")
+    first = surface.read_status(TABLE, "slot1")
     assert {name: point.last for name, point in first.items()} == {"dn_1": 0, "dn_2": 0}
     assert len({point.latest for point in first.values()}) == 1 and len({point.xmin for point in first.values()}) == 2
-    surface.look(TABLE, "slot1", True)
+    surface.read_status(TABLE, "slot1", True)
     run(
         source,
         f"INSERT INTO {TABLE} VALUES (100, 1, 1)",
@@ -110,7 +110,7 @@ def test_recording_is_decided_by_the_writers_snapshot(source: Warehouse, surface
     with early.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute(f"SELECT count(*) FROM {TABLE}")
-        surface.look(TABLE, "slot1")
+        surface.read_status(TABLE, "slot1")
         cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
     early.commit()
     early.close()
@@ -136,7 +136,7 @@ def test_a_transaction_has_one_point_and_neighbouring_pairs(source: Warehouse, s
     rows = surface.changes(ORDERS)
     assert len({row[0] for row in rows}) == 1 and all(row[3] is None for row in rows)
     assert len({row[1] for row in rows}) == len(rows) == 9 + 6 + 1 + 14 and rows[0][1] == 2
-    for node in {point.node for point in surface.look(ORDERS, "slot1").values()}:
+    for node in {point.node for point in surface.read_status(ORDERS, "slot1").values()}:
         part = surface.changes(ORDERS, node)
         for before, after in itertools.pairwise(part):
             if before[2] == "B":
@@ -169,10 +169,10 @@ def test_two_points_move_alone_and_slots_are_listed(source: Warehouse, surface: 
     start = surface.start(TABLE)
     one = start["dn_1"]
     surface.register(TABLE, "slot1", one.node, 10_321, False, 77)
-    assert surface.look(TABLE, "slot1")["dn_1"].last == 10_321
-    assert surface.look(TABLE, "slot1")["dn_2"].last == one.last
-    assert surface.look(TABLE, "slot1", True)["dn_1"].last == one.last
-    assert surface.look(TABLE, "other")["dn_1"].last == 0
+    assert surface.read_status(TABLE, "slot1")["dn_1"].last == 10_321
+    assert surface.read_status(TABLE, "slot1")["dn_2"].last == one.last
+    assert surface.read_status(TABLE, "slot1", True)["dn_1"].last == one.last
+    assert surface.read_status(TABLE, "other")["dn_1"].last == 0
     listed = surface.rows(
         "SELECT slot_name, sync_point, is_checkpoint, now() - sync_timestamp < '1 min' "
         "FROM pgxc_get_binlog_slots(%s, %s)",
@@ -183,24 +183,24 @@ def test_two_points_move_alone_and_slots_are_listed(source: Warehouse, surface: 
     assert surface.value("SELECT max(sync_point) FROM pg_binlog_slots WHERE oldest_xmin = 77") == 10_321
     assert surface.value("SELECT count(*) FROM pg_binlog_slots") == 12
     assert surface.value("SELECT pgxc_binlog_clear_target_slot(%s, 'slot1')", (TABLE,)) == 8
-    assert surface.look(TABLE, "slot1")["dn_1"].last == 0
+    assert surface.read_status(TABLE, "slot1")["dn_1"].last == 0
 
 
 def test_rows_of_nodes_come_in_no_order(source: Warehouse, surface: Surface) -> None:
     surface.start(TABLE)
-    until(lambda: next(iter(surface.look(TABLE, "slot1"))) != "dn_1", 5, "another node first")
-    until(lambda: next(iter(surface.look(TABLE, "slot1"))) == "dn_1", 5, "dn_1 first")
+    until(lambda: next(iter(surface.read_status(TABLE, "slot1"))) != "dn_1", 5, "another node first")
+    until(lambda: next(iter(surface.read_status(TABLE, "slot1"))) == "dn_1", 5, "dn_1 first")
 
 
 def test_progress_and_cursors(source: Warehouse, surface: Surface) -> None:
     surface.start(TABLE)
     run(source, *(f"INSERT INTO {TABLE} VALUES ({i}, 0, 0)" for i in range(20)))
     rows = surface.changes(TABLE)
-    node, middle = surface.look(TABLE, "slot1")["dn_1"].node, rows[10]
+    node, middle = surface.read_status(TABLE, "slot1")["dn_1"].node, rows[10]
     own = surface.changes(TABLE, node)
     at = surface.rows("SELECT * FROM pgxc_get_binlog_cursor_by_syncpoint(%s, %s, %s)", (TABLE, own[0][0], node))
     assert at[0][:2] == ("dn_1", node) and at[0][3] == own[0][0], "inclusive"
-    assert 3 <= at[0][5] <= surface.look(TABLE, "slot1")["dn_1"].xmin
+    assert 3 <= at[0][5] <= surface.read_status(TABLE, "slot1")["dn_1"].xmin
     moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=middle[3])
     found = surface.rows("SELECT * FROM pgxc_get_binlog_cursor_by_timestamp(%s, %s, 0)", (TABLE, moment))
     assert min(row[3] for row in found if row[3]) == middle[0], "inclusive"
@@ -239,7 +239,7 @@ def test_ddl_wipes_records_and_points_in_its_transaction(
         assert len(surface.changes(TABLE)) == 1 and len(surface.rows("SELECT * FROM pg_binlog_slots")) == 8
     run(source, statement)
     assert len(surface.rows("SELECT * FROM pg_binlog_slots")) == (0 if wiped else 8)
-    assert (surface.look(TABLE, "slot1")["dn_1"].last == 0) is wiped
+    assert (surface.read_status(TABLE, "slot1")["dn_1"].last == 0) is wiped
     assert len(surface.changes(TABLE)) == (0 if wiped else 1)
     run(source, f"INSERT INTO {TABLE} (c1, c2) VALUES (5, 5)")
     assert surface.changes(TABLE)[-1][4:6] == (5, 5)
@@ -270,12 +270,12 @@ def test_purge_keeps_the_smallest_registered_point(source: Warehouse, surface: S
 def test_tables_with_time_keep_records_for_the_ttl(source: Warehouse, surface: Surface) -> None:
     surface.start(TABLE)
     run(source, f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
-    surface.register_both(TABLE, "slot1", 0, surface.look(TABLE, "slot1")["dn_1"].latest)
+    surface.register_both(TABLE, "slot1", 0, surface.read_status(TABLE, "slot1")["dn_1"].latest)
     source.purge()
     assert len(surface.changes(TABLE)) == 1
     run(source, "UPDATE dws.tab SET ttl_s = 0")
     source.purge()
-    surface.look(TABLE, "slot1")
+    surface.read_status(TABLE, "slot1")
     assert surface.changes(TABLE) == []
 
 
@@ -285,12 +285,12 @@ def test_latest_waits_for_a_writer_that_has_its_point_but_is_not_visible(source:
     with slow.cursor() as cursor:
         cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is taken, its commit is still to come
-    before = surface.look(TABLE, "slot1")["dn_1"].latest
+    before = surface.read_status(TABLE, "slot1")["dn_1"].latest
     run(source, f"INSERT INTO {TABLE} VALUES (2, 1, 1)")
-    assert surface.look(TABLE, "slot1")["dn_1"].latest == before
+    assert surface.read_status(TABLE, "slot1")["dn_1"].latest == before
     slow.commit()
     slow.close()
-    assert surface.look(TABLE, "slot1")["dn_1"].latest == before + 2
+    assert surface.read_status(TABLE, "slot1")["dn_1"].latest == before + 2
 
 
 def test_readers_stream_in_line_and_through_copy(source: Warehouse, surface: Surface) -> None:
@@ -311,7 +311,7 @@ def test_a_session_reads_the_table_that_it_looked_at(source: Warehouse, surface:
     assert surface.changes(TABLE) == []
     with pytest.raises(pg.DriverError, match="READ COMMITTED"):
         surface.rows("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        surface.look(TABLE, "slot1")
+        surface.read_status(TABLE, "slot1")
 
 
 def test_refusals_name_what_is_wrong(source: Warehouse, surface: Surface) -> None:
@@ -324,7 +324,7 @@ def test_refusals_name_what_is_wrong(source: Warehouse, surface: Surface) -> Non
         (TABLE, 7, "no data node"),
     ):
         with pytest.raises(pg.DriverError, match=text):
-            surface.look(table, "slot1", False, node)
+            surface.read_status(table, "slot1", False, node)
     with pytest.raises(pg.DriverError, match="needs a primary key"):
         source.enable_binlog("keyless")
 
@@ -339,11 +339,11 @@ def test_a_hanging_node_holds_readers_and_never_writers(source: Warehouse, surfa
     )
     try:
         assert surface.changes(TABLE, start["dn_1"].node) == []
-        assert watcher.look(TABLE, "slot1", node=start["dn_1"].node)
+        assert watcher.read_status(TABLE, "slot1", node=start["dn_1"].node)
         run(source, *(f"INSERT INTO {TABLE} VALUES ({i}, 0, 0)" for i in range(8)))
         reader.start()
         watcher.rows("SET statement_timeout = 100")
-        for call in (lambda: watcher.look(TABLE, "slot1"), lambda: watcher.changes(TABLE)):
+        for call in (lambda: watcher.read_status(TABLE, "slot1"), lambda: watcher.changes(TABLE)):
             with pytest.raises(pg.DriverError, match="statement timeout"):
                 call()
         assert answers == [] and reader.is_alive()

@@ -95,13 +95,13 @@ def insert(source: Warehouse, *numbers: int) -> None:
 def test_one_dn_of_an_unknown_slot_is_registered_alone(source: Warehouse, surface: Surface) -> None:
     source.configure(Switches(auto_create=False))
     surface.register(TABLE, "slot1", source.nodes()[0][1], 10_000)
-    assert len(surface.look(TABLE, "slot1")) == 1
+    assert len(surface.read_status(TABLE, "slot1")) == 1
 
 
 def test_looks_alone_move_xmin_past_a_finished_transaction(source: Warehouse, surface: Surface) -> None:
     surface.start(TABLE)
     txid = surface.value("SELECT txid_current()")
-    passed = [all(point.xmin > txid for point in surface.look(TABLE, "slot1").values()) for _ in range(8)]
+    passed = [all(point.xmin > txid for point in surface.read_status(TABLE, "slot1").values()) for _ in range(8)]
     assert passed[-1]
 
 
@@ -110,7 +110,7 @@ def test_a_partial_registration_counts_one_less(source: Warehouse, surface: Surf
     source.partial_registration("dn_2", times=2)
     assert surface.register(TABLE, "slot1", 0, last + 1) == 3
     assert surface.register(TABLE, "slot1", source.nodes()[1][1], last + 1) == 0
-    assert surface.look(TABLE, "slot1")["dn_2"].last == last
+    assert surface.read_status(TABLE, "slot1")["dn_2"].last == last
     assert surface.register(TABLE, "slot1", 0, last + 1) == 4
 
 
@@ -120,7 +120,7 @@ def test_a_node_that_is_down(source: Warehouse, surface: Surface) -> None:
     source.dn_down("dn_3")
     for node in (0, nodes["dn_3"]):
         for call in (
-            lambda node=node: surface.look(TABLE, "slot1", node=node),
+            lambda node=node: surface.read_status(TABLE, "slot1", node=node),
             lambda node=node: surface.changes(TABLE, node),
             lambda node=node: surface.register(TABLE, "slot1", node, last),
             lambda node=node: surface.rows("SELECT * FROM pgxc_get_binlog_slots(%s, %s)", (TABLE, node)),
@@ -128,7 +128,7 @@ def test_a_node_that_is_down(source: Warehouse, surface: Surface) -> None:
             with pytest.raises(pg.DriverError, match="pooler: failed to create 1 connections") as caught:
                 call()
             assert pg.failure(caught.value)[0] == "08006"
-    assert surface.changes(TABLE, nodes["dn_1"]) == [] and surface.look(TABLE, "slot1", node=nodes["dn_1"])
+    assert surface.changes(TABLE, nodes["dn_1"]) == [] and surface.read_status(TABLE, "slot1", node=nodes["dn_1"])
     insert(source, 1)
     source.dn_down(None)
     assert len(surface.changes(TABLE)) == 1

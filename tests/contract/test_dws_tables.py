@@ -31,7 +31,7 @@ PARTED = (
 
 def _events(surface: Surface, table: str = TABLE) -> list[tuple[Any, ...]]:
     """(kind, columns...) of all changes in order."""
-    surface.look(table, "slot1")
+    surface.read_status(table, "slot1")
     return [(row[2], *row[4:]) for row in surface.changes(table)]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.spec import SinkOptions
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
@@ -142,13 +142,13 @@ def test_ddl_during_the_copy_is_a_lost_slot(mirror: Mirror, statement: str) -> N
 
 def test_a_paused_copy_keeps_its_slot_alive(mirror: Mirror) -> None:
     mirror.keepalive = 0.3
-    probe = At("after_chunk_commit", lambda: setattr(mirror, "wish", Wish.PAUSE), nth=2)
+    probe = At("after_chunk_commit", lambda: setattr(mirror, "wanted", WantedState.PAUSE), nth=2)
     mirror.start(probe)
     until(lambda: JobEvent.PAUSED in mirror.heard.events, 20, "it to be paused")
     seen = "SELECT min(sync_timestamp) FROM pg_binlog_slots"
     before = mirror.query(mirror.warehouse.connect, seen)
     until(lambda: mirror.query(mirror.warehouse.connect, seen) > before, 20, "the slot to be registered again")
-    mirror.wish = Wish.RUN
+    mirror.wanted = WantedState.RUN
     mirror.wait_running().wait_equal()
     mirror.stop()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.progress import LaneState
 from core.domain.spec import ChannelSpec
 from core.domain.turn import Turn
@@ -60,7 +60,7 @@ def sink_older(mirror: Mirror) -> None:
 def test_a_sink_that_fell_back_during_the_copy_is_noticed_at_its_end(mirror: Mirror, fallen: str) -> None:
     back = ("UPDATE slotkeeper_chunks SET state = 'planned' WHERE number = 0", f"DELETE FROM {TARGET} WHERE id <= 50")
     empty = ("DELETE FROM slotkeeper_chunks", f"DELETE FROM {TARGET} WHERE id <= 50")
-    mirror.seats, statements = 2, back if fallen.startswith("one") else empty
+    mirror.capacity, statements = 2, back if fallen.startswith("one") else empty
     last = At("after_chunk_commit", lambda: mirror.at_sink(*statements), nth=2)
     mirror.start(last)
     sink_older(mirror)
@@ -198,12 +198,12 @@ def test_an_exchange_that_takes_longer_than_the_ttl_loses_no_slot(mirror: Mirror
     mirror.stop()
 
 
-@pytest.mark.parametrize("wish", [Wish.STOP, pytest.param(Wish.PAUSE, marks=pytest.mark.chaos)])
-def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: Mirror, wish: Wish) -> None:
+@pytest.mark.parametrize("wanted", [WantedState.STOP, pytest.param(WantedState.PAUSE, marks=pytest.mark.chaos)])
+def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: Mirror, wanted: WantedState) -> None:
     mirror.keepalive = 0.2
     with closing(exchanging(mirror)) as reader:
-        mirror.wish = wish
-        if wish is Wish.STOP:
+        mirror.wanted = wanted
+        if wanted is WantedState.STOP:
             until(mirror.ended, 9, "the job to end although the exchange waits")
             assert (mirror.error, mirror.end) == (None, JobEnd.STOPPED)
         else:
@@ -211,10 +211,10 @@ def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: M
         until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM pg_locks WHERE NOT granted"), 9, "it to be over")
         assert len(mirror.target_rows()) == 2, "the old content is there as long as the new is not"
         reader.rollback()
-    if wish is Wish.STOP:
+    if wanted is WantedState.STOP:
         mirror.start()
     else:
-        mirror.wish = Wish.RUN
+        mirror.wanted = WantedState.RUN
     mirror.wait_running().wait_equal()
     mirror.stop()
 

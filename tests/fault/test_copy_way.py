@@ -29,7 +29,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'row ' || n FROM generate_series(1, 100) n")
     mirror = make_mirror(warehouse, TABLE, TARGET)
-    mirror.seats = 2
+    mirror.capacity = 2
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, full_sync_binlog_batch_read_size=10))
     return mirror
 

@@ -1,6 +1,6 @@
-"""640 lanes, as of 64 DNs with 10 tables each, on 2 seats: no due lane waits long, whatever the others do.
+"""640 lanes, as of 64 DNs with 10 tables each, on 2 places: no due lane waits long, whatever the others do.
 
-The loop, its dealing, the stints and their threads are the product's; only the servers are not (`tests.support.crowd`).
+The loop, its dealing, the tasks and their threads are the product's; only the servers are not (`tests.support.crowd`).
 The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.
 """
 
@@ -13,16 +13,16 @@ from time import monotonic
 
 import pytest
 
+from core.domain.lane import Activity, Assignment, Lane, assign
 from core.engine.driver import loop
-from core.engine.driver.lanes import Activity, Lane, Stint, deal
-from tests.support.crowd import LOOK_LIMIT, Crowd, Waits
+from tests.support.crowd import STATUS_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
 
 DNS, TABLES = 64, 10
 DEADLINE = 1.0
-"""Seconds of a stint where there are more lanes than seats: a third of the plan's."""
+"""Seconds of a task where there are more lanes than places: a third of the plan's."""
 STEP = 0.012
 """Seconds that reading takes a step; a whole step takes 7 to 12 ms on real servers."""
 TURNS = 2
@@ -38,11 +38,11 @@ def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLIN
         crowd.close()
     least = min(count for name, count in crowd.done.items() if name not in crowd.hanging)
     told = f"longest wait {waits.longest:.2f} s of {crowd.now():.2f} s of work, least turns {least}"
-    print(f"{len(crowd.names)} lanes on {crowd.seats} seats: {told}")
+    print(f"{len(crowd.names)} lanes on {crowd.capacity} places: {told}")
     return waits.longest
 
 
-def test_no_lane_of_640_on_2_seats_waits_longer_than_3_stint_deadlines() -> None:
+def test_no_lane_of_640_on_2_seats_waits_longer_than_3_task_deadlines() -> None:
     assert longest(Crowd(NAMES, STEP)) <= 3 * DEADLINE
 
 
@@ -54,7 +54,7 @@ def test_a_table_whose_steps_are_slow_starves_no_other() -> None:
 @pytest.mark.chaos
 def test_a_dn_that_hangs_costs_the_others_its_looks_limit_and_no_more() -> None:
     hanging = frozenset(name for name in NAMES if name.endswith("/dn_7"))
-    limit = 3 * (DEADLINE + LOOK_LIMIT)
+    limit = 3 * (DEADLINE + STATUS_LIMIT)
     assert longest(Crowd(NAMES, STEP, hanging=hanging), limit) <= limit
 
 
@@ -62,18 +62,24 @@ def test_a_dealer_that_is_not_fair_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     """Seeded fault: who became due last is dealt first, and the older half not at all."""
 
     def newest_first(
-        lanes: Iterable[Lane], running: Iterable[Stint], seats: int, first: int, now: float, seconds: float, most: int
-    ) -> list[Stint]:
+        lanes: Iterable[Lane],
+        running: Iterable[Assignment],
+        capacity: int,
+        first: int,
+        now: float,
+        seconds: float,
+        most: int,
+    ) -> list[Assignment]:
         due = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: -lane.since)
         newest = (replace(lane, since=-lane.since) for lane in due[: (len(due) + 1) // 2])
-        return deal(newest, running, seats, first, now, seconds, most)
+        return assign(newest, running, capacity, first, now, seconds, most)
 
-    monkeypatch.setattr(loop, "deal", newest_first)
+    monkeypatch.setattr(loop, "assign", newest_first)
     assert longest(Crowd(NAMES, STEP)) > 3 * DEADLINE
 
 
 def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
-    """The effect of binlog_parallel_num; it has none where every lane has a seat."""
+    """The effect of binlog_parallel_num; it has none where every lane has a place."""
     few = NAMES[:80]
 
     def waits(parallel: int) -> float:
@@ -86,7 +92,7 @@ def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
 
 
 @pytest.mark.parametrize(("pool", "sessions"), [(2, {1}), (5, {2, 3}), (100, {4})])
-def test_connection_pool_size_is_shared_by_the_stints_that_run_at_once(pool: int, sessions: set[int]) -> None:
+def test_connection_pool_size_is_shared_by_the_tasks_that_run_at_once(pool: int, sessions: set[int]) -> None:
     crowd = Crowd(NAMES[:20], STEP, parallel=4, pool=pool)
     longest(crowd, deadline=0.1)
     assert crowd.sessions == sessions
@@ -100,7 +106,7 @@ def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     warehouse.create_table("ods.t", "id bigint, v integer", ("id",))
     mirror = make_mirror(warehouse, "ods.t", "mart.t")
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog_parallel_num=parallel))
-    mirror.seats = 2
+    mirror.capacity = 2
     mirror.source("INSERT INTO ods.t SELECT n, 0 FROM generate_series(1, 2000) n")
     began = monotonic()
     mirror.start().wait_running()
@@ -112,6 +118,6 @@ def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     until(lambda: any(lane.waited for lane in mirror.heard.now.values()), 10, "a wait to be told")
     waited = max(lane.waited for lane in mirror.heard.now.values())
     mirror.stop()
-    print(f"12 DNs on 2 seats, {parallel} lanes at once: longest wait {waited:.2f} s of {took:.2f} s")
+    print(f"12 DNs on 2 places, {parallel} lanes at once: longest wait {waited:.2f} s of {took:.2f} s")
     # how long depends on the machine here: that nobody is starved is shown above, by the work that is done
     assert waited < took and all(row.changes for row in mirror.rows())

@@ -11,9 +11,10 @@ import pytest
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
-from core.engine.driver import idle_lanes, start
+from core.engine.driver import loop, start
 from core.engine.driver.registration import exactly
-from core.engine.messages import LaneTask, StintOutcome, StintSpec
+from core.engine.messages import LaneTask, StreamOutcome, StreamTask
+from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from core.wiring import worker
@@ -32,14 +33,14 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
     return made
 
 
-def stint_of(mirror: Mirror) -> StintSpec:
+def task_of(mirror: Mirror) -> StreamTask:
     rows = mirror.rows()
     tasks = []
     for row in rows:
         assert row.registered
         shard = Shard(row.key.shard, row.node_id)
-        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
-    return StintSpec(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
+        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.fingerprint), 5_000))
+    return StreamTask(mirror.job, rows[0].epoch, tuple(tasks), 2.0)
 
 
 def registered(mirror: Mirror) -> bool:
@@ -49,39 +50,39 @@ def registered(mirror: Mirror) -> bool:
 
 
 class Running(threading.Thread):
-    """A stint in a thread; `finish` gives its outcome."""
+    """A task in a thread; `finish` gives its outcome."""
 
-    def __init__(self, spec: StintSpec) -> None:
+    def __init__(self, spec: StreamTask) -> None:
         super().__init__(daemon=True)
         self._spec = spec
-        self._outcome: StintOutcome | None = None
+        self._outcome: StreamOutcome | None = None
         self.start()
 
     def run(self) -> None:
-        self._outcome = worker.run_stint(self._spec)
+        self._outcome = worker.ENTRIES.stream(self._spec)
 
-    def finish(self) -> StintOutcome:
+    def finish(self) -> StreamOutcome:
         self.join(240)
         assert self._outcome is not None
         return self._outcome
 
 
-def test_two_copies_of_one_stint_apply_every_event_once(mirror: Mirror, seed: int) -> None:
+def test_two_copies_of_one_task_apply_every_event_once(mirror: Mirror, seed: int) -> None:
     with written(mirror, seed, changes=200):
-        copies = [Running(stint_of(mirror)) for _ in range(2)]
+        copies = [Running(task_of(mirror)) for _ in range(2)]
         outcomes = [copy.finish() for copy in copies]
-    last = worker.run_stint(stint_of(mirror))
+    last = worker.ENTRIES.stream(task_of(mirror))
     assert not [lane.error for one in (*outcomes, last) for lane in one.lanes if lane.error]
     mirror.wait_applied(mirror.booked(), 1)
 
 
-@pytest.mark.parametrize("moment", ["after_second_look"])
+@pytest.mark.parametrize("moment", ["after_recheck"])
 def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, seed: int) -> None:
     with written(mirror, seed):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
-    zombie = Running(stint_of(mirror))
+    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
+    zombie = Running(task_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())
@@ -150,7 +151,7 @@ def lost(mirror: Mirror) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("moment", "answered"),
-    [("after_look", True), ("after_read", True), ("after_second_look", True), ("after_commit", False)],
+    [("after_status", True), ("after_read", True), ("after_recheck", True), ("after_commit", False)],
 )
 def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
     mirror: Mirror, moment: str, answered: bool, seed: int
@@ -169,7 +170,7 @@ def test_a_sink_session_killed_in_a_step_loses_and_doubles_nothing(
 def test_a_lost_answer_of_a_registration_is_not_taken_for_somebody_else(
     mirror: Mirror, moment: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(idle_lanes, "LOST_ANSWER_WAIT", 0.5)
+    monkeypatch.setattr(loop, "LOST_ANSWER_WAIT", 0.5)
 
     def foreign() -> None:
         raise RuntimeError("a failure that no table names")

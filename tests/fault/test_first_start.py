@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.progress import LaneState
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
@@ -84,9 +84,9 @@ def test_progress_lost_is_still_said_after_a_pause(
     mirror = with_lost_progress(mirror_of(warehouse, make_mirror))
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 1.0)
     monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
-    mirror.start(driver_probe=At("after_first_rows", lambda: setattr(mirror, "wish", Wish.PAUSE)))
+    mirror.start(driver_probe=At("after_first_rows", lambda: setattr(mirror, "wanted", WantedState.PAUSE)))
     mirror.pause()
-    mirror.wish = Wish.RUN
+    mirror.wanted = WantedState.RUN
     error = mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.PROGRESS_LOST

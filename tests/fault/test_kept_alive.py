@@ -101,7 +101,7 @@ def test_a_reset_to_snapshot_is_the_way_out_of_a_slot_lost_by_its_age(
 def test_row_security_that_comes_during_the_copy_ends_the_job(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = made(warehouse, make_mirror)
     mirror.job = replace(mirror.job, binlog=replace(FAST, full_sync_binlog_batch_read_size=5))
-    mirror.seats = 1
+    mirror.capacity = 1
     mirror.start(At("before_chunk_commit", lambda: run(warehouse, f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY")))
     error = mirror.wait_error()
     assert isinstance(error, AccessRefused | Refused), error

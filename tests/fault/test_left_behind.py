@@ -89,13 +89,15 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
         sight.second_coordinator(mirror.warehouse)
     else:
         monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
-    looked: list[bool] = []
-    look = DwsSlotAdmin.look
+    polled: list[bool] = []
+    status = DwsSlotAdmin.read_status
     left = LeftBehind(mirror, sight.THROUGH_SECOND if elsewhere else "")
-    monkeypatch.setattr(DwsSlotAdmin, "look", lambda self, shard: (looked.append(left.waits()), look(self, shard))[1])
+    monkeypatch.setattr(
+        DwsSlotAdmin, "read_status", lambda self, shard: (polled.append(left.waits()), status(self, shard))[1]
+    )
     mirror.start().wait_running()
-    assert looked
-    assert not any(looked), "nobody looked while it was on its way"
+    assert polled
+    assert not any(polled), "nobody looked while it was on its way"
     left.let_go()
     with written(mirror, seed):
         pass

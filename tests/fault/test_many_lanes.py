@@ -1,4 +1,4 @@
-"""Ten tables in one job on 2 seats: no due lane waits long while all of them are written to, and sessions stay few.
+"""Ten tables in one job on 2 places: no due lane waits long while all of them are written to, and sessions stay few.
 
 Real servers (the stand-in) and the whole engine; the large one on a real Spark. What is written beside is what this
 machine can carry: the next transaction comes once most of what was written is applied. A burst that makes every lane
@@ -22,7 +22,7 @@ from tests.support.standin import MakeWarehouse, run
 
 TABLES = tuple(f"ods.t{n}" for n in range(10))
 DEADLINE = 1.0
-"""Seconds of a stint where there are more lanes than seats."""
+"""Seconds of a task where there are more lanes than places."""
 OUTSTANDING = 8
 """When the next transaction comes, one row for so many lanes is written and not applied yet, at most."""
 
@@ -91,7 +91,7 @@ def crowded(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, dns: int) ->
     channels = tuple(ChannelSpec(table, table.replace("ods.", "mart."), create_target=True) for table in TABLES)
     options = BinlogOptions(binlog=True, binlog_max_sleep_time=1_000)
     mirror.job = replace(mirror.job, channels=channels, binlog=options, wait_ms=120_000)
-    mirror.seats, mirror.keepalive = 2, 30.0
+    mirror.capacity, mirror.keepalive = 2, 30.0
     return Crowded(mirror, dns)
 
 
@@ -102,7 +102,7 @@ def played(job: Crowded, seed: int, seconds: float) -> tuple[float, float]:
     waited, sessions, written = job.longest(), job.sessions(), job.written
     burst = job.burst()
     lanes = len(job.mirror.heard.now)
-    print(f"seed {seed}; {lanes} lanes on {job.mirror.runner.seats} seats, {sessions} sessions at both ends")
+    print(f"seed {seed}; {lanes} lanes on {job.mirror.runner.capacity} places, {sessions} sessions at both ends")
     print(f"longest wait {waited:.2f} s while {written} events were written in {seconds:.0f} s")
     print(f"all lanes due at once: all applied after {burst:.2f} s, longest wait {job.longest():.2f} s")
     job.mirror.wait_equal()
@@ -114,13 +114,13 @@ def played(job: Crowded, seed: int, seconds: float) -> tuple[float, float]:
 
 
 def longest_here(lanes: int, burst: float) -> float:
-    """3 stint deadlines; a machine that is busy with others serves fewer lanes a second, and lets each wait longer in
+    """3 task deadlines; a machine that is busy with others serves fewer lanes a second, and lets each wait longer in
     proportion."""
     slower = SERVED * burst / lanes
     return 3 * DEADLINE * max(1.0, PATIENCE * slower)
 
 
-def test_no_lane_of_80_waits_longer_than_3_stint_deadlines(
+def test_no_lane_of_80_waits_longer_than_3_task_deadlines(
     make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int
 ) -> None:
     waited, burst = played(crowded(make_warehouse, make_mirror, 8), seed, 5)
@@ -129,7 +129,7 @@ def test_no_lane_of_80_waits_longer_than_3_stint_deadlines(
 
 @pytest.mark.chaos
 @pytest.mark.spark
-def test_no_lane_of_64_dns_and_10_tables_waits_longer_than_3_stint_deadlines_on_spark(
+def test_no_lane_of_64_dns_and_10_tables_waits_longer_than_3_task_deadlines_on_spark(
     make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
     job = crowded(make_warehouse, make_mirror, 64)

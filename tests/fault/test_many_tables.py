@@ -47,7 +47,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
     mirror = make_mirror(warehouse, tables[0])
     channels = tuple(ChannelSpec(table, target_of(table), create_target=True) for table in tables)
     mirror.job = replace(mirror.job, channels=channels, binlog=options, wait_ms=120_000)
-    mirror.seats, mirror.keepalive = 2, 30.0
+    mirror.capacity, mirror.keepalive = 2, 30.0
     return mirror
 
 
@@ -107,18 +107,18 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn
     mirror = mirror_of(warehouse, make_mirror, tables, options)
     mirror.job = replace(mirror.job, start="latest")
     mirror.at_sink("CREATE SCHEMA mart")
-    looked: Counter[str] = Counter()
+    polled: Counter[str] = Counter()
 
     def counted(source: Any, *more: Any) -> Any:
-        looked[source.table] += 1
+        polled[source.table] += 1
         return see_all(source, *more)
 
     see_all = lane_io.see_all
     monkeypatch.setattr(lane_io, "see_all", counted)
     mirror.start().wait_running()
-    until(lambda: min(looked[table] for table in tables) >= 3, 60, "three looks at each table")
-    print(refuse_more_than_told(mirror, 4), dict(looked))
-    assert max(looked.values()) <= 3 * min(looked.values()), looked
+    until(lambda: min(polled[table] for table in tables) >= 3, 60, "three looks at each table")
+    print(refuse_more_than_told(mirror, 4), dict(polled))
+    assert max(polled.values()) <= 3 * min(polled.values()), polled
     mirror.source(*(f"INSERT INTO {table} SELECT n, 0 FROM generate_series(1001, 1016) n" for table in tables))
     until(lambda: sum(changes(mirror).values()) == 16 * len(tables), 60, "new rows of every table to arrive")
     inserted = changes(mirror)
@@ -146,7 +146,7 @@ class Arrivals:
         self.mirror.source(f"INSERT INTO {table} VALUES (1000, 1)")
         self.sent[table] = time.monotonic()
 
-    def look(self) -> None:
+    def read_status(self) -> None:
         """Note which have arrived by now."""
         left = [table for table in self.sent if table not in self.took]
         if left:
@@ -169,8 +169,8 @@ def arrived(big: Arrivals, small: Arrivals, draw: random.Random, seconds: float)
         while left and time.monotonic() - began >= left[-1][0]:
             _, _, job, table = left.pop()
             job.send(table)
-        big.look()
-        small.look()
+        big.read_status()
+        small.read_status()
         return not left and all(len(job.took) == len(job.mirror.job.channels) for job in (big, small))
 
     until(all_there, seconds + 120, "all new rows to arrive")

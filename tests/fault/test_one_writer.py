@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
+from core.domain.lane import Activity
 from core.embedded.warehouse import Warehouse
-from core.engine.driver import idle_lanes, lease, start
-from core.engine.driver.lanes import Activity
+from core.engine.driver import lease, start, upkeep
 from core.engine.driver.lease import Leases
 from core.errors import Refused
 from core.sinks.postgres.progress.store import lock_number
@@ -145,8 +145,8 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     answers, keep = threading.Event(), Leases.keep
-    monkeypatch.setattr(idle_lanes, "LEASE_LATE", 0.3)
-    monkeypatch.setattr(idle_lanes, "LEASE_EVERY", 0.0)
+    monkeypatch.setattr(upkeep, "LEASE_LATE", 0.3)
+    monkeypatch.setattr(upkeep, "LEASE_EVERY", 0.0)
     silent = threading.Event()
 
     def late(self: Leases) -> None:
@@ -158,7 +158,7 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
 
     def held_back() -> bool:
         lanes = mirror.heard.now.values()
-        under_way = any(one.activity is Activity.STINT for one in lanes)
+        under_way = any(one.activity is Activity.APPLYING for one in lanes)
         return not under_way and any("does not answer" in one.error for one in lanes)
 
     mirror.start().wait_running()

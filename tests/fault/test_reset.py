@@ -205,7 +205,7 @@ def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> N
     resetting.mirror.warehouse.partial_registration("dn_2", 1)
     with pytest.raises(Busy, match=r"1 of 4 DNs .* dn_2: registering false reached 0 of 1 nodes"):
         resetting.reset(EARLIEST)
-    entry = resetting.on(lambda bench: bench.resets.unfinished())
+    entry = resetting.on(lambda ctx: ctx.resets.unfinished())
     assert "dn_2" in entry.outcome
     with pytest.raises(Refused, match="is unfinished"):
         resetting.reset(EARLIEST)

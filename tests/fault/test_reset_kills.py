@@ -19,12 +19,12 @@ from core.domain.reset import Check
 from core.domain.reset_entry import DONE, ROLLED_BACK
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine.worker import stream_task
 from core.errors import ErrorKind, Refused
 from core.state.sqlite import Store
-from core.wiring import worker
-from tests.fault.test_fence import Running, stint_of
+from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
-from tests.support import looking
+from tests.support import polling
 from tests.support.flow import written
 from tests.support.mirror import At, MakeMirror
 from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
@@ -115,13 +115,13 @@ def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> Non
 
 
 def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
-    """A stint stands still, the slot is reset under it, it goes on: it commits nothing."""
+    """A task stands still, the slot is reset under it, it goes on: it commits nothing."""
     mirror = resetting.mirror
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    worker.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
-    zombie = Running(stint_of(mirror))
+    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
+    zombie = Running(task_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
     resetting.reset(EARLIEST)
@@ -132,17 +132,17 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
     assert resetting.held() == held, "a commit of an older epoch got through"
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
 
 
-MOMENTS = ("after_look", "after_read", "after_second_look")
+MOMENTS = ("after_status", "after_read", "after_recheck")
 
 
 def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int) -> None:
     for number in range(9):
         interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number // 3)
     mirror = resetting.mirror
-    worker.probe = lambda _: None
+    stream_task.probe = lambda _: None
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -179,8 +179,8 @@ def test_a_killed_process_is_reported_by_every_command_and_resumed(
 def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Kill a reset of another process there, and end it with the commands of this one."""
     job = resetting.mirror.job
-    config = looking.config(
-        tmp_path, job.source, job.sink, looking.job(job.name, job.slot, job.channel.source_table, "mart.orders")
+    config = polling.config(
+        tmp_path, job.source, job.sink, polling.job(job.name, job.slot, job.channel.source_table, "mart.orders")
     )
     start, common = resetting.held(), ["--config", str(config)]
     place = ["slots", "reset", job.channel.source_table, job.slot]

@@ -18,12 +18,13 @@ from core.domain.reset_entry import DONE, ROLLED_BACK
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.engine.worker import stream_task
 from core.errors import Busy, Trouble, TroubleName, Unclassified
 from core.slots.reset import points
 from core.slots.reset.apply import Result
 from core.slots.reset.context import Probe
 from core.wiring import worker
-from tests.fault.test_fence import stint_of
+from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import written
 from tests.support.mirror import At, Mirror
@@ -77,7 +78,7 @@ class Losing:
 
     def closed(self) -> None:
         assert not self.resetting.names("resets")
-        assert self.resetting.on(lambda bench: bench.resets.unfinished()) is None
+        assert self.resetting.on(lambda ctx: ctx.resets.unfinished()) is None
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +186,7 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
         raise Unclassified("the source says what nobody knows", where="source")
 
     with monkeypatch.context() as patched:
-        patched.setattr(points, "_look", unknown)
+        patched.setattr(points, "_read_status", unknown)
         with pytest.raises(Busy, match="is unfinished: the source says what nobody knows"):
             losing.resetting.reset(EARLIEST)
         losing.over(losing.resetting.resume(), "the source says what nobody knows")
@@ -193,10 +194,10 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
 
 
 def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_names_the_loss(losing: Losing) -> None:
-    one, all_ = "DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"
+    one, ctx = "DELETE FROM slotkeeper_progress WHERE shard = 'dn_2'", "DELETE FROM slotkeeper_progress"
     for point in ("after_begun", "after_silence", "after_rows", "after_false", "after_compare"):
-        for how in (one, all_):
-            if (point, how) in (("after_compare", one), ("after_false", all_)):
+        for how in (one, ctx):
+            if (point, how) in (("after_compare", one), ("after_false", ctx)):
                 continue  # there one row is locked, by the thread that takes the others away
             taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
             result = losing.resetting.reset(EARLIEST, taken)
@@ -239,8 +240,8 @@ def stepped(losing: Losing) -> Callable[[], object]:
 
     def step() -> None:
         before = losing.rows()
-        worker.close_idle(losing.resetting.mirror.job)
-        outcome = worker.run_stint(stint_of(losing.resetting.mirror))
+        stream_task.close_kept(losing.resetting.mirror.job)
+        outcome = worker.ENTRIES.stream(task_of(losing.resetting.mirror))
         assert not [lane.error for lane in outcome.lanes if lane.error]
         assert losing.rows() != before
 
@@ -258,7 +259,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
     landed = losing.rows()
     losing.over(result, "stale, this moved: dn_1: position ")
     assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

@@ -1,6 +1,6 @@
 """One job over several tables: each mirrors as it would alone, wherever it is interrupted; trouble names its table.
 
-Next door: `test_fairness.py` has many lanes on few seats, `tests/unit/config` what a configuration may say.
+Next door: `test_fairness.py` has many lanes on few places, `tests/unit/config` what a configuration may say.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from core.drivers import pg
 from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.registration import exactly
-from core.engine.messages import LaneTask, StintSpec
+from core.engine.messages import LaneTask, StreamTask
+from core.engine.worker import stream_task
 from core.errors import Refused, Trouble, TroubleName
 from core.sources.dws.session import DwsSession
 from core.wiring import worker
@@ -129,9 +130,9 @@ def test_ddl_on_one_table_stops_the_job_and_names_that_table(warehouse: Warehous
 def test_a_target_that_is_locked_holds_back_the_other_tables_once_and_then_its_own_alone(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Its lanes may have all seats when the lock comes, for as long as a statement waits for it; later one less."""
+    """Its lanes may have all places when the lock comes, for as long as a statement waits for it; later one less."""
     mirror = mirror_of(warehouse, make_mirror)
-    mirror.seats = 2
+    mirror.capacity = 2
     mirror.start().wait_running().wait_equal()
     locker = mirror.sink()
     locker.autocommit = False
@@ -242,7 +243,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     touched(mirror)
-    worker.close_idle(mirror.job)
+    stream_task.close_kept(mirror.job)
     asked: list[str] = []
 
     def rows(self: DwsSession, name: str, *more: Any) -> list[tuple[Any, ...]]:
@@ -261,21 +262,21 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     for row in found:
         assert row.registered is not None
         shard = Shard(row.key.shard, row.node_id)
-        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.incarnation), 5_000))
-    outcome = worker.run_stint(StintSpec(mirror.job, found[0].epoch, tuple(tasks), 30.0))
+        tasks.append(LaneTask(row.key.source_table, shard, exactly(row.registered, row.fingerprint), 5_000))
+    outcome = worker.ENTRIES.stream(StreamTask(mirror.job, found[0].epoch, tuple(tasks), 30.0))
     assert [one.error for one in outcome.lanes] == [None] * len(tables)
     assert all(one.rows for one in outcome.lanes)
     identified = ["identity", "deferrable_key", "user_types"]
-    step, quiet = ["look", "COPY", "look"], ["COPY", "look"]
+    step, quiet = ["status", "COPY", "status"], ["COPY", "status"]
     first = [*identified, *step] if len(tables) == 1 else [*identified, *step, *identified, *step]
     assert asked[: len(first)] == first
     # a quiet turn goes on from the last look; where tables take turns on a session, it has to be asked again
-    again = quiet if len(tables) == 1 else ["look", *quiet]
+    again = quiet if len(tables) == 1 else ["status", *quiet]
     turns, rest = divmod(len(asked) - len(first), len(again))
     assert (asked[len(first) :], rest) == (again * turns, 0)
 
 
-WORKERS = ("after_read", "after_second_look", "after_commit", "before_chunk_commit", "after_chunk_commit")
+WORKERS = ("after_read", "after_recheck", "after_commit", "before_chunk_commit", "after_chunk_commit")
 DRIVERS = ("after_first_registration", "before_false", "after_false", "before_true", "after_true")
 HOW = ("nothing", "stop", "stop and purge", "end sink sessions", "end source sessions")
 

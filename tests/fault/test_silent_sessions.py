@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
-from core.engine.driver import idle_lanes, lease, start
+from core.engine.driver import lease, start, upkeep
 from core.engine.driver.job import JobEnd
 from core.engine.driver.lease import Leases
 from core.errors import SlotkeeperError
@@ -33,7 +33,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.Mo
     for module, name, value in (
         (driver, "CLOSE_WITHIN", 0.2),
         (lease, "END_WAIT", 0.2),
-        (idle_lanes, "LEASE_EVERY", 0.0),
+        (upkeep, "LEASE_EVERY", 0.0),
         (start, "LEASE_WAIT", 60.0),
     ):
         monkeypatch.setattr(module, name, value)
@@ -96,7 +96,7 @@ def test_a_lease_whose_session_never_answers_holds_up_neither_another_session_no
     mirror.start().wait_running()
     with monkeypatch.context() as sooner:
         silence.begin()
-        sooner.setattr(idle_lanes, "LEASE_LATE", 0.2)
+        sooner.setattr(upkeep, "LEASE_LATE", 0.2)
         until(lambda: len(silence.sessions()) > 1, 20, "another session to ask for the lease")
         silence.end()
         until(lambda: len(silence.sessions()) == 1, 20, "the silent one to find its line gone")
@@ -105,12 +105,12 @@ def test_a_lease_whose_session_never_answers_holds_up_neither_another_session_no
     silence.begin()
     epoch = mirror.heard.epoch
     mirror.pause()
-    mirror.wish = Wish.RUN
+    mirror.wanted = WantedState.RUN
     until(lambda: mirror.heard.events.count(JobEvent.BEGAN) == 2, 20, "the job to start again")
     silence.end()
     until(lambda: mirror.heard.epoch > epoch, 20, "the new start's lanes")
     silence.begin()
-    mirror.wish = Wish.STOP
+    mirror.wanted = WantedState.STOP
     mirror.join(20)
     assert mirror.end is JobEnd.STOPPED
 

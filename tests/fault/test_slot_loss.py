@@ -23,7 +23,7 @@ from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import MakeWarehouse, run
 
 TABLE, TARGET = "ods.t", "mart.t"
-STEP = ("after_look", "after_read", "after_second_look", "after_commit")
+STEP = ("after_status", "after_read", "after_recheck", "after_commit")
 REGISTRATION = ("before_false", "after_false", "before_true", "after_true")
 REST = ("running", "paused", "stopped")
 HARMED = 2
@@ -90,10 +90,10 @@ QUICK = [
     *product(("truncate",), STEP + REGISTRATION + REST),
     ("add column", "after_read"),
     ("add column", "stopped"),
-    ("drop column", "after_look"),
+    ("drop column", "after_status"),
     ("set type", "before_true"),
-    ("made again", "after_look"),
-    ("expired", "after_second_look"),
+    ("made again", "after_status"),
+    ("expired", "after_recheck"),
     ("dropped slot", "paused"),
     ("moved", "after_read"),
     ("moved", "after_false"),

@@ -14,7 +14,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.engine.driver import loop
-from core.engine.messages import StintSpec
+from core.engine.messages import StreamTask
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from tests.support.crowd import Crowd, One
@@ -29,7 +29,7 @@ class SlowToStart(Crowd):
     cancelled: int = 0
     under_way: dict[str, tuple[threading.Timer, Future[Any]]] = field(default_factory=dict)
 
-    def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
         future: Future[Any] = Future()
         self.sessions.add(1)
 

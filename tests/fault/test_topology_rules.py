@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.embedded.scaling import add_dn, rename_dn
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
@@ -141,7 +141,7 @@ def test_a_paused_job_keeps_its_slot_alive_beside_another_set_of_dns(
     add_dn(warehouse, "dn_5")
     before = mirror.heard.registrations
     until(lambda: mirror.heard.registrations > before + 8, 30, "every old DN to be registered twice again")
-    mirror.wish = Wish.RUN
+    mirror.wanted = WantedState.RUN
     touch(mirror)
     mirror.wait_equal()
     assert {row.key.shard for row in mirror.rows()} == {f"dn_{n}" for n in range(1, 6)}

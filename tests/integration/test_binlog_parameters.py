@@ -18,14 +18,14 @@ from core.drivers import pg
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
+from core.engine.worker import stream_task
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws import session as dws_session
 from core.sources.dws.session import DwsSession, copy_line
 from core.sources.dws.source import DwsSource
-from core.wiring import worker
 from core.wiring.worker import open_source
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
 
@@ -112,7 +112,7 @@ def test_binlog_read_timeout_ends_a_read_that_hangs(warehouse: Warehouse, make_m
     mirror = _mirror(warehouse, make_mirror, binlog_read_timeout=400)
     mirror.start().wait_running().stop()
     source = open_source(mirror.job, "test")
-    (shard, *_), latest = source.nodes(), source.look(None)[0].latest
+    (shard, *_), latest = source.nodes(), source.read_status(None)[0].latest
     warehouse.dn_hanging(shard.name)
     _late(lambda: source.copy_changes(shard, Position(0), latest, io.BytesIO()), 0.3, 60.0)
     warehouse.dn_hanging(None)
@@ -158,31 +158,31 @@ def test_binlog_sync_point_size_is_the_width_of_a_range(
     assert 0 < max(ranges) <= 5
 
 
-@pytest.mark.parametrize(("sleep", "most", "looks_seen"), [(20, 20, 40), (400, 400, 4)])
+@pytest.mark.parametrize(("sleep", "most", "statuses_seen"), [(20, 20, 40), (400, 400, 4)])
 def test_binlog_sleep_time_and_binlog_max_sleep_time_pace_an_idle_job(
     warehouse: Warehouse,
     make_mirror: MakeMirror,
     monkeypatch: pytest.MonkeyPatch,
     sleep: int,
     most: int,
-    looks_seen: int,
+    statuses_seen: int,
 ) -> None:
     """As many looks take their pauses at least; a busy machine makes them take longer, never shorter."""
-    looks: list[float] = []
-    whole = DwsSource.look
+    statuses: list[float] = []
+    whole = DwsSource.read_status
     mirror = _mirror(warehouse, make_mirror, binlog_sleep_time=sleep, binlog_max_sleep_time=most)
     mirror.keepalive = 600.0
     mirror.start().wait_running()
 
     def seen(self: DwsSource, shard: Any) -> Any:
-        looks.append(time.monotonic())
+        statuses.append(time.monotonic())
         return whole(self, shard)
 
-    monkeypatch.setattr(DwsSource, "look", seen)
-    until(lambda: len(looks) >= looks_seen, 30, "the job to look")
-    took = looks[looks_seen - 1] - looks[0]
+    monkeypatch.setattr(DwsSource, "read_status", seen)
+    until(lambda: len(statuses) >= statuses_seen, 30, "the job to look")
+    took = statuses[statuses_seen - 1] - statuses[0]
     mirror.stop()
-    assert took >= 0.5 * (looks_seen - 1) * sleep / 1000
+    assert took >= 0.5 * (statuses_seen - 1) * sleep / 1000
 
 
 @pytest.mark.parametrize("new", [True, False])
@@ -212,12 +212,12 @@ class Together:
     def __call__(self, point: str) -> None:
         me = threading.get_ident()
         with self._lock:
-            if point == "after_look":
+            if point == "after_status":
                 self._inside.add(me)
                 self.most = max(self.most, len(self._inside))
-            elif point in ("after_commit", "after_second_look"):
+            elif point in ("after_commit", "after_recheck"):
                 self._inside.discard(me)
-        if point == "after_look":
+        if point == "after_status":
             self._gate.wait(0.3)
 
 
@@ -227,7 +227,7 @@ def test_connection_pool_size_bounds_the_tasks_that_read_at_once(
 ) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_pool_size=size)
     mirror.start().wait_running()
-    together = worker.probe = Together()
+    together = stream_task.probe = Together()
     for _ in range(3):
         mirror.source(f"UPDATE {TABLE} SET note = note || '.'")
     mirror.wait_equal()

@@ -93,18 +93,18 @@ def test_one_row_is_found_and_nothing_else_however_far_it_lies(
     source = DwsSource(session, TABLE, "s", BinlogOptions(binlog=True, binlog_sync_point_size=WIDTH))
     source.identify()
     warehouse.note_readings()
-    after = Position(min(look.latest for look in source.look(None)))
+    after = Position(min(status.latest for status in source.read_status(None)))
     for n, distance in enumerate((1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 30 * WIDTH + 7)):
         raced(warehouse, distance)
         wrote(warehouse, n, 1)
         raced(warehouse, 3 * WIDTH)
         ((point, home),) = found(warehouse, after)
-        for look in source.look(None):
-            here = look.shard.name == home
-            assert source.has_changes(look.shard, after, look.latest) is here
-            assert source.has_changes(look.shard, after, point) is here
-            assert not source.has_changes(look.shard, after, point - 1)
-            assert not source.has_changes(look.shard, Position(point, 10**9), look.latest)
+        for status in source.read_status(None):
+            here = status.shard.name == home
+            assert source.has_changes(status.shard, after, status.latest) is here
+            assert source.has_changes(status.shard, after, point) is here
+            assert not source.has_changes(status.shard, after, point - 1)
+            assert not source.has_changes(status.shard, Position(point, 10**9), status.latest)
         after = Position(point, 10**9)
     assert warehouse.readings()[1] <= ASKED
     source.close()

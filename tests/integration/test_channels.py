@@ -168,8 +168,8 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
         events, rows = io.BytesIO(), io.BytesIO()
         with closing(worker.open_source(mirror.job, "test")) as source:
             source.copy_allowed = copy_allowed
-            for look in source.look(None):
-                source.copy_changes(look.shard, Position(0), look.latest, events)
+            for status in source.read_status(None):
+                source.copy_changes(status.shard, Position(0), status.latest, events)
             for chunk in source.plan_chunks(100):
                 source.copy_chunk(chunk, rows)
         return sorted(events.getvalue().splitlines()), sorted(rows.getvalue().splitlines())

@@ -20,8 +20,8 @@ from core.services.verify import verify
 from core.sinks.postgres.check import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
 from core.wiring.worker import open_sink_session
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend
 from tests.support.standin import drop_database, run
 

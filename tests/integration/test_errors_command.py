@@ -12,7 +12,7 @@ import pytest
 from console.__main__ import main
 from core.embedded.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, cure, mirror_of
-from tests.support import looking, standin
+from tests.support import polling, standin
 from tests.support.mirror import MakeMirror, Mirror
 
 HOSTILE = "a\x1b]0;owned\x07[@click=app.danger]x[/]"
@@ -47,8 +47,8 @@ def shell(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, capfd: 
     mirror.start().wait_running()
     mirror._until(lambda: mirror.heard.quarantined == 2, 30, "the job to tell how many it holds")
     mirror.stop()
-    entry = looking.job(mirror.job.name, mirror.job.slot, TABLE, "mart.orders")
-    return Shell(mirror, looking.config(tmp_path, mirror.job.source, mirror.job.sink, entry), capfd)
+    entry = polling.job(mirror.job.name, mirror.job.slot, TABLE, "mart.orders")
+    return Shell(mirror, polling.config(tmp_path, mirror.job.source, mirror.job.sink, entry), capfd)
 
 
 def test_a_row_is_looked_at_replayed_and_given_up_as_typed(shell: Shell) -> None:

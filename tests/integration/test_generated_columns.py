@@ -19,8 +19,8 @@ from core.errors import Refused
 from core.services.doctor import Level, check_source
 from core.sources.dws.viewer import DwsViewer
 from core.wiring.worker import open_admin
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import run
 
 TABLE = "ods.t"

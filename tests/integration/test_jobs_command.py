@@ -45,7 +45,7 @@ def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: p
     assert "'nobody'" in capsys.readouterr().err
     jobs.start("orders", "deaf")
     assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
-    assert "the wish stands" in capsys.readouterr().err
+    assert "it is still wanted" in capsys.readouterr().err
     assert call(jobs, "stop", "orders", "--wait", "soon") == 2
     assert call(jobs, "stop", "orders", "--wait", "20s") == 0
     assert call(jobs, "pause", "orders") == 3
@@ -65,7 +65,7 @@ def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> N
     assert call(jobs, "list") == 0
     assert "no process: killed?" in capsys.readouterr().out
     assert call(jobs, "stop", "orders") == 0
-    assert jobs.look("orders").state is JobState.STOPPED
+    assert jobs.read_status("orders").state is JobState.STOPPED
 
 
 def test_listing_jobs_loads_no_spark_no_screens_and_no_database_driver(jobs: Jobs) -> None:

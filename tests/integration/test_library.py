@@ -15,8 +15,8 @@ from core import library
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, Trouble, TroubleName
 from core.library import EventType, Reader, Sink
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"

@@ -16,7 +16,7 @@ import pytest
 from textual.pilot import Pilot
 
 from console.monitor.poller import Collector
-from console.monitor.slot_poller import Looker
+from console.monitor.slot_poller import SlotPoller
 from console.monitor.store_reader import Reader
 from console.tui.app import ConsoleApp
 from console.tui.launch import place_of
@@ -27,7 +27,7 @@ from core.config.model import Loaded
 from core.embedded.warehouse import Warehouse
 from core.services import binlog_rows
 from core.slots.status.inspect import NO_COUNT, NO_LIST
-from tests.support.looking import config, job
+from tests.support.polling import config, job
 from tests.support.standin import Surface, run, slot_points
 
 TABLES = ("ods.orders", "ods.lines")
@@ -86,7 +86,7 @@ def test_every_screen_leaves_the_slots_alone_and_asks_at_most_one_thing_in_two_s
     assert {row[1] for row in before} == {"elsewhere"}
     clock = SystemClock()
     loaded = place.loaded
-    feed = Collector(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock))
+    feed = Collector(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock))
     app = ConsoleApp(Services(feed, clock, loaded, loaded.state_dir), place_of(loaded), live=False)
 
     async def do() -> None:

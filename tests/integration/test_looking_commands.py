@@ -16,8 +16,8 @@ from core.drivers import pg
 from core.embedded import sight
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, BARE = "ods.orders", "ods.untouched"

@@ -48,7 +48,7 @@ def test_the_seconds_of_reading_writing_and_registering_are_told_and_when_the_so
     lanes = mirror.heard.now.values()
     assert all(lane.spent.read > 0 and lane.spent.write > 0 for lane in lanes if lane.changes)
     assert sum(lane.spent.read + lane.spent.write + lane.spent.register for lane in lanes) < 120 * len(lanes)
-    assert all(lane.looked_at is not None for lane in lanes)
+    assert all(lane.polled_at is not None for lane in lanes)
     mirror.stop()
 
 

@@ -14,8 +14,8 @@ from core.embedded.warehouse import Warehouse
 from core.services.verify import verify
 from core.sqltext import dotted
 from tests.support import odd_names
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror
+from tests.support.polling import config, job
 from tests.support.standin import run
 
 

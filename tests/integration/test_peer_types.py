@@ -24,8 +24,8 @@ from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
 from core.verify.pg import open_pair
 from core.wiring.worker import open_sink_session, open_source
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import run
 
 TABLE, TARGET = "ods.orders", "mart.orders"
@@ -198,7 +198,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
     mirror.source(f"UPDATE {TABLE} SET p = 'b', ps = NULL", f"INSERT INTO {TABLE} (id, p) VALUES (2, 'a')")
     mirror.wait_equal()
     mirror.stop()
-    mirror.start().wait_running()  # the incarnation that looks tell is the one that a start reads
+    mirror.start().wait_running()  # the fingerprint that looks tell is the one that a start reads
     mirror.stop()
     with closing(open_source(mirror.job, "test")) as source:
         spelled = [column.type for column in source.identify().columns]
@@ -206,7 +206,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
 
 
 def test_types_of_the_server_s_own_are_spelled_as_ever(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Progress rows keep their incarnation, also where a type lies in schema public, which the login has in view."""
+    """Progress rows keep their fingerprint, also where a type lies in schema public, which the login has in view."""
     mirror = _made(warehouse, make_mirror, 'n numeric(12,2)[], c "char", t timestamp(3), f varchar(4)')
     with closing(open_source(mirror.job, "test")) as source:
         identity = source.identify()

@@ -33,15 +33,15 @@ class Stage:
 
     def asked(self, name: str = OURS) -> None:
         """A slot that was asked for and never registered."""
-        self.surface.look(TABLE, name, True)
-        self.surface.look(TABLE, name)
+        self.surface.read_status(TABLE, name, True)
+        self.surface.read_status(TABLE, name)
 
     def write(self, first: int = 1, last: int = 200) -> None:
         run(self.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x' FROM generate_series({first}, {last}) g")
 
     def read(self, name: str = OURS, flags: tuple[bool, ...] = (False, True), but: str = "") -> None:
         """Register the given points everywhere at now, but for one DN."""
-        for shard, point in self.surface.look(TABLE, name).items():
+        for shard, point in self.surface.read_status(TABLE, name).items():
             for flag in flags:
                 if shard != but:
                     self.surface.register(TABLE, name, point.node, point.latest, flag)

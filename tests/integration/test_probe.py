@@ -29,13 +29,13 @@ from core.services.doctor import Level, check_source
 from core.sources.dws.probe import scratch
 from core.sources.dws.probe import tables as tables_probe
 from core.sources.dws.probe.questions import QUESTIONS
-from core.sources.dws.probe.session import Bench, Told_
+from core.sources.dws.probe.session import ProbeContext, Told_
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.state.probes import points_proven
-from tests.support.looking import job, server
+from tests.support.polling import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
@@ -247,7 +247,7 @@ def test_an_error_in_the_middle_leaves_nothing(
 ) -> None:
     before = place.foreign()
 
-    def breaks(bench: Bench) -> Iterator[Told_]:
+    def breaks(ctx: ProbeContext) -> Iterator[Told_]:
         assert leftovers(place.warehouse) != []
         raise ZeroDivisionError
         yield
@@ -347,9 +347,9 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
 ) -> None:
     holder = place.warehouse.connect(autocommit=False)
 
-    def hold(bench: Bench) -> Iterator[Told_]:
+    def hold(ctx: ProbeContext) -> Iterator[Told_]:
         with holder.cursor() as cursor:
-            cursor.execute(f"SELECT count(*) FROM {bench.table}")
+            cursor.execute(f"SELECT count(*) FROM {ctx.table}")
         yield from ()
 
     monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)

@@ -26,7 +26,7 @@ from core.errors import SlotkeeperError
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from tests.integration.test_quarantine_jobs import TABLE, applied, keys, small, update
-from tests.support import looking
+from tests.support import polling
 from tests.support.mirror import MakeMirror, Mirror
 from tests.tui.filled import lines
 from tests.tui.planted import arm
@@ -47,9 +47,9 @@ def held(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 def configured(mirror: Mirror, folder: Path) -> Loaded:
     """A configuration of that job, whose source is PROD."""
     job = mirror.job
-    text = looking.job(job.name, job.slot, TABLE, job.channel.target)
+    text = polling.job(job.name, job.slot, TABLE, job.channel.target)
     text += f'[jobs.{job.name}.sink_options]\non_bad_row = "quarantine"\n\n'
-    path = looking.config(folder, job.source, job.sink, text)
+    path = polling.config(folder, job.source, job.sink, text)
     path.write_text(path.read_text("utf-8").replace("dialect =", 'environment = "PROD"\ndialect ='), encoding="utf-8")
     return load(path, {})
 

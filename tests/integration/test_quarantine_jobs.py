@@ -16,7 +16,7 @@ from core.domain.spec import ChannelSpec, SinkOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.services import verify
-from core.services.quarantine import discard, held_of, looking, replay
+from core.services.quarantine import discard, held_of, polling, replay
 from core.state.folder import StateFolder
 from tests.support import standin
 from tests.support.mirror import At, MakeMirror, Mirror
@@ -74,7 +74,7 @@ def cure(mirror: Mirror) -> None:
 
 
 def entries(mirror: Mirror, *states: HeldState) -> list[Held]:
-    with looking(mirror.job) as found:
+    with polling(mirror.job) as found:
         return found.page(Wanted(states or (HeldState.HELD,), slot=mirror.job.slot, limit=10_000))
 
 

@@ -14,7 +14,7 @@ from core.domain.job import JobState
 from core.embedded.warehouse import Warehouse
 from core.state.sqlite import Store
 from core.wiring import worker
-from tests.support import looking
+from tests.support import polling
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import Resetting
@@ -72,8 +72,8 @@ def shell(
     mirror.wait_applied(mirror.booked())
     mirror.stop()
     job = mirror.job
-    more = looking.job(job.name, job.slot, mirror.table, job.channel.target)
-    return Shell(mirror, looking.config(tmp_path, job.source, job.sink, more), capfd)
+    more = polling.job(job.name, job.slot, mirror.table, job.channel.target)
+    return Shell(mirror, polling.config(tmp_path, job.source, job.sink, more), capfd)
 
 
 def refused(answer: tuple[int, str, str], words: str) -> None:

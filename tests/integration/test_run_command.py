@@ -19,7 +19,7 @@ from core.embedded.warehouse import Warehouse
 from core.launch.launch import Launch
 from core.launch.view import observe
 from core.state.sqlite import Store
-from tests.support import looking
+from tests.support import polling
 from tests.support.jobs import FAST
 from tests.support.mirror import MakeMirror
 from tests.support.waiting import until
@@ -29,7 +29,7 @@ SOON = 60.0
 FAKE = """
 import argparse, os, signal, sys, time
 from pathlib import Path
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.report import JobReport
 from core.launch.identity import of
 from core.state.sqlite import Store
@@ -54,7 +54,7 @@ if given.do.startswith("plain"):
 code = int(given.do.rpartition(":")[2] or 0)
 while given.do == "wait:":
     store.put_report(JobReport(given.job, given.run, "RUNNING"))
-    if asked or store.wish(given.job) is Wish.STOP:
+    if asked or store.wanted(given.job) is WantedState.STOP:
         store.note_exit(given.run, 12)
         sys.exit(12)
     time.sleep(0.02)
@@ -170,8 +170,8 @@ def test_a_real_driver_copies_catches_up_and_ends(
     warehouse.create_table("ods.orders", "id bigint, note text", ("id",))
     mirror = make_mirror(warehouse, "ods.orders")
     mirror.source("INSERT INTO ods.orders SELECT g, 'row ' || g FROM generate_series(1, 500) g")
-    job = looking.job("orders_rt", mirror.job.slot, "ods.orders", "mart.orders")
-    words = ("--config", str(looking.config(tmp_path, mirror.job.source, mirror.job.sink, job)))
+    job = polling.job("orders_rt", mirror.job.slot, "ods.orders", "mart.orders")
+    words = ("--config", str(polling.config(tmp_path, mirror.job.source, mirror.job.sink, job)))
     run_until_caught_up(words)
     mirror.source("DELETE FROM ods.orders WHERE id <= 100")
     assert main(["verify", "orders_rt", *words]) == 4

@@ -11,8 +11,8 @@ import pytest
 from console.__main__ import main
 from core.domain.spec import ChannelSpec
 from tests.support.jobs import Jobs
-from tests.support.looking import config, job
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse, run
 
 TABLES = {"ods.orders": "mart.orders", "ods.Lines": "mart.lines"}

@@ -18,8 +18,8 @@ from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.state.sqlite import Store
 from tests.support.jobs import Jobs
-from tests.support.looking import job, server
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import job, server
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, JOB, FOREIGN = "ods.orders", "orders_rt", "elsewhere"

@@ -18,8 +18,8 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.services.verify import verify
-from tests.support.looking import config, job
 from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE
 from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
@@ -197,7 +197,7 @@ def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_firs
     warehouse.time_cursor_by_time()
     seen: list[tuple[int, int]] = []
 
-    def look() -> None:
+    def read_xmins() -> None:
         seen.extend(
             mirror.query(
                 warehouse.connect,
@@ -208,7 +208,7 @@ def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_firs
         )
 
     mirror.job = replace(mirror.job, start=at.isoformat())
-    mirror.start(driver_probe=At("after_first_registration", look)).wait_running()
+    mirror.start(driver_probe=At("after_first_registration", read_xmins)).wait_running()
     assert len(seen) == 4 and all(registered <= record for registered, record in seen), seen
     until(lambda: len(_notes(mirror)) == 3, 30, "every change since")
     assert _notes(mirror) == ["before", "written first, committed last", "written last, committed first"]
@@ -372,7 +372,7 @@ def test_a_job_whose_sink_is_busy_for_longer_than_records_live_is_slot_lost_befo
     mirror = _short_lived(warehouse, make_mirror)
 
     def busy(point: str) -> None:
-        if point == "after_second_look":
+        if point == "after_recheck":
             raise Busy("the sink is busy", where="sink")
 
     mirror.start(busy).wait_running()

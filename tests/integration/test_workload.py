@@ -45,7 +45,7 @@ def prepare(warehouse: Warehouse, seed: int) -> None:
 
 def recorded(surface: Surface, warehouse: Warehouse) -> dict[str, dict[str, int]]:
     """Events per DN name and type, read by the documented call."""
-    surface.look(TABLE, "slot1")
+    surface.read_status(TABLE, "slot1")
     found: dict[str, dict[str, int]] = {}
     for name, node in warehouse.nodes():
         kinds: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 What is here: the sizes of the explored spaces (`Bounds`), what the server is allowed to be
 (`Server`), and the protocol's rules as named switches (`Rules`). What is left out: the steps
-themselves (`stint.py`, `registrar.py`, `creation.py`).
+themselves (`task.py`, `registrar.py`, `creation.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Bounds:
     foreign: frozenset[int] = frozenset()
     # A later transaction may become visible before an earlier one.
     straggler: bool = True
-    # An overrun stint may live on while its lane is dealt anew (one such copy at a time).
+    # An overrun task may live on while its lane is dealt anew (one such copy at a time).
     copies: bool = False
     # Answers to a registration may be lost or name too few nodes, and registrars may be killed.
     answers_lost: bool = False
@@ -55,10 +55,10 @@ class Bounds:
     # The sink may fall back, once, to what it was at the beginning.
     sink_falls_back: bool = False
     # Look, read, look, commit as one move: for spaces that are about registration.
-    whole_stints: bool = False
+    whole_tasks: bool = False
 
 
-# Stints step by step: one driver, and the zombie of the epoch before.
+# Tasks step by step: one driver, and the zombie of the epoch before.
 STREAM = Bounds("stream", points=3, width=2, epochs=2)
 # Wider and longer, one driver and no restart: ranges, stragglers, a point of another table.
 RANGES = Bounds("ranges", points=5, width=2, epochs=1, foreign=frozenset({3}))
@@ -67,7 +67,7 @@ COPIES = Bounds("copies", points=3, width=2, epochs=1, copies=True)
 # Registration: lost answers, killed registrars, calls that land late, three restarts.
 REGISTER = Bounds(
     "register", points=2, width=2, epochs=4,
-    answers_lost=True, late=2, whole_stints=True,
+    answers_lost=True, late=2, whole_tasks=True,
 )  # fmt: skip
 # As before, smaller, and calls are late only where a registrar was killed.
 KILLED = Bounds(
@@ -79,7 +79,7 @@ KILLED = Bounds(
     answers_lost=True,
     only_kills=True,
     late=2,
-    whole_stints=True,
+    whole_tasks=True,
 )
 # As KILLED, and the killed registrar's session may have been at another coordinator.
 COORDINATORS = replace(KILLED, name="coordinators", second_coordinator=True)
@@ -136,7 +136,7 @@ class Rules:
     # The position is a row of the sink, written with the rows it stands for.
     progress_row: bool = True
     # The points are looked at again between the read and the commit.
-    second_look: bool = True
+    recheck: bool = True
     # `true` must still have its old value after `false` was registered.
     check_between: bool = True
     # A registration holds the progress row and checks its epoch.

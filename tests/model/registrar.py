@@ -6,7 +6,7 @@ out: xmin, several DNs: "too few nodes" is, for one lane, a call that landed or 
 
 from __future__ import annotations
 
-from .source import land, looked_at
+from .source import land, polled_at
 from .state import (
     SINK_OLDER,
     SLOT_LOST,
@@ -24,7 +24,7 @@ from .state import (
     trouble,
     with_agent,
 )
-from .stint import Moves, look
+from .task import Moves, status
 
 
 def quiet(setup: Setup, state: State) -> bool:
@@ -35,7 +35,7 @@ def quiet(setup: Setup, state: State) -> bool:
     return not any(everywhere or seen for _, _, seen in state.late)
 
 
-def lock_and_look(setup: Setup, state: State, role: Role) -> State:
+def lock_and_poll(setup: Setup, state: State, role: Role) -> State:
     """Take the row FOR UPDATE, check the epoch, check both points.
 
     One move: nobody else can move the row meanwhile, and what the source does between lock and
@@ -48,7 +48,7 @@ def lock_and_look(setup: Setup, state: State, role: Role) -> State:
         state = state._replace(row=row._replace(locked=True))
         state = with_agent(state, role, agent._replace(holds=True))
     point = row.position[0] if setup.rules.progress_row else max(agent.after[0], 1)
-    state, name = look(setup, state, role, row.position)
+    state, name = status(setup, state, role, row.position)
     if name:
         return state
     return with_agent(state, role, agent_of(state, role)._replace(at="ready", registers=point))
@@ -57,7 +57,7 @@ def lock_and_look(setup: Setup, state: State, role: Role) -> State:
 def check(state: State, role: Role) -> State:
     """`true` must still have its old value: a wipe since the look has taken it away."""
     agent = agent_of(state, role)
-    state = state._replace(lane=looked_at(state.lane))
+    state = state._replace(lane=polled_at(state.lane))
     if state.lane.true <= 0:
         return trouble(state, role, SLOT_LOST)
     if not agent.true >> state.lane.true & 1:
@@ -124,18 +124,18 @@ def send(setup: Setup, state: State, role: Role, checkpoint: bool) -> Moves:
 
 def settle(setup: Setup, state: State, role: Role) -> State:
     """After an unsure registration: look, expecting old or new."""
-    state, name = look(setup, state, role, state.row.position)
+    state, name = status(setup, state, role, state.row.position)
     return state if name else with_agent(state, role, rest(agent_of(state, role)))
 
 
 def start(setup: Setup, state: State) -> State:
     """The first look of a start: both points there, neither ahead of the row."""
-    lane = looked_at(state.lane)
+    lane = polled_at(state.lane)
     seen = state.now._replace(false=1 << max(lane.false, 0), true=1 << max(lane.true, 0))
     state = state._replace(lane=lane, now=seen)
     if max(lane.false, lane.true) > state.row.position[0] and min(lane.false, lane.true) > 0:
         return trouble(state, "now", SLOT_MOVED)
-    state, name = look(setup, state, "now", state.row.position)
+    state, name = status(setup, state, "now", state.row.position)
     return state if name else state._replace(now=rest(state.now))
 
 
@@ -147,7 +147,7 @@ def registrar_moves(setup: Setup, state: State, role: Role) -> Moves:
         yield "looks, expecting old or new", settle(setup, state, role)
     elif agent.at == "idle" and not (rules.row_lock and state.row.locked):
         locks = "locks the row and looks" if rules.row_lock else "looks"
-        yield f"begins to register: {locks}", lock_and_look(setup, state, role)
+        yield f"begins to register: {locks}", lock_and_poll(setup, state, role)
     elif agent.at == "ready":
         yield from send(setup, state, role, checkpoint=False)
     elif agent.at == "between":

@@ -42,7 +42,7 @@ def wipe(lane: Lane) -> Lane:
     return lane._replace(kept=0, false=ABSENT, true=ABSENT, wiped=True)
 
 
-def looked_at(lane: Lane) -> Lane:
+def polled_at(lane: Lane) -> Lane:
     """Asking for the sync point of an absent slot creates it at 0 and recording starts."""
     if ABSENT not in (lane.false, lane.true):
         return lane

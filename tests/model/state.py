@@ -60,9 +60,9 @@ class Row(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """A driver of one epoch together with the stint it has out; or a stint left to itself.
+    """A driver of one epoch together with the task it has out; or a task left to itself.
 
-    A driver never registers a lane that is in a stint, so both are one thread of moves.
+    A driver never registers a lane that is in a task, so both are one thread of moves.
     """
 
     epoch: int

@@ -13,7 +13,7 @@ from .registrar import registrar_moves
 from .source import become_visible, land, may_become_visible, wipe
 from .space import Space, explore, trace
 from .state import ABSENT, BASE, Agent, Role, Row, Setup, State, next_epoch
-from .stint import Moves, stint_moves
+from .task import Moves, task_moves
 
 Question = Callable[[State], bool]
 StreamSpace = Space[State]
@@ -41,7 +41,7 @@ def restart(state: State, epoch: int) -> State:
 
 
 def without_session(setup: Setup, agent: Agent | None) -> Agent | None:
-    """Its sink sessions fell: stint and registration are over, what it expects stays."""
+    """Its sink sessions fell: task and registration are over, what it expects stays."""
     if agent is None or agent.at in ("start", *ENDED):
         return agent
     mask = 1 << agent.registers if agent.registers else 0
@@ -75,7 +75,7 @@ def sink_moves(setup: Setup, state: State) -> Moves:
 
 
 def overrun_moves(setup: Setup, state: State) -> Moves:
-    """A stint past its deadline is left to itself and its lane dealt anew."""
+    """A task past its deadline is left to itself and its lane dealt anew."""
     busy = state.now.at in ("begun", "looked", "staged", "sure")
     if setup.bounds.copies and state.copy is None and busy:
         now = Agent(state.now.epoch, "idle", false=state.now.false, true=state.now.true)
@@ -92,7 +92,7 @@ def successors(setup: Setup) -> Callable[[State], list[tuple[str, State]]]:
             agent = getattr(state, role)
             if agent is None or agent.at in ENDED:
                 continue
-            found += [(f"{role}: {label}", s) for label, s in stint_moves(setup, state, role)]
+            found += [(f"{role}: {label}", s) for label, s in task_moves(setup, state, role)]
             if role != "copy":
                 found += [(f"{role}: {label}", s) for label, s in registrar_moves(setup, state, role)]
         return [(label, after) for label, after in found if after != state]

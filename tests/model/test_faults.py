@@ -65,7 +65,7 @@ def test_without_a_progress_row_a_restart_applies_twice() -> None:
     assert (found.verdict, found.moves) == (TWICE, 5)
 
 
-def test_without_a_progress_row_an_old_drivers_stint_applies_twice() -> None:
+def test_without_a_progress_row_an_old_drivers_task_applies_twice() -> None:
     found = broken_without("progress_row", STREAM, INCLUSIVE)
 
     assert (found.verdict, found.moves) == (TWICE, 13)

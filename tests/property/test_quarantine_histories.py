@@ -79,7 +79,7 @@ class Story:
                     self.target.run(ILL)
                     self.ill = True
             if self.draw.random() < 0.3:
-                sink = self.target.sink(self.options)  # another stint begins
+                sink = self.target.sink(self.options)  # another task begins
         self.heal()
         self.compare()
         assert self.target.listed() == []

@@ -91,7 +91,7 @@ def ended(resetting: Resetting, crash: int, told: Told) -> None:
 
 
 def history(resetting: Resetting) -> list[Any]:
-    return list(reversed(resetting.on(lambda bench: bench.resets.history(10_000))))
+    return list(reversed(resetting.on(lambda ctx: ctx.resets.history(10_000))))
 
 
 def example(resetting: Resetting, steps: list[Any], told: Told) -> None:

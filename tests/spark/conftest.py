@@ -25,7 +25,7 @@ def own_cache(spark_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def runner(spark_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
-    """A Spark of two seats for the tests of a module that leave it usable."""
+    """A Spark of two places for the tests of a module that leave it usable."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(spark_cache))
         opened = open_runner(SparkOptions(master="local[2]"), "tests", tmp_path_factory.mktemp("run"))

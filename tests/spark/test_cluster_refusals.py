@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,11 +109,11 @@ def test_what_executors_say_is_named() -> None:
 
 def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(name: str) -> task.Answer:
-        def missing(_path: str) -> object:
+        def missing(_entry: bytes) -> object:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-        monkeypatch.setattr(task, "_function", missing)
-        return task.call("core.wiring.worker.run_stint", None)
+        monkeypatch.setattr(pickle, "loads", missing)
+        return task.call(task.pack(task.nothing), None)
 
     lacking = without("psycopg2.extensions").failure
     assert lacking is not None

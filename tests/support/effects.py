@@ -60,7 +60,7 @@ class Effects:
         self._store = progress = PostgresProgress(self.session, self.lane, runner, quarantines=True)
         progress.create_tables()
         begun = ProgressRow(
-            self.lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "incarnation", None
+            self.lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "fingerprint", None
         )
         progress.insert([begun])
         self.epoch = progress.raise_epoch()

@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
 from core.launch.identity import of
 from core.launch.supervisor import ensure_supervisor
 from core.state.sqlite import Store
 
-_STATES = {Wish.RUN: JobState.RUNNING, Wish.PAUSE: JobState.PAUSED}
+_STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
 asked: list[int] = []
 
 
@@ -70,9 +70,9 @@ def main() -> None:
     if behaviour["do"] == "exit":
         _leave(store, given.run, behaviour["code"])
     while True:
-        wish = store.wish(given.job)
-        if wish is not Wish.STOP:
-            store.put_report(JobReport(given.job, given.run, _STATES[wish].value))
+        wanted = store.wanted(given.job)
+        if wanted is not WantedState.STOP:
+            store.put_report(JobReport(given.job, given.run, _STATES[wanted].value))
         if asked:
             _leave(store, given.run, 12)
         ensure_supervisor(store, given.job, given.run, me)

@@ -65,7 +65,7 @@ class Target:
         self.position = Position(0)
 
     def sink(self, options: SinkOptions = HOLDING, copying: str = "direct") -> PostgresSink:
-        """A worker's side in a session of its own, as a stint begins."""
+        """A worker's side in a session of its own, as a task begins."""
         self.session.close()
         made = PostgresSink(self.session, self.table, options, copying)
         made.read_row(self.lane)

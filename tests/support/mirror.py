@@ -16,24 +16,26 @@ from typing import Any
 import pytest
 
 from core.clock import Clock, SystemClock
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
+from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.engine.driver.context import Surroundings
+from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
-from core.engine.driver.lanes import Lane
 from core.engine.local_runner import LocalRunner
+from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, nothing
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.sqltext import dotted
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
 from tests.support.standin import drop_database
 from tests.support.waiting import until
 
@@ -94,7 +96,8 @@ class At:
 
 
 class Mirror:
-    """One job; `start` runs it in a thread, `stop` ends it by the wish, `wait_equal` waits until it has caught up.
+    """One job; `start` runs it in a thread, `stop` ends it by the wanted state, `wait_equal` waits until it has caught
+    up.
 
     Its source is the table `table` of the stand-in; its sink a database of its own, in `sink_server` or beside it.
     """
@@ -122,23 +125,23 @@ class Mirror:
             wait_ms=20_000,
         )
         self.heard = Heard()
-        self.wish = Wish.RUN
+        self.wanted = WantedState.RUN
         self.error: BaseException | None = None
         self.end: JobEnd | None = None
         self.clock: Clock = SystemClock()
         self.keepalive = 5.0
         self.take_over = False
         self.until_caught_up = False
-        self.seats = 4
-        self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.seats)
-        self.runner: TaskRunner = LocalRunner(self.seats)
+        self.capacity = 4
+        self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
+        self.runner: TaskRunner = LocalRunner(self.capacity)
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
-        worker.probe = probe
-        self.wish, self.error, self.end = Wish.RUN, None, None
+        stream_task.probe = probe
+        self.wanted, self.error, self.end = WantedState.RUN, None, None
         self.heard = Heard()
         self.runner = self.make_runner()
         self._thread = threading.Thread(target=self._run, args=(driver_probe,), daemon=True, name=self.job.name)
@@ -147,12 +150,13 @@ class Mirror:
 
     def _run(self, driver_probe: Probe) -> None:
         sessions = WiredSessions(self.job, "run-1")
-        wired = Surroundings(
+        wired = JobContext(
             job=self.job,
             sessions=sessions,
             runner=self.runner,
+            work=ENTRIES,
             narrator=self.heard,
-            wish=lambda: self.wish,
+            wanted=lambda: self.wanted,
             pause=lambda seconds: time.sleep(min(seconds, 0.2)),
             probe=driver_probe,
             keepalive=self.keepalive,
@@ -169,7 +173,7 @@ class Mirror:
 
     def stop(self) -> None:
         """Wish it to stop and wait for the end of its thread; raises what it ended with."""
-        self.wish = Wish.STOP
+        self.wanted = WantedState.STOP
         self.join()
         if self.error is not None:
             raise self.error
@@ -182,7 +186,7 @@ class Mirror:
 
     def pause(self, seconds: float = 30) -> None:
         """Wish it to pause and wait until it says so."""
-        self.wish = Wish.PAUSE
+        self.wanted = WantedState.PAUSE
         self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
 
     def ended(self) -> bool:
@@ -313,11 +317,11 @@ class Mirror:
         if self._closed:
             return
         self._closed = True
-        self.wish = Wish.STOP
+        self.wanted = WantedState.STOP
         if self._thread is not None:
             self._thread.join(120)
-        worker.probe = nothing
-        worker.close_idle(self.job)
+        stream_task.probe = nothing
+        stream_task.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 

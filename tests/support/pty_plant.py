@@ -215,7 +215,7 @@ def harm(folder: Path) -> dict[str, object]:
     """What an action would have changed: compared before and after."""
     connection = sqlite3.connect(f"file:{folder / FILE_NAME}?mode=ro", uri=True)
     try:
-        jobs = connection.execute("SELECT name, state, wish, run FROM jobs ORDER BY name").fetchall()
+        jobs = connection.execute("SELECT name, state, wanted, run FROM jobs ORDER BY name").fetchall()
     finally:
         connection.close()
     kept = ("audit.jsonl", "console/acks.json")

@@ -18,7 +18,7 @@ from core.services import reset as reset_service
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import Bench, Probe, silent
+from core.slots.reset.context import Probe, ResetContext, silent
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from core.wiring import worker
@@ -58,17 +58,17 @@ class Resetting:
     _source: pg.Connection | None = None
     _sink: PostgresProgress | None = None
 
-    def on(self, act: Callable[[Bench], Any], probe: Probe = silent, steal: str = "") -> Any:
+    def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Do something with a bench of its own, as one command would."""
         folder = StateFolder.open(self.folder)
-        with reset_service.bench(self.mirror.job, folder, self.at_rest, self.events.append, steal) as bench:
-            bench.probe = probe
-            return act(bench)
+        with reset_service.reset_context(self.mirror.job, folder, self.at_rest, self.events.append, steal) as ctx:
+            ctx.probe = probe
+            return act(ctx)
 
     def plan(self, goal: Goal) -> ResetPlan:
-        def act(bench: Bench) -> ResetPlan:
-            made = plan.make(bench, goal)
-            plan.keep(bench, made)
+        def act(ctx: ResetContext) -> ResetPlan:
+            made = plan.make(ctx, goal)
+            plan.keep(ctx, made)
             return made
 
         return self.on(act)  # type: ignore[no-any-return]
@@ -78,7 +78,7 @@ class Resetting:
 
     def execute(self, made: ResetPlan, probe: Probe = silent, **other: Any) -> Result:
         order = replace(self.order(made), **other)
-        return self.on(lambda bench: apply.execute(bench, order), probe)  # type: ignore[no-any-return]
+        return self.on(lambda ctx: apply.execute(ctx, order), probe)  # type: ignore[no-any-return]
 
     def reset(self, goal: Goal, probe: Probe = silent) -> Result:
         return self.execute(self.plan(goal), probe)

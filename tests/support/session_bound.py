@@ -1,6 +1,6 @@
 """How many sessions a job holds at most, at either end; what it holds follows its DNs and not its tables.
 
-Next door: `looks.py` and `lines.py` bound the driver's lines, `core.engine.driver.loop` shares out
+Next door: `statuses.py` and `lines.py` bound the driver's lines, `core.engine.driver.loop` shares out
 `connection_pool_size`.
 """
 

@@ -72,15 +72,15 @@ class Surface:
     def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
         return self.rows(statement, parameters)[0][0]
 
-    def look(self, table: str, slot: str, checkpoint: bool = False, node: int = 0) -> dict[str, Point]:
+    def read_status(self, table: str, slot: str, checkpoint: bool = False, node: int = 0) -> dict[str, Point]:
         answer = self.rows("SELECT * FROM pgxc_get_binlog_sync_point(%s, %s, %s, %s)", (table, slot, checkpoint, node))
         return {row[0]: Point(*row[1:]) for row in answer}
 
     def start(self, table: str, slot: str = "slot1") -> dict[str, Point]:
         """Register both points of every DN at latest, whatever the switches are; recording is on afterwards."""
         self.rows("SELECT * FROM pgxc_register_full_sync_point(%s, %s)", (table, slot))
-        self.look(table, slot, True)
-        return self.look(table, slot)
+        self.read_status(table, slot, True)
+        return self.read_status(table, slot)
 
     def changes(self, table: str, node: int = 0, start: int = 0, end: int = 9_999_999_999) -> list[tuple[Any, ...]]:
         """All rows in (point, sequence) order; needs a look at the same table first."""

@@ -145,7 +145,7 @@ class Reader:
         """Read every DN once; whether there was nothing to read anywhere."""
         quiet = True
         for node, position in self.positions.items():
-            (point,) = self.surface.look(TABLE, "slot1", False, node).values()
+            (point,) = self.surface.read_status(TABLE, "slot1", False, node).values()
             latest = max(position, point.latest)
             if latest == position:
                 continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
-from core.domain.job import Wish
+from core.domain.job import WantedState
 from core.domain.progress import LaneState
 from core.domain.reset_entry import DONE
 from core.embedded.scaling import add_dn, remove_dn, rename_dn
@@ -136,7 +136,7 @@ class Situation:
         if self.moment == "stopped":
             mirror.start()
         else:
-            mirror.wish = Wish.RUN
+            mirror.wanted = WantedState.RUN
 
     def _change(self) -> None:
         in_vain = self.kind.waits and self.unread == "unread" and self.moment != "running"

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from console.monitor.poller import LocalSeen, Post, SlotsSeen
 from console.monitor.quarantine_poller import Whole
-from console.monitor.slot_poller import Looker
+from console.monitor.slot_poller import SlotPoller
 from console.monitor.snapshot import TableSeen
 from console.monitor.store_reader import Reader
 from console.tui.app import ConsoleApp
@@ -30,7 +30,7 @@ from core.domain.spec import JobSpec
 from core.domain.ttl import Behind, Ttl, left_of
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
-from core.services.slot_commands import Looked
+from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import Seen, Turn
 from core.slots.status.retained import Clock as Whose
@@ -60,11 +60,11 @@ class StillFeed:
     """Reads when it is told to, in the app's own thread; counts what it is asked."""
 
     reader: Reader
-    looker: Looker
+    slot_poller: SlotPoller
     post: Post | None = None
     job: str = ""
     slots: bool = False
-    looks: int = 0
+    statuses: int = 0
     every: float = 2.0
     resting: bool = False
     seen: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class StillFeed:
     def now(self) -> None:
         assert self.post is not None
         self.post(LocalSeen(self.reader.local(self.job)))
-        for source, _ in self.looker.places if self.slots else ():
-            self.looks += 1
-            for one in self.looker.turn(source):
+        for source, _ in self.slot_poller.places if self.slots else ():
+            self.statuses += 1
+            for one in self.slot_poller.turn(source):
                 self.seen[one.source, one.table] = one
                 self.post(SlotsSeen(one))
 
@@ -99,7 +99,7 @@ class StillFeed:
 class PlantedWatch:
     """Answers what was planted, one table of the source after the other, all of it at once."""
 
-    answers: dict[tuple[str, str], Looked | Exception]
+    answers: dict[tuple[str, str], Polled | Exception]
     source: str
     clock: Clock
     turns: int = 0
@@ -127,7 +127,7 @@ class Filled:
     store: Store
     clock: StillClock
     feed: StillFeed
-    looked: dict[tuple[str, str], Looked | Exception]
+    polled: dict[tuple[str, str], Polled | Exception]
 
 
 def lane(shard: str, position: int, latest: int | None = 88_512_330, **more: object) -> LaneReport:
@@ -206,17 +206,17 @@ class NoHoldings:
         return None
 
 
-def looked(table: str, *slots: tuple[SlotView, SlotHold]) -> Looked:
+def polled(table: str, *slots: tuple[SlotView, SlotHold]) -> Polled:
     """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
-    return Looked(TableSlots("dws1", table, views), TableHold(TTL, 3_600, NOW, holds, ()))
+    return Polled(TableSlots("dws1", table, views), TableHold(TTL, 3_600, NOW, holds, ()))
 
 
-def planted() -> Looked:
+def planted() -> Polled:
     """Slots of every kind."""
     unknown = slot("dr_copy", 1, None, left=None, oldest=None, behind=None)
     absent = (SlotView("second", "second", False), SlotHold("second", ()))
-    return looked(
+    return polled(
         "ods.orders", slot("orders_slot", 23.2, 12_403_118, "orders_rt"), slot("orders_dr", 14, 0), unknown, absent
     )
 
@@ -235,12 +235,12 @@ def console(
     if filled:
         fill(store)
         clock.at += timedelta(seconds=1)
-    answers: dict[tuple[str, str], Looked | Exception] = {("dws1", "ods.orders"): planted()}
+    answers: dict[tuple[str, str], Polled | Exception] = {("dws1", "ods.orders"): planted()}
 
     def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
         return PlantedWatch(answers, source, its_clock)
 
-    feed = StillFeed(Reader(loaded, loaded.state_dir, clock), Looker(loaded, clock, watch))
+    feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
     services = Services(feed, clock, loaded, loaded.state_dir, str(config), who="li.wei@host1")
     services.holdings = NoHoldings()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)

@@ -34,7 +34,7 @@ def live(store: Store, clock: StillClock, job: str, until: datetime, *lanes: Lan
 
 def _moved(lane: LaneReport, gone: float) -> LaneReport:
     if lane.retry:
-        return replace(lane, looked_age=gone, read_s=0.0, write_s=0.0, register_s=0.0)
+        return replace(lane, polled_age=gone, read_s=0.0, write_s=0.0, register_s=0.0)
     latest = (lane.latest or 0) + int(gone * 40)
     behind = (lane.latest or 0) - (lane.point or 0)
     return replace(
@@ -42,7 +42,7 @@ def _moved(lane: LaneReport, gone: float) -> LaneReport:
         position=f"{latest - behind}/-1",
         latest=latest,
         changes=lane.changes + int(gone * 500),
-        looked_age=0.5,
+        polled_age=0.5,
         read_s=gone * 0.1,
         write_s=gone * 0.5,
         register_s=gone * 0.02,

@@ -162,8 +162,8 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
         (
             1,
             "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was asked for, but it is RUNNING"
-            "\n  the wish stands; `slotkeeper jobs show` tells when it is obeyed\n",
-            ["observed RUNNING after 30.0 s: not applied yet", "next: the wish stands"],
+            "\n  it is still wanted; `slotkeeper jobs show` tells when it is reached\n",
+            ["observed RUNNING after 30.0 s: not applied yet", "next: it is still wanted"],
         ),
         (3, "slotkeeper: job orders_rt was started elsewhere\n  ask there\n", ["refused", "elsewhere", "ask there"]),
         (-9, "", ["observed RUNNING after 30.0 s"]),

@@ -21,7 +21,7 @@ from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import SlotProgress
 from console.tui.screens.slots import SlotsScreen
 from core.domain.job import JobState
-from tests.tui.filled import Filled, console, drive, looked, press, screen, slot
+from tests.tui.filled import Filled, console, drive, polled, press, screen, slot
 from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until
 
 SLOT = "order_slot"
@@ -33,7 +33,7 @@ def made_with(
 ) -> tuple[Filled, Planted]:
     """A console over one slot of a stopped job, and what its dry runs answer."""
     made = console(folder, ascii_only=True)
-    made.looked["dws1", "ods.orders"] = looked("ods.orders", slot(name, 23.2, 12_403_118, job))
+    made.polled["dws1", "ods.orders"] = polled("ods.orders", slot(name, 23.2, 12_403_118, job))
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
     made.store.begin_run("orders_rt", "run-2")  # one without a process
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
@@ -507,7 +507,7 @@ def test_preflight_changes_nothing_and_shows_its_answers_to_a_read_only_console(
 
 def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
     made, runs = made_with(tmp_path, lambda order: None)
-    made.looked["dws1", "ods.orders"] = looked("ods.orders", slot("a1", 23, 5, "orders_rt"), slot("b1", 22, 5))
+    made.polled["dws1", "ods.orders"] = polled("ods.orders", slot("a1", 23, 5, "orders_rt"), slot("b1", 22, 5))
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3", "r", "g", "space", "space", "a")
@@ -522,7 +522,7 @@ def test_the_slot_of_the_key_press_is_acted_upon_though_rows_move(tmp_path: Path
 
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app)
-        made.looked["dws1", "ods.orders"] = looked("ods.orders", slot("other", 23.9, 5, "orders_rt"), slot(SLOT, 1, 5))
+        made.polled["dws1", "ods.orders"] = polled("ods.orders", slot("other", 23.9, 5, "orders_rt"), slot(SLOT, 1, 5))
         made.app.action_renew()
         await press(pilot, "r", "enter")
         assert [order.words[-1] for order in runs.orders] == [SLOT]

@@ -51,7 +51,7 @@ async def rows_screen(made: Filled, pilot: Pilot[int]) -> BinlogRowsScreen:
     return shown
 
 
-async def look_with(shown: BinlogRowsScreen, pilot: Pilot[int], peeker: PlantedPeeker, *keys: str) -> Ask:
+async def poll_with(shown: BinlogRowsScreen, pilot: Pilot[int], peeker: PlantedPeeker, *keys: str) -> Ask:
     """Press keys that lead to a look; what was asked."""
     before = len(peeker.asked)
     await press(pilot, *keys)
@@ -114,13 +114,13 @@ def test_K_follows_a_key_D_goes_to_the_next_dn_and_f_further(tmp_path: Path) -> 
 
     async def do(pilot: Pilot[int]) -> None:
         shown = await rows_screen(made, pilot)
-        asked = await look_with(shown, pilot, peeker, "g", "K")
+        asked = await poll_with(shown, pilot, peeker, "g", "K")
         assert asked.filter.key == {"order_id": "4711"} and asked.after == Position(88_512_300) and not asked.slot
         assert len(shown.rows()) == 6 and "key order_id=4711" in screen(made.app)
-        assert (await look_with(shown, pilot, peeker, "D")).dn == "dn_2"
-        assert (await look_with(shown, pilot, peeker, "D")).dn == "dn_1"
-        assert (await look_with(shown, pilot, peeker, "K")).filter == Filter()
-        further = await look_with(shown, pilot, peeker, "f")
+        assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_2"
+        assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_1"
+        assert (await poll_with(shown, pilot, peeker, "K")).filter == Filter()
+        further = await poll_with(shown, pilot, peeker, "f")
         assert further.after == Position(88_512_330) and further.dn == "dn_1"
 
     drive(made, do)
@@ -131,11 +131,11 @@ def test_o_goes_to_a_point_a_slot_or_the_latest_rows_and_t_to_a_time(tmp_path: P
 
     async def do(pilot: Pilot[int]) -> None:
         shown = await rows_screen(made, pilot)
-        assert (await look_with(shown, pilot, peeker, "o", *"4711", "enter")).after == Position(4711)
-        assert (await look_with(shown, pilot, peeker, "o", *"dr", "enter")).slot == "dr"
-        last = await look_with(shown, pilot, peeker, "o", *"latest", "enter")
+        assert (await poll_with(shown, pilot, peeker, "o", *"4711", "enter")).after == Position(4711)
+        assert (await poll_with(shown, pilot, peeker, "o", *"dr", "enter")).slot == "dr"
+        last = await poll_with(shown, pilot, peeker, "o", *"latest", "enter")
         assert (last.after, last.slot, last.time) == (None, "", "")
-        assert (await look_with(shown, pilot, peeker, "t", *"2026", "enter")).time == "2026"
+        assert (await poll_with(shown, pilot, peeker, "t", *"2026", "enter")).time == "2026"
         number = len(peeker.asked)
         await press(pilot, "o", *"12", "escape")
         assert made.app.screen is shown and len(peeker.asked) == number
@@ -152,12 +152,12 @@ def test_v_hides_and_shows_and_masked_values_are_asked_for_anew(tmp_path: Path) 
         shown = await rows_screen(made, pilot)
         text = screen(made.app)
         assert "PAID" not in text and "***" in text and "4711" in text and "amount" in text
-        await look_with(shown, pilot, peeker, "v")
+        await poll_with(shown, pilot, peeker, "v")
         assert peeker.asked[-1][1] is True and "PAID" in screen(made.app)
         number = len(peeker.asked)
         await press(pilot, "v")
         assert "PAID" not in screen(made.app) and len(peeker.asked) == number
-        await look_with(shown, pilot, peeker, "D")
+        await poll_with(shown, pilot, peeker, "D")
         assert peeker.asked[-1][1] is False and "PAID" not in screen(made.app)
 
     drive(made, do)
@@ -169,7 +169,7 @@ def test_a_look_that_fails_is_one_sentence_and_the_last_page_stays(tmp_path: Pat
     async def do(pilot: Pilot[int]) -> None:
         shown = await rows_screen(made, pilot)
         peeker.answer = Unreachable("source dws1: statement timeout")
-        await look_with(shown, pilot, peeker, "D")
+        await poll_with(shown, pilot, peeker, "D")
         text = screen(made.app)
         assert "statement timeout" in text and "88512318" in text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from console.monitor.poller import Collector, LocalSeen, SlotsSeen
-from console.monitor.slot_poller import Looker
+from console.monitor.slot_poller import SlotPoller
 from console.monitor.store_reader import Reader
 from core.clock import Clock
 from core.config.load import load
@@ -56,8 +56,8 @@ def _loaded(folder: Path) -> Loaded:
 def test_a_source_is_asked_at_most_once_per_interval_and_only_while_slots_are_wanted(tmp_path: Path) -> None:
     loaded, watch = _loaded(tmp_path), Planted()
     got: list[Message] = []
-    looker = Looker(loaded, StillClock(), watch)
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY)
+    slot_poller = SlotPoller(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), slot_poller, EVERY)
     collector.start(got.append)
     try:
         until(lambda: sum(isinstance(one, LocalSeen) for one in got) > 2, 10, "the store is read again and again")
@@ -75,8 +75,8 @@ def test_a_source_is_asked_at_most_once_per_interval_and_only_while_slots_are_wa
 
 def test_the_session_is_given_back_once_slots_have_not_been_shown_for_a_while(tmp_path: Path) -> None:
     loaded, watch = _loaded(tmp_path), Planted()
-    looker = Looker(loaded, StillClock(), watch)
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY, linger=0.2)
+    slot_poller = SlotPoller(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), slot_poller, EVERY, linger=0.2)
     collector.want("", True)
     collector.start(lambda message: None)
     try:
@@ -96,8 +96,8 @@ def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp
     loaded, watch = _loaded(tmp_path), Planted()
     got: list[Message] = []
     watch.down.set()
-    looker = Looker(loaded, StillClock(), watch)
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), looker, EVERY)
+    slot_poller = SlotPoller(loaded, StillClock(), watch)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), slot_poller, EVERY)
     collector.want("", True)
     collector.start(got.append)
     try:
@@ -116,7 +116,7 @@ def test_a_store_that_cannot_be_read_is_told_and_asked_again(tmp_path: Path) -> 
     loaded = _loaded(tmp_path)
     loaded.state_dir.write_text("not a folder")
     got: list[Message] = []
-    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), Looker(loaded, StillClock()), EVERY)
+    collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), SlotPoller(loaded, StillClock()), EVERY)
     collector.start(got.append)
     try:
         until(lambda: any(isinstance(one, LocalSeen) and one.local.fault for one in got), 10, "the fault is told")

@@ -19,7 +19,7 @@ from textual.strip import Segment, Strip
 from console.cli import main
 from console.cli.context import FLAGS, Invocation, bare
 from console.monitor.poller import Collector, LocalSeen
-from console.monitor.slot_poller import Looker
+from console.monitor.slot_poller import SlotPoller
 from console.monitor.snapshot import JobFacts, Level, Local
 from console.tui import startup
 from console.tui.widgets import live_table
@@ -159,7 +159,7 @@ def test_the_end_of_a_rest_is_a_look_at_once() -> None:
         def close(self) -> None:
             return
 
-    collector = Collector(Counted(), Looker(None, StillClock()), every=1_000)
+    collector = Collector(Counted(), SlotPoller(None, StillClock()), every=1_000)
     seen: list[object] = []
 
     async def run() -> None:

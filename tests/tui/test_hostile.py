@@ -13,7 +13,7 @@ from core.domain.job import JobState
 from core.domain.text import safe
 from core.errors import Unreachable
 from core.state.audit import Audit
-from tests.tui.filled import NOW, Filled, begin, console, drive, lane, looked, planted, press, screen, slot
+from tests.tui.filled import NOW, Filled, begin, console, drive, lane, planted, polled, press, screen, slot
 from tests.tui.planted import until
 from tests.tui.quarantined import entry, holding
 
@@ -76,8 +76,8 @@ def _plant(made: Filled) -> None:
                 NOW, actor, clean, f"{number}{clean}", Phase.OUTCOME, clean, clean, clean, f"RAW{clean}", {clean: clean}
             )
         )
-    found = looked("t", *slots)
-    made.looked["dws1", "ods.orders"] = replace(found, slots=replace(found.slots, untold=tuple(PAYLOADS)))
+    found = polled("t", *slots)
+    made.polled["dws1", "ods.orders"] = replace(found, slots=replace(found.slots, untold=tuple(PAYLOADS)))
 
 
 def test_twenty_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_twenty_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
             await pilot.pause()
             shown[f"job{number:02}"] = screen(made.app)
             await pilot.press("escape", "j")
-        made.looked["dws1", "ods.orders"] = Unreachable(PAYLOADS[0])
+        made.polled["dws1", "ods.orders"] = Unreachable(PAYLOADS[0])
         await press(pilot, "3", "r")
         shown["fault"] = screen(made.app)
         assert made.app.is_running and not made.app.paused

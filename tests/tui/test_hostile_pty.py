@@ -23,7 +23,7 @@ from console.__main__ import main
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.state.sqlite import FILE_NAME
-from tests.support import looking, pty_plant
+from tests.support import polling, pty_plant
 from tests.support.pty_bytes import Screen
 from tests.support.pty_payloads import PAYLOADS, TERMINAL, tag, tagged
 from tests.support.pty_plant import TABLE, WIDE
@@ -61,8 +61,8 @@ def planted(pg_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
     warehouse = Warehouse.install(pg_server, 1, database=DATABASE)
     rows = pty_plant.source(warehouse)
     place = warehouse.endpoint()
-    job = looking.job(WIDE, "wide_slot", TABLE, "mart.hostile")
-    config = looking.config(folder, replace(place, name="dws1"), replace(place, name="mart"), job)
+    job = polling.job(WIDE, "wide_slot", TABLE, "mart.hostile")
+    config = polling.config(folder, replace(place, name="dws1"), replace(place, name="mart"), job)
     with pty_plant.living() as holder:
         pty_plant.state(folder / "state", holder)
         pty_plant.frames(folder / "state")
@@ -246,7 +246,7 @@ def test_a_job_whose_name_nobody_checked_is_refused_in_words(tmp_path: Path) -> 
     with sqlite3.connect(state / FILE_NAME) as sql:
         for text in TERMINAL:
             sql.execute(
-                "INSERT INTO jobs SELECT ?, state, wish, config, reason, trouble, safe, '', changed_at FROM jobs"
+                "INSERT INTO jobs SELECT ?, state, wanted, config, reason, trouble, safe, '', changed_at FROM jobs"
                 f" WHERE name = '{WIDE}'",
                 (f"Z{text}",),
             )

@@ -200,13 +200,13 @@ def test_slots_are_asked_for_only_while_they_are_shown(tmp_path: Path) -> None:
 
     async def do(pilot: Pilot[int]) -> None:
         for key in "136":
-            before = made.feed.looks
+            before = made.feed.statuses
             await press(pilot, key, "r")
-            assert made.feed.looks > before
-        before = made.feed.looks
+            assert made.feed.statuses > before
+        before = made.feed.statuses
         for key in ("2", "r", "7", "r", "4", "r", "5", "r"):
             await press(pilot, key)
-        assert made.feed.looks == before
+        assert made.feed.statuses == before
         await press(pilot, "1")
         assert "cleared 03:19:07Z, 48m00s left; seen" in screen(made.app)
 
@@ -218,7 +218,7 @@ def test_a_source_that_does_not_answer_leaves_the_last_look_and_says_so(tmp_path
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3", "r")
-        made.looked["dws1", "ods.orders"] = Unreachable("connection refused", where="source")
+        made.polled["dws1", "ods.orders"] = Unreachable("connection refused", where="source")
         made.clock.at += timedelta(seconds=90)
         await press(pilot, "r", "g")
         shown = screen(made.app)

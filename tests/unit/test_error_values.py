@@ -16,7 +16,7 @@ from core.domain.spec import ChannelSpec, JobSpec
 from core.domain.watch import Expected
 from core.drivers import pg
 from core.engine.driver import copy as copy_driver
-from core.engine.messages import CopySpec, LaneTask, StintSpec
+from core.engine.messages import CopyTask, LaneTask, StreamTask
 from core.engine.worker import copy_task, stream_task
 from core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
 from core.ports.sink import StepSink
@@ -67,9 +67,9 @@ class Anything:
         """Nothing is open."""
 
 
-def test_a_stint_answers_the_type_of_a_foreign_exception_alone() -> None:
+def test_a_task_answers_the_type_of_a_foreign_exception_alone() -> None:
     lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
-    spec = StintSpec(JOB, 1, (lane,), 0.0)
+    spec = StreamTask(JOB, 1, (lane,), 0.0)
     (lane_outcome,) = stream_task.run(spec, [loud], SystemClock()).lanes
     assert lane_outcome.error is not None and lane_outcome.error.kind == ErrorKind.UNKNOWN.value
     tells_nothing(lane_outcome)
@@ -79,14 +79,14 @@ def test_a_stint_answers_the_type_of_a_foreign_exception_alone() -> None:
 
 def test_a_copy_answers_the_type_of_a_foreign_exception_alone() -> None:
     source, sink = cast(Source, Anything()), cast(StepSink, Anything())
-    outcome = copy_task.run(CopySpec(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
+    outcome = copy_task.run(CopyTask(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
     assert outcome.error is not None and "LoudError" in outcome.error.message
     tells_nothing(outcome)
 
 
 @pytest.mark.parametrize("function", ["loud", "ours"])
 def test_whatever_a_task_runs_its_answer_repeats_no_exceptions_text(function: str) -> None:
-    answer = task.call(f"{__name__}.{function}", None)
+    answer = task.call(task.pack(globals()[function]), None)
     assert answer.failure is not None
     tells_nothing(answer)
     with pytest.raises(SlotkeeperError) as again:
@@ -128,7 +128,7 @@ def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
     def gone(_table: str) -> tuple[Source, StepSink]:
         raise TopologyTrouble("dn_9 is new")
 
-    (outcome,) = stream_task.run(StintSpec(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
+    (outcome,) = stream_task.run(StreamTask(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
     assert outcome.error is not None and isinstance(outcome.error.error(), TopologyTrouble)
 
 

@@ -11,22 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import retry
+from core.domain.attempts import NO_HISTORY, History
 from core.domain.endpoint import Endpoint
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from core.errors import KINDS, ErrorKind, TopologyTrouble
-from core.retry import (
-    NO_HISTORY,
-    Decision,
-    EndQuietly,
-    Failure,
-    Halve,
-    History,
-    RetryAfter,
-    RetryRules,
-    Stop,
-    after,
-    decide,
-)
+from core.retry import Decision, EndQuietly, Failure, Halve, RetryAfter, RetryRules, Stop, after, decide
 
 FIRST_DECISION: dict[ErrorKind, type[Decision]] = {
     ErrorKind.TRANSIENT: RetryAfter,
@@ -223,7 +212,7 @@ def test_it_knows_no_clock_no_chance_and_no_driver() -> None:
     tree = ast.parse(Path(retry.__file__).read_text())
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    assert modules == {"__future__", "dataclasses", "typing", "core.domain.spec", "core.errors"}
+    assert modules == {"__future__", "dataclasses", "typing", "core.domain.attempts", "core.domain.spec", "core.errors"}
 
 
 def test_the_vendor_s_five_classes_are_in_the_docstring() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from core import retry
 from core.config.load import load
+from core.domain.attempts import NO_HISTORY
 from core.errors import ConfigError
 from core.retry import Failure, RetryRules, Stop
 from core.wiring import worker
@@ -23,11 +24,11 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
     file = tmp_path / "c.toml"
     file.write_text(VALID, "utf-8")
     job = load(file, {}).jobs["orders_rt"]
-    with pytest.raises(ConfigError) as missing, worker._pair(job, 1):
+    with pytest.raises(ConfigError) as missing, worker.open_pair(job, 1):
         pass
     assert missing.value.message == (
         f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"
         " the variable DWS1_PASSWORD (password_env) is not set"
     )
     assert "workers resolve passwords themselves" in missing.value.hint
-    assert isinstance(retry.decide(Failure.of(missing.value), retry.NO_HISTORY, RetryRules(), 0.0), Stop)
+    assert isinstance(retry.decide(Failure.of(missing.value), NO_HISTORY, RetryRules(), 0.0), Stop)

@@ -169,11 +169,11 @@ class BinlogRowsScreen(TableScreen):
     def on_mount(self) -> None:
         """The first look."""
         super().on_mount()
-        self.look(self.ask)
+        self.read_status(self.ask)
 
     # Looking
 
-    def look(self, ask: Ask, unmask: bool | None = None) -> None:
+    def read_status(self, ask: Ask, unmask: bool | None = None) -> None:
         """Ask the source, in a thread that the console does not wait for; an answer to an earlier look is dropped."""
         loaded, peeker = self.console.services.loaded, self.console.services.peeker
         if loaded is None:
@@ -294,7 +294,7 @@ class BinlogRowsScreen(TableScreen):
     def action_further(self) -> None:
         """The rows after these."""
         if self.page is not None:
-            self.look(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
+            self.read_status(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
 
     def action_key(self) -> None:
         """Only the key under the cursor, or all keys again; from where this page begins."""
@@ -305,7 +305,7 @@ class BinlogRowsScreen(TableScreen):
         key = {} if self.ask.filter.key or row is None else models.key_of(page, row)
         begun = page.begun or (Position(page.rows[0].point) if page.rows else None)
         only = Filter(self.ask.filter.kinds, key)
-        self.look(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
+        self.read_status(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
 
     def action_dn(self) -> None:
         """The same on the next DN: sync points are the cluster's."""
@@ -313,7 +313,7 @@ class BinlogRowsScreen(TableScreen):
             return
         names: Sequence[str] = self.page.shards
         following = names[(names.index(self.page.shard) + 1) % len(names)] if self.page.shard in names else names[0]
-        self.look(replace(self.ask, dn=following))
+        self.read_status(replace(self.ask, dn=following))
 
     def action_mask(self) -> None:
         """Hide values, or show them: where they are masked by default that is read anew, and audited."""
@@ -321,7 +321,7 @@ class BinlogRowsScreen(TableScreen):
             return
         if self.page.masked:
             self._unmask = True
-            self.look(replace(self.ask, dn=self.page.shard), unmask=True)
+            self.read_status(replace(self.ask, dn=self.page.shard), unmask=True)
             return
         self.hidden = not self.hidden
         if self.hidden:
@@ -342,13 +342,13 @@ class BinlogRowsScreen(TableScreen):
         dn = self.page.shard if self.page else self.ask.dn
         base = replace(self.ask, dn=dn, after=None, slot="", time="")
         if message.what == "time" and message.text:
-            self.look(replace(base, time=message.text))
+            self.read_status(replace(base, time=message.text))
         elif message.text.isascii() and message.text.isdigit():
-            self.look(replace(base, after=Position(int(message.text))))
+            self.read_status(replace(base, after=Position(int(message.text))))
         elif message.text == "latest":
-            self.look(base)
+            self.read_status(base)
         elif message.text:
-            self.look(replace(base, slot=message.text))
+            self.read_status(replace(base, slot=message.text))
 
     def on_key(self, event: events.Key) -> None:
         """Esc in the line that asks closes it, and nothing else."""

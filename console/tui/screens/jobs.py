@@ -273,4 +273,4 @@ def _more(job: JobFacts) -> str:
 
 def _run(job: JobFacts) -> str:
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-    return f"wish {safe(job.wish, 10)}, {where}, started {clock(job.started_at)}"
+    return f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"

@@ -1,4 +1,4 @@
-"""Everything that a job's driver is given: its job, sessions, runner, narrator, wish, clock.
+"""Everything that a job's driver is given: its job, sessions, runner, narrator, wanted state, clock.
 
 Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.driver` opens them.
 """
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.clock import Clock, SystemClock
-from core.domain.job import JobEvent, Wish
+from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
+from core.domain.lane import Lane
 from core.domain.progress import LaneKey, LaneState
+from core.domain.record_ttl import RecordTtls
 from core.domain.spec import JobSpec
-from core.engine.driver.lanes import Lane
+from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
 from core.ports.driver import DriverSessions, TaskRunner
@@ -45,19 +47,28 @@ KEEPALIVE = 30.0
 """Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEntries:
+    """What a worker is to call: each takes a message and returns its outcome; picklable, so no lambda."""
+
+    stream: Callable[[StreamTask], StreamOutcome]
+    copy: Callable[[CopyTask], CopyOutcome]
+
+
 @dataclass
-class Surroundings:
+class JobContext:
     """Everything that a job's driver is given.
 
-    `pause` waits for at most so many seconds, less where a wish comes in. `curves` are what was latest when, by lane:
-    the one thing that outlives a pause.
+    `pause` waits for at most so many seconds, less where a wanted state comes in. `curves` are what was latest when, by
+    lane: the one thing that outlives a pause.
     """
 
     job: JobSpec
     sessions: DriverSessions
     runner: TaskRunner
+    work: WorkerEntries
     narrator: Narrator
-    wish: Callable[[], Wish]
+    wanted: Callable[[], WantedState]
     pause: Callable[[float], None]
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe = nothing
@@ -66,23 +77,23 @@ class Surroundings:
     until_caught_up: bool = False
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def of(self, table: str) -> Surroundings:
+    def of(self, table: str) -> JobContext:
         """The same for one channel of the job, by its source table."""
         return replace(self, job=self.job.of(table), sessions=self.sessions.of(table))
 
     @property
-    def parts(self) -> tuple[Surroundings, ...]:
+    def parts(self) -> tuple[JobContext, ...]:
         """The same once per channel."""
         return tuple(self.of(channel.source_table) for channel in self.job.channels)
 
 
 @contextmanager
-def about(all_: Surroundings, part: Surroundings) -> Iterator[None]:
+def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
     """Errors of the block name the channel's source table where the job has several."""
     try:
         yield
     except SlotkeeperError as error:
-        placed(all_.job, part.job.channel.source_table, error)
+        placed(ctx.job, part.job.channel.source_table, error)
         raise
 
 
@@ -96,3 +107,30 @@ def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
 def lane_key(job: JobSpec, shard: str) -> LaneKey:
     """The key of a lane's progress row."""
     return LaneKey(job.source.name, job.channel.source_table, job.slot, shard)
+
+
+def record_ttls(*parts: JobContext) -> RecordTtls:
+    """The TTLs of the records of these channels; one statement for each."""
+    ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
+    return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
+
+
+def unleased() -> None:
+    """For a loop that holds no lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
+
+    `keep_lease` raises where the job's lease, or the lock on a target, is not held; `sever_lease` makes it end.
+    """
+
+    job: JobSpec
+    epoch: int
+    keepalive: float
+    until_caught_up: bool = False
+    task_seconds: float = 3.0
+    keep_lease: Callable[[], None] = unleased
+    sever_lease: Callable[[], None] = unleased
+    record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))

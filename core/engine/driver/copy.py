@@ -10,25 +10,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core import retry
-from core.domain.job import Wish
+from core.domain.attempts import NO_HISTORY, History
+from core.domain.job import WantedState
 from core.domain.progress import LaneState
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, about
 from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
 from core.engine.driver.start import Begun
 from core.engine.driver.topology import changed, refuse
-from core.engine.messages import CopyOutcome, CopySpec
+from core.engine.messages import CopyOutcome, CopyTask
 from core.error_values import ErrorValues
 from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
 from core.ports.progress import ChunkCounts, Store
 from core.ports.source import Chunk
-from core.retry import Failure, History, RetryRules
+from core.retry import Failure, RetryRules
 
-COPY = "core.wiring.worker.run_copy"
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
@@ -64,62 +64,63 @@ class _Task:
 class Snapshot:
     """The copies of a start, from the chunks that are left to the points noted at their end.
 
-    The channels share the seats; those that have been copied before are kept alive meanwhile, and wait.
+    The channels share the places; those that have been copied before are kept alive meanwhile, and wait.
     """
 
-    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
-        self._all = all_
+    def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
+        self._ctx = ctx
         self._begun = begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
-        self._history: History = retry.NO_HISTORY
+        self._history: History = NO_HISTORY
         self._failing_since = 0.0
         self._tell_at = 0.0
-        self._checked_at = all_.clock.monotonic()
-        self._keep = KeepAlive(all_, (Kept(one.part, one.epoch, one.rows) for one in begun))
+        self._checked_at = ctx.clock.monotonic()
+        self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
     def run(self) -> tuple[Begun, ...]:
         """Plan what is new and copy what is left; returns the channels as they are now."""
         for one in self._begun:
             if one.state in (LaneState.CREATING, LaneState.COPYING):
-                with about(self._all, one.part):
+                with about(self._ctx, one.part):
                     self._copies.append(_copy_of(one))
         try:
             while self._running or any(one.left for one in self._copies):
                 self._keep.wait_out_pause()
-                self._deal()
+                self._assign()
                 self._collect()
                 self._check_nodes()
                 self._keep.again()
-                if not self._running or self._all.clock.monotonic() >= self._tell_at:
+                if not self._running or self._ctx.clock.monotonic() >= self._tell_at:
                     self._tell()
         finally:
-            self._all.runner.cancel(GROUP)
+            self._ctx.runner.cancel(GROUP)
         return self._end()
 
     def _tell(self) -> None:
         """How far the copy is; every second, because it asks for each channel."""
-        self._tell_at = self._all.clock.monotonic() + TELL_EVERY
-        self._all.narrator.copy(self._counts(), self._begun[0].epoch)
-        if self._all.job.sink_options.quarantines:
-            self._all.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
+        self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
+        self._ctx.narrator.copy(self._counts(), self._begun[0].epoch)
+        if self._ctx.job.sink_options.quarantines:
+            self._ctx.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
 
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]
         return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
-    def _deal(self) -> None:
-        """Fill the seats: the next task is of the channel that has the fewest, so that none waits for another's end."""
-        seats = self._all.runner.seats
-        while len(self._running) < seats:
+    def _assign(self) -> None:
+        """Fill the places: the next task is of the channel that has the fewest, so that none waits for another's
+        end."""
+        capacity = self._ctx.runner.capacity
+        while len(self._running) < capacity:
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
             if copy is None:
                 return
-            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // seats))
+            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
-            spec = CopySpec(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
-            self._running[self._all.runner.submit(COPY, spec, GROUP)] = _Task(copy, chunks)
+            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
+            self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks)
             copy.tasks += 1
 
     def _collect(self) -> None:
@@ -137,11 +138,11 @@ class Snapshot:
         # what ended several tasks at once is one failure
         failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
         if failed:
-            with about(self._all, failed[0].begun.part):
+            with about(self._ctx, failed[0].begun.part):
                 self._failed(failed[0], failed[1].error())
         elif any(outcome.done for _, outcome in ended):
-            self._history = retry.NO_HISTORY
-            self._all.narrator.retrying("")
+            self._history = NO_HISTORY
+            self._ctx.narrator.retrying("")
 
     def _outcome(self, future: Future[Any]) -> CopyOutcome:
         try:
@@ -166,24 +167,24 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
-        clock = self._all.clock
-        if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._all.job.binlog.binlog:
+        clock = self._ctx.clock
+        if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
-        rules = RetryRules.of(self._all.job)
+        rules = RetryRules.of(self._ctx.job)
         decision = retry.decide(Failure.of(error), history, rules, clock.random())
         self._history = retry.after(history, Failure.of(error), rules)
         if not isinstance(decision, retry.RetryAfter):
             raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-        self._all.narrator.retrying(text)
-        self._all.pause(decision.seconds)
+        self._ctx.narrator.retrying(text)
+        self._ctx.pause(decision.seconds)
 
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
-        now, options = self._all.clock.monotonic(), self._all.job.binlog
+        now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
             self._checked_at = now
@@ -194,29 +195,29 @@ class Snapshot:
         if names:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
-    def _judged(self, begun: Begun) -> list[Look]:
+    def _judged(self, begun: Begun) -> list[SlotStatus]:
         """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
         self._refuse_changed_nodes(begun)
-        looks = begun.part.sessions.admin("start").look(None)
+        statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
-        for look in looks:
-            refuse(compare(rows.get(look.shard.name), look))
-        return looks
+        for status in statuses:
+            refuse(compare(rows.get(status.shard.name), status))
+        return statuses
 
     def _end(self) -> tuple[Begun, ...]:
         """Note the points to pass for each channel that was copied."""
-        if self._all.job.binlog.binlog:
+        if self._ctx.job.binlog.binlog:
             # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
             source = self._copies[0].begun.part.sessions.source("start")
-            wait_for_open_transactions(self._all, source, self._keep.between)
+            wait_for_open_transactions(self._ctx, source, self._keep.between)
         ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
         return tuple(ended.get(id(one), one) for one in self._begun)
 
     def _ended(self, begun: Begun) -> Begun:
-        with about(self._all, begun.part):
+        with about(self._ctx, begun.part):
             sessions, state, noted = begun.part.sessions, LaneState.RUNNING, {}
-            if self._all.job.binlog.binlog:
-                noted = {look.shard.name: look.latest for look in self._judged(begun)}
+            if self._ctx.job.binlog.binlog:
+                noted = {status.shard.name: status.latest for status in self._judged(begun)}
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
@@ -240,7 +241,7 @@ class Snapshot:
 
         with beside(exchange, store.cancel, store.sever) as going:
             while not going.ended(KEPT_AT_ONCE):
-                if self._all.wish() is not Wish.RUN:
+                if self._ctx.wanted() is not WantedState.RUN:
                     going.end()
                     self._keep.wait_out_pause()
                     raise Interrupted  # whatever is wished by then, this exchange was cancelled

@@ -9,20 +9,19 @@ from dataclasses import replace
 from enum import Enum
 
 from core import retry
-from core.domain.job import JobEvent, Wish
+from core.domain.attempts import NO_HISTORY
+from core.domain.job import JobEvent, WantedState
+from core.domain.lane import Lane, names_by_table
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import Expected
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
-from core.engine.driver.idle_lanes import LoopPlan
-from core.engine.driver.lanes import Lane, names_by_table
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.record_ttl import Ages
 from core.engine.driver.registration import exactly
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
@@ -39,27 +38,27 @@ class JobEnd(Enum):
     CAUGHT_UP = "caught up"
 
 
-def run(all_: Surroundings) -> JobEnd:
-    """Run the job until a wish, its own end, or an error of `core.errors` that a person has to see."""
-    all_ = replace(all_, runner=Pooled(all_.runner, all_.job.binlog.connection_pool_size))
+def run(ctx: JobContext) -> JobEnd:
+    """Run the job until a wanted state, its own end, or an error of `core.errors` that a person has to see."""
+    ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     while True:
         try:
-            ended = _once(all_)
+            ended = _once(ctx)
         except Interrupted:
             ended = None
         if ended is not None:
             return ended
-        if all_.wish() is Wish.STOP:
+        if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
-        _wait_out_pause(all_)
-        if all_.wish() is Wish.STOP:
+        _wait_out_pause(ctx)
+        if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
 
 
-def _once(all_: Surroundings) -> JobEnd | None:
+def _once(ctx: JobContext) -> JobEnd | None:
     """Start, copy where that is due, stream; None where the job is to be started again (a pause, another DN set)."""
-    all_.narrator.event(JobEvent.BEGAN)
-    streaming = _begun(all_)
+    ctx.narrator.event(JobEvent.BEGAN)
+    streaming = _begun(ctx)
     if streaming is None:
         return JobEnd.FINISHED
     ended = streaming.run()
@@ -68,38 +67,38 @@ def _once(all_: Surroundings) -> JobEnd | None:
     return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
 
 
-def _begun(all_: Surroundings) -> Streaming | None:
+def _begun(ctx: JobContext) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
-    history, since, rules = retry.NO_HISTORY, all_.clock.monotonic(), RetryRules.of(all_.job)
+    history, since, rules = NO_HISTORY, ctx.clock.monotonic(), RetryRules.of(ctx.job)
     while True:
         try:
-            begun = _start_and_copy(all_)
-            return Streaming(all_, begun).looked() if all_.job.binlog.binlog else None
+            begun = _start_and_copy(ctx)
+            return Streaming(ctx, begun).polled() if ctx.job.binlog.binlog else None
         except SlotkeeperError as error:
             if error.where == "spark":
                 raise
             failure = Failure.of(error)
-            history = replace(history, elapsed=all_.clock.monotonic() - since)
-            decision = retry.decide(failure, history, rules, all_.clock.random())
+            history = replace(history, elapsed=ctx.clock.monotonic() - since)
+            decision = retry.decide(failure, history, rules, ctx.clock.random())
             history = retry.after(history, failure, rules)
             if not isinstance(decision, retry.RetryAfter):
                 raise
             text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-            all_.narrator.retrying(text)
-            all_.pause(decision.seconds)
-            if all_.wish() is not Wish.RUN:
+            ctx.narrator.retrying(text)
+            ctx.pause(decision.seconds)
+            if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
 
-def _start_and_copy(all_: Surroundings) -> tuple[Begun, ...]:
-    begun = begin(all_)
-    all_.narrator.retrying("")
+def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
+    begun = begin(ctx)
+    ctx.narrator.retrying("")
     if any(one.state in (LaneState.CREATING, LaneState.COPYING) for one in begun):
-        all_.narrator.event(JobEvent.COPY_BEGAN)
-        begun = Snapshot(all_, begun).run()
-        all_.narrator.event(JobEvent.COPY_DONE if all_.job.binlog.binlog else JobEvent.FINISHED)
+        ctx.narrator.event(JobEvent.COPY_BEGAN)
+        begun = Snapshot(ctx, begun).run()
+        ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):
-        all_.narrator.event(JobEvent.COPY_DONE)
+        ctx.narrator.event(JobEvent.COPY_DONE)
     return begun
 
 
@@ -113,7 +112,7 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
         Shard(row.key.shard, row.node_id),
         row.position,
         known,
-        exactly(known, row.incarnation),
+        exactly(known, row.fingerprint),
         width,
         changes=row.changes,
         kept_at=now,
@@ -125,59 +124,61 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
 class Streaming:
     """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
 
-    def __init__(self, all_: Surroundings, begun: tuple[Begun, ...]) -> None:
-        self._all = all_
+    def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
+        self._ctx = ctx
         self._begun = begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, int] = {}
         self._behind: dict[str, Begun] = {}
         """Channels that are catching up, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
-        self._ages = Ages.of(*(one.part for one in begun))
-        self._leases = Leases(all_)
+        self._record_ttls = record_ttls(*(one.part for one in begun))
+        self._leases = Leases(ctx)
         self._told = 0.0
         self._lanes: dict[str, Lane] = {}
 
-    def looked(self) -> Streaming:
+    def polled(self) -> Streaming:
         """Take the first look at every channel; a failure here is one of the start, which is tried again."""
         for one in self._begun:
-            with about(self._all, one.part):
-                self._look(one)
+            with about(self._ctx, one.part):
+                self._read_status(one)
         return self
 
-    def _look(self, begun: Begun) -> None:
-        job, now = self._all.job, self._all.clock.monotonic()
-        looks = {look.shard.name: look for look in begun.part.sessions.admin("start").look(None)}
+    def _read_status(self, begun: Begun) -> None:
+        job, now = self._ctx.job, self._ctx.clock.monotonic()
+        statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
         for row in begun.rows:
-            look = looks.get(row.key.shard)
-            if look is None:
+            status = statuses.get(row.key.shard)
+            if status is None:
                 raise Busy(f"{row.key.shard} does not answer any more; the DN set may have changed", where="source")
-            refuse(compare(row, look))
+            refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            self._lanes[name] = _as_found(lane, look.points.both)
+            self._lanes[name] = _as_found(lane, status.points.both)
             self._noted[name] = row.noted_end or 0
 
     def run(self) -> End:
-        """Stream until a wish; raises what needs a person."""
-        all_ = self._all
-        loop_plan = LoopPlan(
-            all_.job,
+        """Stream until a wanted state; raises what needs a person."""
+        ctx = self._ctx
+        plan = StreamPlan(
+            ctx.job,
             self._epoch,
-            all_.keepalive,
-            all_.until_caught_up,
+            ctx.keepalive,
+            ctx.until_caught_up,
             keep_lease=self._leases.keep,
             sever_lease=self._leases.sever,
-            ages=self._ages,
+            record_ttls=self._record_ttls,
         )
-        loop = Loop(loop_plan, self._lanes, all_.sessions, all_.runner, all_.clock, all_.wish, self._tick, all_.probe)
+        loop = Loop(
+            plan, self._lanes, ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted, self._tick, ctx.probe
+        )
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
         self._behind = {table: one for table, one in tables.items() if table in behind}
         if _least(loop.lanes) is LaneState.RUNNING:
-            all_.narrator.event(JobEvent.CAUGHT_UP)
+            ctx.narrator.event(JobEvent.CAUGHT_UP)
         goes_on = False
         try:
             ended = loop.run()
@@ -192,8 +193,8 @@ class Streaming:
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
         if loop.held is not None:
-            self._all.narrator.held(loop.held)
-        self._all.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
+            self._ctx.narrator.held(loop.held)
+        self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
         """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
@@ -202,7 +203,7 @@ class Streaming:
             if all(loop.lanes[name].position.point >= self._noted[name] for name in names):
                 self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:
-            self._all.narrator.event(JobEvent.CAUGHT_UP)
+            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
         # also from running: the answer of an earlier try may have been lost
@@ -211,7 +212,7 @@ class Streaming:
             return  # their session is in use; the next turn of the loop tries again
         part = self._behind[table].part
         try:
-            with about(self._all, part):
+            with about(self._ctx, part):
                 part.sessions.store().set_state(Turn(self._epoch, len(names), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
             return  # the sink is restarting: the same
@@ -223,8 +224,8 @@ class Streaming:
 
     def _tell_pause(self) -> None:
         if not self._told:
-            self._told = self._all.clock.monotonic()
-            self._all.narrator.event(JobEvent.PAUSED)
+            self._told = self._ctx.clock.monotonic()
+            self._ctx.narrator.event(JobEvent.PAUSED)
 
 
 def _least(lanes: dict[str, Lane]) -> LaneState:
@@ -236,18 +237,18 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
 def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
     """The start comparison has passed, so what the slot holds now is what looks must show from here on."""
     live, durable = both
-    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.incarnation)
+    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.fingerprint)
     known = replace(lane.registered, live=live or 0, durable=durable or 0)
     return replace(lane, expected=expected, registered=known)
 
 
-def _wait_out_pause(all_: Surroundings) -> None:
-    """A pause before any lane streamed: nothing to keep alive but the wish."""
+def _wait_out_pause(ctx: JobContext) -> None:
+    """A pause before any lane streamed: nothing to keep alive but the wanted state."""
     told = False
-    while all_.wish() is Wish.PAUSE:
+    while ctx.wanted() is WantedState.PAUSE:
         if not told:
-            all_.narrator.event(JobEvent.PAUSED)
+            ctx.narrator.event(JobEvent.PAUSED)
             told = True
-        all_.pause(0.5)
-    if told and all_.wish() is Wish.RUN:
-        all_.narrator.event(JobEvent.RESUMED)
+        ctx.pause(0.5)
+    if told and ctx.wanted() is WantedState.RUN:
+        ctx.narrator.event(JobEvent.RESUMED)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from core.domain.job import JobEvent, Wish
+from core.domain.advance import XminChoice
+from core.domain.job import JobEvent, WantedState
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import Interrupted
 from core.engine.driver.registration import Registration, exactly, register
-from core.engine.progress import XminChoice
 from core.errors import SlotkeeperError, Superseded, Trouble
 
 KEPT_AT_ONCE = 0.25
@@ -26,7 +26,7 @@ KEPT_AT_ONCE = 0.25
 class Kept:
     """One channel's slot: its surroundings, narrowed to it, the epoch, and its rows."""
 
-    part: Surroundings
+    part: JobContext
     epoch: int
     rows: tuple[ProgressRow, ...]
 
@@ -34,36 +34,36 @@ class Kept:
 class KeepAlive:
     """Registers what is due, a little at a time; `kept` are all channels of the job, copied or not."""
 
-    def __init__(self, all_: Surroundings, kept: Iterable[Kept]) -> None:
-        self._all = all_
-        self._kept = tuple(kept) if all_.job.binlog.binlog else ()
-        now = all_.clock.monotonic()
+    def __init__(self, ctx: JobContext, kept: Iterable[Kept]) -> None:
+        self._ctx = ctx
+        self._kept = tuple(kept) if ctx.job.binlog.binlog else ()
+        now = ctx.clock.monotonic()
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:
         """Register the points of rows whose time has come; no longer at once than others may wait for."""
-        began = self._all.clock.monotonic()
+        began = self._ctx.clock.monotonic()
         for one in self._kept:
             for row in one.rows:
-                now = self._all.clock.monotonic()
+                now = self._ctx.clock.monotonic()
                 if now - began > KEPT_AT_ONCE:
                     return
-                if now - self._at[row.key] >= self._all.keepalive:
+                if now - self._at[row.key] >= self._ctx.keepalive:
                     self._at[row.key] = now
                     self._register(one, row)
 
     def wait_out_pause(self) -> None:
         """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
         told = False
-        while self._all.wish() is Wish.PAUSE:
+        while self._ctx.wanted() is WantedState.PAUSE:
             if not told:
-                self._all.narrator.event(JobEvent.PAUSED)
+                self._ctx.narrator.event(JobEvent.PAUSED)
                 told = True
             self.again()
-            self._all.pause(0.5)
-        if told and self._all.wish() is Wish.RUN:
-            self._all.narrator.event(JobEvent.RESUMED)
-        if told or self._all.wish() is not Wish.RUN:
+            self._ctx.pause(0.5)
+        if told and self._ctx.wanted() is WantedState.RUN:
+            self._ctx.narrator.event(JobEvent.RESUMED)
+        if told or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:
@@ -77,13 +77,13 @@ class KeepAlive:
             return
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
         # both points are where the first is after one of these, also where that answer was lost
-        expected = replace(exactly(points, row.incarnation), durable=frozenset({points.durable, points.live}))
+        expected = replace(exactly(points, row.fingerprint), durable=frozenset({points.durable, points.live}))
         choice = XminChoice(points.xmin, None, points.xmin)
         wanted = Registration(row.key, shard, one.epoch, expected, points.live, choice)
         try:
-            with about(self._all, one.part):
-                register(sessions.admin("start"), sessions.rows("keep"), wanted, self._all.clock)
+            with about(self._ctx, one.part):
+                register(sessions.admin("start"), sessions.rows("keep"), wanted, self._ctx.clock)
         except (Trouble, Superseded):
             raise
         except SlotkeeperError as error:
-            self._all.narrator.retrying(f"keeping the slot alive: {error.message}")
+            self._ctx.narrator.retrying(f"keeping the slot alive: {error.message}")

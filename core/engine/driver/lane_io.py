@@ -1,7 +1,6 @@
-"""The driver's own I/O on idle lanes: looking, asking for rows, the empty step, the registration.
+"""The driver's questions about idle lanes, and the empty step of one: each runs in a thread and returns plain values.
 
-Each call runs in a thread of the loop with sessions of its own and returns plain values; nothing here decides what
-happens next. Next door: `loop.py` decides, `register.py` is the registration itself.
+Next door: `idle_lanes.py` decides when, `registration.py` is the registration itself.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Clock
+from core.domain.advance import XminChoice, explain_miss
+from core.domain.lane import Lane
 from core.domain.position import Position
-from core.domain.progress import Registered
-from core.domain.slot import Look, Shard
+from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.driver.lanes import Lane
-from core.engine.driver.registration import Registration, register
-from core.engine.progress import XminChoice, choose_xmin, explain_miss
+from core.engine.driver.registration import Settled, register_at
 from core.engine.worker.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName, classed
+from core.errors import SlotkeeperError, Trouble, TroubleName
 from core.ports.progress import Rows
 from core.ports.source import SlotAdmin, Source
 
@@ -28,73 +26,58 @@ class Seen:
     """What looking at one lane gave: a look and whether rows wait (None: not asked), or an error."""
 
     shard: Shard
-    look: Look | None = None
+    status: SlotStatus | None = None
     waiting: bool | None = False
     error: SlotkeeperError | None = None
 
 
 def see_all(
-    source: Source, lanes: Iterable[Lane], ours: set[Shard], incarnation: str, asks: bool = True
+    source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
 ) -> tuple[list[Seen], set[Shard]]:
     """One look at all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
 
     A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
     """
-    looks = {look.shard: look for look in source.look(None)}
-    there = set(looks)
+    statuses = {status.shard: status for status in source.read_status(None)}
+    there = set(statuses)
     if ours - there:
         there |= set(source.nodes())
-        lost = ours & there - set(looks)
+        lost = ours & there - set(statuses)
         if lost:
-            raise no_point(lost, incarnation, source.identify().text)
-    seen = [_ask(source, lane, looks[lane.shard], asks) for lane in lanes if lane.shard in looks]
+            raise no_point(lost, fingerprint, source.identify().text)
+    seen = [_ask(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
     return seen, there
 
 
 def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
     """One look at one DN, where the look at all of them fails."""
     try:
-        look = next(look for look in source.look(lane.shard) if look.shard == lane.shard)
-        return _ask(source, lane, look, asks)
+        status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
+        return _ask(source, lane, status, asks)
     except SlotkeeperError as error:
         return Seen(lane.shard, error=error)
 
 
-def _ask(source: Source, lane: Lane, look: Look, asks: bool) -> Seen:
-    if judge(look, lane.expected) or look.latest < lane.position.point or look.latest == lane.checked:
-        return Seen(lane.shard, look)
+def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
+    if judge(status, lane.expected) or status.latest < lane.position.point or status.latest == lane.checked:
+        return Seen(lane.shard, status)
     if not asks:
-        return Seen(lane.shard, look, waiting=None)
+        return Seen(lane.shard, status, waiting=None)
     try:
-        return Seen(lane.shard, look, source.has_changes(lane.shard, lane.position, look.latest))
+        return Seen(lane.shard, status, source.has_changes(lane.shard, lane.position, status.latest))
     except SlotkeeperError as error:
-        return Seen(lane.shard, look, error=_told_by_a_look(source, lane) or error)
+        return Seen(lane.shard, status, error=_named_by_status(source, lane) or error)
 
 
-def _told_by_a_look(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
+def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
     """What made a question fail may be DDL: then the trouble that a look shows says more than the error."""
     try:
-        looks = source.look(lane.shard)
+        statuses = source.read_status(lane.shard)
     except Trouble as named:
         return named
     except SlotkeeperError:
         return None
-    return next((judge(look, lane.expected) for look in looks if look.shard == lane.shard), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What settling a lane gave: its position, what is registered now, or that rows came in between.
-
-    `error` came after the position was moved, so both count; `certain` is False where a call may still be on its way.
-    """
-
-    position: Position
-    registered: Registered | None = None
-    waiting: bool = False
-    error: SlotkeeperError | None = None
-    wanted: int = 0
-    certain: bool = True
+    return next((judge(status, lane.expected) for status in statuses if status.shard == lane.shard), None)
 
 
 def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
@@ -102,47 +85,19 @@ def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clo
     position, xmin = lane.position, XminChoice(lane.registered.xmin, None, lane.registered.xmin)
     if move:
         found = _empty_step(admin, rows, lane, epoch)
-        if isinstance(found, Look):
+        if isinstance(found, SlotStatus):
             position, xmin = _moved(lane, found)
         elif found:
             return Settled(position, waiting=True)
     return register_at(admin, rows, lane, epoch, position, xmin, clock, probe)
 
 
-def after_stint(
-    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, look: tuple[int, int, int | None], clock: Clock, probe: Probe
-) -> Settled:
-    """The registration of a lane whose stint is in; `look` is (latest, xmin, highest point with rows)."""
-    latest, look_xmin, top = look
-    choice = choose_xmin(lane.position.point, latest, look_xmin, top, lane.registered.xmin)
-    return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
+def _moved(lane: Lane, status: SlotStatus) -> tuple[Position, XminChoice]:
+    keep = lane.position if status.latest == lane.position.point else Position(status.latest)
+    return keep, XminChoice(max(status.xmin, lane.registered.xmin), None, lane.registered.xmin)
 
 
-def register_at(
-    admin: SlotAdmin,
-    rows: Rows,
-    lane: Lane,
-    epoch: int,
-    position: Position,
-    xmin: XminChoice,
-    clock: Clock,
-    probe: Probe,
-) -> Settled:
-    """Register a lane's position; an error comes back as a value, with the point that may have landed."""
-    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
-    try:
-        return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
-    except Exception as error:  # whatever it was: it is not known what landed
-        named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=classed(error), wanted=position.point, certain=named or admin.end_rivals())
-
-
-def _moved(lane: Lane, look: Look) -> tuple[Position, XminChoice]:
-    keep = lane.position if look.latest == lane.position.point else Position(look.latest)
-    return keep, XminChoice(max(look.xmin, lane.registered.xmin), None, lane.registered.xmin)
-
-
-def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Look | bool:
+def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> SlotStatus | bool:
     """The look whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
@@ -154,21 +109,21 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Look | 
         if admin.has_changes(lane.shard, lane.position, first.latest):
             return True
     except SlotkeeperError as error:
-        raise (_told_by_a_look(admin, lane) or error) from error
+        raise (_named_by_status(admin, lane) or error) from error
     _judged(admin, lane)
     if not rows.advance_empty(lane.key, epoch, lane.position, Position(first.latest)):
         reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
         if isinstance(reason, Position):
-            return True  # another copy of ours moved on: a stint reads the row's own position
+            return True  # another copy of ours moved on: a task reads the row's own position
         raise reason
     return first
 
 
-def _judged(admin: SlotAdmin, lane: Lane) -> Look:
-    look = next((look for look in admin.look(lane.shard) if look.shard == lane.shard), None)
-    if look is None:
+def _judged(admin: SlotAdmin, lane: Lane) -> SlotStatus:
+    status = next((status for status in admin.read_status(lane.shard) if status.shard == lane.shard), None)
+    if status is None:
         raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")
-    found = judge(look, lane.expected)
+    found = judge(status, lane.expected)
     if found:
         raise found
-    return look
+    return status

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from core.engine.driver.context import Surroundings, about
+from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, Superseded, Unreachable
 from core.ports.progress import Store
@@ -22,21 +22,21 @@ LOST_WAIT = 30.0
 """So long a server may take a session for living whose line is gone (keepalives: 10 s and three times 5 s)."""
 
 
-def take_target(all_: Surroundings, part: Surroundings) -> None:
+def take_target(ctx: JobContext, part: JobContext) -> None:
     """Take the lock on the channel's target; Refused, by naming who holds it, where another job does."""
-    store, end = part.sessions.store(), all_.clock.monotonic() + TARGET_WAIT
+    store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.channel.target):
-        if all_.clock.monotonic() >= end:
+        if ctx.clock.monotonic() >= end:
             raise _taken(part, store)
-        pause(all_, 0.5)
+        pause(ctx, 0.5)
 
 
-def is_taken(part: Surroundings) -> bool:
+def is_taken(part: JobContext) -> bool:
     """Whether a job of other progress rows writes to the channel's target: its sessions are not ours to end."""
     return bool(part.sessions.store().writer(part.job.channel.target))
 
 
-def _taken(part: Surroundings, store: Store) -> Refused:
+def _taken(part: JobContext, store: Store) -> Refused:
     target = part.job.channel.target
     holder = store.writer(target) or "another start of this job"
     what = f"target {part.job.sink.database}.{target} belongs to {holder}"
@@ -49,8 +49,8 @@ class Leases:
     `lock` is held while their session is used, which the driver's loop uses as well.
     """
 
-    def __init__(self, all_: Surroundings) -> None:
-        self._all = all_
+    def __init__(self, ctx: JobContext) -> None:
+        self._ctx = ctx
         self._lost: float | None = None
         self._ended = False
         self.lock = threading.Lock()
@@ -61,11 +61,11 @@ class Leases:
         Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
         """
         with self.lock:
-            for number, part in enumerate(() if self._ended else self._all.parts):
+            for number, part in enumerate(() if self._ended else self._ctx.parts):
                 if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
                     if self._ended:
                         return  # a session that is opened by now would be nobody's
-                    with about(self._all, part):
+                    with about(self._ctx, part):
                         self._again(part)
             self._lost = None
 
@@ -82,10 +82,10 @@ class Leases:
 
     def sever(self) -> None:
         """Cut off the session that holds them, without waiting: whoever waits for its answer takes them again."""
-        self._all.parts[0].sessions.store().sever()
+        self._ctx.parts[0].sessions.store().sever()
 
-    def _again(self, part: Surroundings) -> None:
-        now, store = self._all.clock.monotonic(), part.sessions.store()
+    def _again(self, part: JobContext) -> None:
+        now, store = self._ctx.clock.monotonic(), part.sessions.store()
         self._lost = now if self._lost is None else self._lost
         if store.take_lease() and store.take_target(part.job.channel.target):
             return

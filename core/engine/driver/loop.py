@@ -1,13 +1,14 @@
-"""The streaming loop of a job's driver: looks, deals stints, registers, retries; all decisions on one thread.
+"""The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes, schedules retries.
 
-I/O runs in threads and comes back as events; a lane is a frozen record that only this thread replaces.
-Next door: `lanes.py` and `core.retry` decide, `watch.py` and `stint.py` do, `job.py` starts and ends the loop.
+All decisions are taken on one thread; I/O runs in threads or on workers and comes back as events. A lane is a frozen
+record that only this thread replaces. Next door: `idle_lanes.py` polls the lanes that no task has, `upkeep.py` asks the
+rest, `registration.py` tells the source, `core.domain.lane` and `core.retry` decide, `job.py` starts and ends the loop.
 """
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from enum import Enum
@@ -16,24 +17,35 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
-from core.domain.job import Wish
+from core.domain.attempts import NO_HISTORY
+from core.domain.job import WantedState
+from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
 from core.domain.position import Position
-from core.engine.driver import lane_io
-from core.engine.driver.idle_lanes import Attendant, LoopPlan
-from core.engine.driver.lanes import Activity, Lane, Stint, deal, due
+from core.domain.slot import Shard
+from core.domain.watch import trouble
+from core.engine.driver.context import StreamPlan, placed
+from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
+from core.engine.driver.poll_schedule import LINES
+from core.engine.driver.registration import Settled, after_task, exactly, widened
+from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
 from core.engine.driver.topology import changed
-from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
+from core.engine.driver.upkeep import Upkeep
+from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe
-from core.errors import Busy, SlotkeeperError, Superseded, Unclassified
+from core.errors import Busy, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified, classed
 from core.ports.driver import Sessions, TaskRunner
+from core.ports.progress import Rows
+from core.ports.source import SlotAdmin
+from core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
-"""A stint this long past its deadline is overrun, or later where stints have been ending later."""
+"""A task this long past its deadline is overrun, or later where tasks have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""The task of such a stint is given so long to end by itself: ending it costs its worker, and a new one is slow."""
+"""Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow."""
 STOP_WITHIN = 5.0
-STINT = "core.wiring.worker.run_stint"
+LOST_ANSWER_WAIT = 15.0
+"""Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 
 
 class End(Enum):
@@ -45,34 +57,49 @@ class End(Enum):
     CAUGHT_UP = "caught up"
 
 
-class Loop(Attendant):
-    """Streams until stopped; `lanes` by their names is what reports are made of."""
+class Loop:
+    """Streams until stopped; `lanes` by their names is what reports are made of. It is the `LaneOwner`."""
 
     def __init__(
         self,
-        plan: LoopPlan,
+        plan: StreamPlan,
         lanes: dict[str, Lane],
         sessions: Sessions,
         runner: TaskRunner,
+        stream: Callable[[StreamTask], StreamOutcome],
         clock: Clock,
-        wish: Callable[[], Wish],
+        wanted: Callable[[], WantedState],
         tick: Callable[[Loop], None],
         probe: Probe,
     ) -> None:
-        super().__init__(plan, lanes, sessions, clock, probe)
-        self._runner = runner
-        self._wish = wish
-        self._tick = tick
-        self._stints: dict[int, Stint] = {}
+        self.plan, self.lanes = plan, lanes
+        self.paused, self.registrations, self.other_nodes = False, 0, ""
+        self._sessions, self._runner, self._stream = sessions, runner, stream
+        self._clock, self._wanted, self._tick, self._probe = clock, wanted, tick, probe
+        self._rules = RetryRules.of(plan.job)
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._names = names_by_table(lanes)
+        self._nodes = len({lane.shard.node_id for lane in lanes.values()})
+        self._failure: SlotkeeperError | None = None
+        self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
+        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe)
+        self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
+        self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
-        """How many source sessions each stint under way reads through."""
-        self._next_stint = 1
+        """How many source sessions each task under way reads through."""
+        self._next_task = 1
+        self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
-        """So many lanes a stint gets at most: twice as many as it is known to reach."""
+        """So many lanes a task gets at most: twice as many as it is known to reach."""
+
+    @property
+    def held(self) -> int | None:
+        """How many rows are in quarantine; None before they were counted."""
+        return self._upkeep.held
 
     def run(self) -> End:
-        """Stream until a wish ends it; raises the trouble that needs a person, or Superseded."""
+        """Stream until a wanted state ends it; raises the trouble that needs a person, or Superseded."""
         try:
             return self._run()
         except SlotkeeperError as error:
@@ -80,18 +107,18 @@ class Loop(Attendant):
                 raise
             return End.OTHER_NODES
         finally:
-            self._lines.close()
+            self._executor.close()
 
     def _run(self) -> End:
         while True:
-            wish = self._wish()
-            if wish is Wish.STOP:
+            wanted = self._wanted()
+            if wanted is WantedState.STOP:
                 self._drain()
                 return End.STOPPED
-            if wish is Wish.PAUSE and not self.paused:
+            if wanted is WantedState.PAUSE and not self.paused:
                 self._drain()
                 self.paused = True
-            if wish is Wish.RUN and self.paused:
+            if wanted is WantedState.RUN and self.paused:
                 return End.RESUMED
             if self.other_nodes and not self.paused:
                 self._drain()
@@ -106,23 +133,23 @@ class Loop(Attendant):
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         try:
-            nodes = self._sessions.of(self._tables[0]).source("nodes")
-            return bool(changed(nodes, (lane.shard for lane in self._of(self._tables[0]))))
+            nodes = self._sessions.of(self.plan.job.channels[0].source_table).source("nodes")
+            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(self.plan.job.channels[0].source_table))))
         except SlotkeeperError:
             return False
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        self._keep_lease(now)
+        self._upkeep.keep_lease(now)
         self._wake(now)
         if not self.paused:
             self._overruns(now)
-            self._deal(now)
-        self._look_around(now)
-        self._settle(now)
-        self._check_nodes(now)
-        self._read_rows(now)
-        self._count_held(now)
+            self._assign(now)
+        self._idle.poll(now)
+        self._idle.settle(now)
+        self._upkeep.check_nodes(now)
+        self._upkeep.read_rows(now)
+        self._upkeep.count_held(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
 
@@ -137,7 +164,7 @@ class Loop(Attendant):
             raise self._failure
 
     def _busy(self) -> bool:
-        return bool(self._stints)
+        return bool(self._tasks)
 
     def _all_quiet(self) -> bool:
         return all(
@@ -146,24 +173,24 @@ class Loop(Attendant):
         )
 
     def _drain(self) -> None:
-        """Deal nothing more; give stints and registrations a few seconds, then cancel and leave them behind."""
+        """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
         end = self._clock.monotonic() + STOP_WITHIN
         halfway = end - STOP_WITHIN / 3
         cancelled = False
         while self._clock.monotonic() < end and (
-            self._stints or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            self._tasks or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
         ):
             self._handle_events(0.1)
             if not cancelled and self._clock.monotonic() > halfway:
                 cancelled = True
-                for stint in self._stints.values():
-                    self._runner.cancel(stint.group)
+                for task in self._tasks.values():
+                    self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
             # one that is still being registered stays so: a look before its answer would take it for somebody else's;
             # and one that waits: an answer that was lost may mean a call that is still on its way
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
-            self.lanes[name] = replace(lane, activity=left, stint=0)
+            self.lanes[name] = replace(lane, activity=left, task=0)
 
     def _wake(self, now: float) -> None:
         for name, lane in self.lanes.items():
@@ -174,95 +201,97 @@ class Loop(Attendant):
                 self.lanes[name] = due(lane, now)
 
     def _overruns(self, now: float) -> None:
-        for number, stint in list(self._stints.items()):
-            late = now - stint.deadline
-            if not stint.overrun and late >= self._slack:
-                self._stints[number] = replace(stint, overrun=True)
-                self._deal_anew(stint)
-            elif stint.overrun and not stint.cancelled and late >= self._slack + CANCEL_AFTER:
-                self._stints[number] = replace(stint, cancelled=True)
-                self._runner.cancel(stint.group)
+        for number, task in list(self._tasks.items()):
+            late = now - task.deadline
+            if not task.overrun and late >= self._slack:
+                self._tasks[number] = replace(task, overrun=True)
+                self._assign_anew(task)
+            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER:
+                self._tasks[number] = replace(task, cancelled=True)
+                self._runner.cancel(task.group)
 
-    def _deal_anew(self, stint: Stint) -> None:
-        """Each lane of an overrun stint alone; one that was alone waits for its end: a second seat would hang too."""
-        for name in stint.lanes if len(stint.lanes) > 1 else ():
-            if self.lanes[name].stint == stint.number:
-                self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, stint=0)
+    def _assign_anew(self, task: Assignment) -> None:
+        """Each lane of an overrun task alone; one that was alone waits for its end: a second place would hang too."""
+        for name in task.lanes if len(task.lanes) > 1 else ():
+            if self.lanes[name].task == task.number:
+                self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
 
-    def _learn(self, stint: Stint) -> None:
+    def _learn(self, task: Assignment) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
 
         A cancelled task has cost its worker, and a new one may take as long to start as the task was given.
         """
-        if stint.cancelled:
+        if task.cancelled:
             self._slack = min(MOST_SLACK, 2 * self._slack)
         else:
-            late = self._clock.monotonic() - stint.deadline
+            late = self._clock.monotonic() - task.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
     def _too_late(self, now: float) -> bool:
         """Whether what a due lane would read may be gone in part."""
-        waiting = [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self._ages.any else []
+        waiting = (
+            [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self.plan.record_ttls.any else []
+        )
         for lane in waiting:
-            late = self._ages.late(lane, now)
+            late = self.plan.record_ttls.late(lane, now)
             if late is not None:
-                self._fail(lane.key.source_table, late)
+                self.fail(lane.key.source_table, late)
         return self._failure is not None
 
     def _not_held(self) -> bool:
         """Whether the lease is not held: what is due fails as it would with the sink that does not give it."""
-        if self._not_ours is not None:
+        if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
-                self._lane_failed(lane, self._not_ours)
-        return self._not_ours is not None
+                self.lane_failed(lane, self._upkeep.not_ours)
+        return self._upkeep.not_ours is not None
 
-    def _deal(self, now: float) -> None:
+    def _assign(self, now: float) -> None:
         if self._too_late(now) or self._not_held():
             return
-        dealt = deal(
+        assigned = assign(
             self.lanes.values(),
-            self._stints.values(),
-            self._runner.seats,
-            self._next_stint,
+            self._tasks.values(),
+            self._runner.capacity,
+            self._next_task,
             now,
-            self._stint_seconds(),
+            self._task_seconds(),
             self._most,
         )
-        for stint in dealt:
-            self._next_stint = stint.number + 1
-            self._stints[stint.number] = stint
+        for task in assigned:
+            self._next_task = task.number + 1
+            self._tasks[task.number] = task
             tasks = []
-            for name in stint.lanes:
-                lane = replace(self.lanes[name], activity=Activity.STINT, stint=stint.number)
+            for name in task.lanes:
+                lane = replace(self.lanes[name], activity=Activity.APPLYING, task=task.number)
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
-            parallel = self._shares[stint.number] = self._parallel()
-            spec = StintSpec(self.plan.job, self.plan.epoch, tuple(tasks), stint.deadline - now, parallel)
-            future = self._runner.submit(STINT, spec, stint.group)
-            future.add_done_callback(partial(self._post, self._stint_ended, stint.number))
+            parallel = self._shares[task.number] = self._parallel()
+            spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel)
+            future = self._runner.submit(self._stream, spec, task.group)
+            future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
-    def _stint_seconds(self) -> float:
-        """Shorter where there are more lanes than seats, so that a lane without one waits less."""
-        return self.plan.stint_seconds / (1 if len(self.lanes) <= self._runner.seats else 3)
+    def _task_seconds(self) -> float:
+        """Shorter where there are more lanes than places, so that a lane without one waits less."""
+        return self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3)
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only where there are fewer seats than DNs; all stints share the pool."""
-        if len(self.lanes) <= self._runner.seats:
+        """DWS: `binlog_parallel_num` counts only where there are fewer places than DNs; all tasks share the pool."""
+        if len(self.lanes) <= self._runner.capacity:
             return 1
-        options, seats = self.plan.job.binlog, max(1, self._runner.seats - len(self._shares))
+        options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
         left = options.connection_pool_size - sum(self._shares.values())
-        return max(1, min(options.binlog_parallel_num, -(-left // seats)))
+        return max(1, min(options.binlog_parallel_num, -(-left // capacity)))
 
-    def _stint_ended(self, number: int, future: Future[Any]) -> None:
-        stint = self._stints.pop(number)
+    def _task_ended(self, number: int, future: Future[Any]) -> None:
+        task = self._tasks.pop(number)
         self._shares.pop(number, None)
-        self._learn(stint)
-        mine = [name for name in stint.lanes if self.lanes[name].stint == number]
+        self._learn(task)
+        mine = [name for name in task.lanes if self.lanes[name].task == number]
         try:
-            outcome: StintOutcome = future.result()
+            outcome: StreamOutcome = future.result()
         except CancelledError:
-            outcome = StintOutcome(())
-            if stint.cancelled and len(stint.lanes) == len(mine) == 1:
+            outcome = StreamOutcome(())
+            if task.cancelled and len(task.lanes) == len(mine) == 1:
                 self._cancelled(self.lanes[mine[0]])
                 return
         except SlotkeeperError as error:
@@ -270,28 +299,28 @@ class Loop(Attendant):
                 self._failure = error
                 return
             for name in mine:
-                self._lane_failed(self.lanes[name], error)
+                self.lane_failed(self.lanes[name], error)
             return
         by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
-        crowded = self._reached(outcome)
+        many_lanes = self._reached(outcome)
         self._learn_culprits(by_name)
-        on_its_way = max(0.0, self._clock.monotonic() - stint.dealt - outcome.seconds)
+        on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)
         for name in mine:
             lane, found = self.lanes[name], by_name.get(name)
             if found is None or found.waited is None:  # its turn did not come: due as long as it has been
-                self.lanes[name] = replace(lane, activity=Activity.DUE, stint=0)
+                self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
                 continue
-            waited = stint.dealt - lane.since + on_its_way + found.waited
-            hot = bool(found.rows) and not outcome.lull and not crowded
-            self._lane_ended(replace(lane, hot=hot, waited=max(lane.waited, waited)), found, crowded)
+            waited = task.assigned - lane.since + on_its_way + found.waited
+            has_more = bool(found.rows) and not outcome.idle and not many_lanes
+            self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _cancelled(self, lane: Lane) -> None:
-        """A lane whose own stint was cancelled waits before its next try: dealt at once, it would keep the seat."""
-        self._lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
+        """A lane whose own task was cancelled waits before its next try: dealt at once, it would keep the place."""
+        self.lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
         self._clear_others(lane)
 
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
-        """What failed in an overrun stint has held it; it is in the outcome also where its lanes were dealt anew."""
+        """What failed in an overrun task has held it; it is in the outcome also where its lanes were dealt anew."""
         for name, outcome in outcomes.items():
             if outcome.error is not None:
                 self._clear_others(self.lanes[name])
@@ -303,40 +332,146 @@ class Loop(Attendant):
             if apart and lane.alone and lane.activity is Activity.DUE and not lane.history.failures:
                 self.lanes[name] = replace(lane, alone=False)
 
-    def _reached(self, outcome: StintOutcome) -> bool:
-        """Whether lanes of a stint had no turn; learns how many a stint reaches."""
+    def _reached(self, outcome: StreamOutcome) -> bool:
+        """Whether lanes of a task had no turn; learns how many a task reaches."""
         reached = sum(one.waited is not None for one in outcome.lanes)
-        crowded = reached < len(outcome.lanes)
-        self._most = 2 * reached if crowded else max(self._most, 2 * reached)
-        return crowded
+        many_lanes = reached < len(outcome.lanes)
+        self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
+        return many_lanes
 
-    def _lane_ended(self, lane: Lane, outcome: LaneOutcome, crowded: bool = False) -> None:
+    def _lane_ended(self, lane: Lane, outcome: LaneOutcome, many_lanes: bool = False) -> None:
         now = self._clock.monotonic()
-        lane = replace(lane, stint=0, changes=max(lane.changes, outcome.changes))
+        lane = replace(lane, task=0, changes=max(lane.changes, outcome.changes))
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
             lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
         if outcome.rows:
-            self._looks.busy(lane.key.source_table)
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
-            self._lane_failed(lane, outcome.error.error())
+            self.lane_failed(lane, outcome.error.error())
             return
-        lane = replace(lane, alone=False, history=retry.NO_HISTORY, error="")
+        lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
-        lane = replace(lane, latest=outcome.look_latest, looked_at=now)
-        self._ages.see(lane.key.source_table, lane.shard.name, outcome.look_latest, now)
+        lane = replace(lane, latest=outcome.status_latest, polled_at=now)
+        self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
         later = (
-            crowded and now - lane.kept_at < self._crowd
+            many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
         if lane.position.point > lane.registered.live and not later:
-            look = (outcome.look_latest, outcome.look_xmin, outcome.top_point)
-            self._start_registration(
+            status = (outcome.status_latest, outcome.status_xmin, outcome.top_point)
+            self.start_registration(
                 lane,
-                lambda: lane_io.after_stint(
-                    *self._registrar(lane), lane, self.plan.epoch, look, self._clock, self._probe
-                ),
+                lambda: after_task(*self.registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe),
             )
         else:
-            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)
-            self._looks.soon(lane.key.source_table, now)
+            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
+
+    def lanes_of(self, table: str) -> Iterable[Lane]:
+        """The lanes of a source table."""
+        return (self.lanes[name] for name in self._names.get(table, ()))
+
+    def line(self, lane: Lane) -> str:
+        """The line that a lane's DN has."""
+        return line_of(lane.shard.node_id, self._nodes)
+
+    def post(self, handle: Callable[..., None], *arguments: object) -> None:
+        """Call `handle` on this loop's thread."""
+        self._events.put(lambda: handle(*arguments))
+
+    def fail(self, table: str, error: SlotkeeperError) -> None:
+        """End with an error about a source table."""
+        self._failure = placed(self.plan.job, table, error)
+
+    def nodes_changed(self, names: set[Shard]) -> None:
+        """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""
+        sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
+        if self.plan.job.binlog.need_redistribution:
+            self.other_nodes = sentence
+        else:
+            self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
+
+    def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
+        """Schedule the lane's next try, or end, as `core.retry` decides."""
+        now = self._clock.monotonic()
+        since = lane.failing_since if lane.history.failures else now
+        failure = Failure.of(error, lane.width)
+        history = replace(lane.history, elapsed=now - since)
+        decision = retry.decide(failure, history, self._rules, self._clock.random())
+        lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message, side=error.where)
+        lane = replace(lane, history=retry.after(history, failure, self._rules))
+        match decision:
+            case retry.RetryAfter(seconds, _):
+                lane = replace(lane, activity=Activity.WAITING, ready_at=now + seconds)
+            case retry.Halve(width):
+                lane = replace(due(lane, now), width=width)
+            case retry.EndQuietly():
+                self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
+            case retry.Stop(reason):
+                named = isinstance(error, Trouble)
+                error.hint = error.hint or reason
+                self.fail(lane.key.source_table, error if named else _because(error, reason))
+        self.lanes[lane.name] = lane
+
+    def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
+        """The sessions through which a lane is registered; its line uses them alone."""
+        line, table = self.line(lane), lane.key.source_table
+        found = self._registrars.get((table, line))
+        if found is None:
+            sessions = self._sessions.of(table)
+            found = self._registrars[table, line] = (sessions.admin(f"r/{line}"), sessions.rows(f"r/{line}"))
+        return found
+
+    def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
+        """Register a lane by `work` in a thread; the answer is an event."""
+        self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
+
+        def run() -> None:
+            began = self._clock.monotonic()
+            try:
+                settled = work()
+            except Exception as error:
+                settled = Settled(lane.position, error=classed(error))
+            self.post(self._registered, lane.name, settled, self._clock.monotonic() - began)
+
+        self._executor.submit(f"register {self.line(lane)}", run)
+
+    def _registered(self, name: str, settled: Settled, seconds: float) -> None:
+        now = self._clock.monotonic()
+        lane = replace(self.lanes[name], position=max(self.lanes[name].position, settled.position))
+        lane = replace(lane, spent=lane.spent.more(register=seconds))
+        if settled.error is not None:
+            self._registration_failed(lane, settled)
+            return
+        if settled.registered is not None:
+            self.registrations += 1
+            expected = exactly(settled.registered, lane.expected.fingerprint)
+            lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
+        lane = replace(lane, history=NO_HISTORY, error="")
+        again = settled.waiting or (lane.latest or 0) > lane.position.point
+        now_due = settled.waiting or (lane.has_more and not self.paused)  # a look first would only cost time
+        lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
+        self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)
+
+    def _registration_failed(self, lane: Lane, settled: Settled) -> None:
+        assert settled.error is not None
+        sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
+        if sent:
+            lane = replace(lane, expected=widened(lane.expected, settled.wanted))
+        self.lanes[lane.name] = lane
+        self.lane_failed(lane, settled.error)
+        if sent and not settled.certain and self._failure is None:
+            self._wait_out(self.lanes[lane.name])
+
+    def _wait_out(self, lane: Lane) -> None:
+        """No look until no registration of ours can still be on its way (design 4.2)."""
+        ready = self._clock.monotonic() + LOST_ANSWER_WAIT
+        self.lanes[lane.name] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
+
+    def end_with(self, error: SlotkeeperError) -> None:
+        """End the loop with an error about the whole job."""
+        self._failure = error
+
+
+def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:
+    error.hint = error.hint or reason
+    return error

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.domain.job import Wish
-from core.engine.driver.context import Surroundings
+from core.domain.job import WantedState
+from core.engine.driver.context import JobContext
 from core.errors import Refused
 from core.ports.source import Source, Waiter
 
@@ -19,14 +19,14 @@ PAUSE = 0.2
 
 
 class Interrupted(Exception):
-    """A wish to pause or stop came while a start was under way."""
+    """A wanted state to pause or stop came while a start was under way."""
 
 
 def nothing() -> None:
     """What is done between two questions where no slot has to be kept alive."""
 
 
-def wait_for_open_transactions(all_: Surroundings, source: Source, between: Callable[[], None] = nothing) -> None:
+def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = nothing) -> None:
     """Return when none of the transactions open now is left; raises Refused at the job's `wait` limit.
 
     `between` is done before each pause of the wait.
@@ -34,27 +34,27 @@ def wait_for_open_transactions(all_: Surroundings, source: Source, between: Call
     counter, sight = source.transaction_id(), source.sight()
     waiting = source.open_transactions(sight.across)
     lacks = sight.lacks or ("other sessions are hidden" if any(one.hidden for one in waiting) else "")
-    end = all_.clock.monotonic() + all_.job.wait_ms / 1000
+    end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
     while True:
         now = source.open_transactions(sight.across)
         now_open = {(one.pid, one.started) for one in now}
         waiting = [one for one in waiting if one.started and (one.pid, one.started) in now_open]
         still = _sentence(waiting) if waiting else _held_back(source, counter, now, lacks)
         if not still:
-            all_.narrator.retrying("")
+            ctx.narrator.retrying("")
             return
-        if all_.clock.monotonic() >= end:
-            raise Refused(still, _hint(lacks, all_.job.name), where="source")
-        all_.narrator.retrying(still)
+        if ctx.clock.monotonic() >= end:
+            raise Refused(still, _hint(lacks, ctx.job.name), where="source")
+        ctx.narrator.retrying(still)
         between()
-        pause(all_, PAUSE)
+        pause(ctx, PAUSE)
 
 
-def pause(all_: Surroundings, seconds: float) -> None:
+def pause(ctx: JobContext, seconds: float) -> None:
     """Wait a little; raises Interrupted where the job is wished to pause or stop."""
-    if all_.wish() is not Wish.RUN:
+    if ctx.wanted() is not WantedState.RUN:
         raise Interrupted
-    all_.pause(seconds)
+    ctx.pause(seconds)
 
 
 def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> str:
@@ -66,7 +66,7 @@ def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> s
         prepared = ", ".join(one.text for one in now if not one.pid)
         whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
         return f"waiting for a transaction that was open when recording began and is in no list{whose}"
-    if lacks and any(look.xmin <= counter for look in source.look(None)):
+    if lacks and any(status.xmin <= counter for status in source.read_status(None)):
         return f"{lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
     return ""
 

@@ -42,7 +42,7 @@ class _Table:
     empty_rounds: int = 0
 
 
-class Looks:
+class PollSchedule:
     """Which looks are under way, and when the next ones are due; times are monotonic seconds.
 
     `nodes` are the node ids of the lanes, by source table and lane.
@@ -144,7 +144,7 @@ class Looks:
         """Set the time of a table's next round: `found` where a lane is due, so that the next pause is the shortest."""
         table = self._tables[name]
         table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
-        table.next_at = now + look_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
+        table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
 
     def soon(self, name: str, at: float) -> None:
         """A table's next round no later than that."""
@@ -155,7 +155,7 @@ class Looks:
         self._tables[name].empty_rounds = 0
 
 
-def look_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
+def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
     """Seconds between looks: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
 
     >>> look_pause(1, 500, 10_000), look_pause(3, 500, 10_000), look_pause(99, 500, 10_000)

@@ -1,7 +1,7 @@
 """Work of the driver in threads: one piece at a time on a line, and lines never wait for each other.
 
 A line stands for one session, so that lanes may share it: without that a job with many lanes would hold a session for
-each. Next door: `attend.py` names the lines.
+each. Next door: `loop.py` names the lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARED_FROM = 16
 """A job whose table lies on more DNs than this has so many lines per kind, each for several DNs."""
 
 
-class Lines:
+class SerialExecutor:
     """Lines come into being by their names; `most` is how many of them there will be."""
 
     def __init__(self, most: int) -> None:

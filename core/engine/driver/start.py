@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, TableIdentity
+from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
 from core.domain.starting import NO_COPY, StartKind, start_at
 from core.domain.text import typed
@@ -22,10 +22,9 @@ from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine.driver import lease, start_point, topology
-from core.engine.driver.context import Surroundings, about, lane_key
+from core.engine.driver.context import JobContext, about, lane_key, record_ttls
 from core.engine.driver.keepalive import KeepAlive, Kept
 from core.engine.driver.open_transactions import pause, wait_for_open_transactions
-from core.engine.driver.record_ttl import Ages
 from core.engine.driver.topology import refuse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.ports.progress import Store
@@ -34,7 +33,7 @@ from core.ports.source import SlotAdmin
 T = TypeVar("T")
 
 LEASE_WAIT = 30.0
-OLDER_LOOKS, OLDER_PAUSE = 3, 5.0
+OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
 LOST_ANSWER_WAIT = 15.0
 EVERYWHERE = Shard("*", 0)
 """The one lane of a job that only copies: it has no slot and no DN of its own."""
@@ -47,7 +46,7 @@ class Begun:
     `part` are the job's surroundings, narrowed to the channel.
     """
 
-    part: Surroundings
+    part: JobContext
     identity: TableIdentity
     epoch: int
     rows: tuple[ProgressRow, ...]
@@ -55,70 +54,70 @@ class Begun:
     copying: str = ""
 
 
-def begin(all_: Surroundings) -> tuple[Begun, ...]:
+def begin(ctx: JobContext) -> tuple[Begun, ...]:
     """Take the leases, raise the epoch, compare, and create the slots of new channels.
 
     Nothing is made for any channel before all of them are admitted, and no slot before all of them are compared.
     """
-    parts = all_.parts
+    parts = ctx.parts
     stores = [part.sessions.store() for part in parts]
     for store in stores:
         store.create_tables()
-    _take_leases(all_, parts)
+    _take_leases(ctx, parts)
     for part, store in zip(parts, stores, strict=True):
         _refuse_open_reset(part, store)
     openings = [_Opening(part) for part in parts]
-    _each(all_, openings, _Opening.admit)
-    _each(all_, openings, _Opening.make)
+    _each(ctx, openings, _Opening.admit)
+    _each(ctx, openings, _Opening.make)
     fresh = [row for one in openings if one.first for row in one.first_rows()]
     if fresh:
         stores[0].insert(fresh)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
-    all_.probe("after_first_rows")
-    _silence_the_old(all_, epoch)
+    ctx.probe("after_first_rows")
+    _silence_the_old(ctx, epoch)
     try:
         # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
-        _each(all_, openings, lambda one: one.compare(epoch))
+        _each(ctx, openings, lambda one: one.compare(epoch))
     except Trouble:
         for one in openings:
             if one.unregistered:
                 one.store.forget_creating(epoch)
         raise
-    _each(all_, openings, lambda one: one.refuse_unread())
-    _each(all_, openings, lambda one: one.adopt(epoch))
-    _each(all_, openings, _Opening.admit_again)
+    _each(ctx, openings, lambda one: one.refuse_unread())
+    _each(ctx, openings, lambda one: one.adopt(epoch))
+    _each(ctx, openings, _Opening.admit_again)
     unfinished = any(one.unfinished for one in openings)
-    begun = _each(all_, openings, lambda one: one.begun(epoch, unfinished))
-    return _all_open_ended(all_, begun)
+    begun = _each(ctx, openings, lambda one: one.begun(epoch, unfinished))
+    return _all_open_ended(ctx, begun)
 
 
-def _each(all_: Surroundings, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
+def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
     found = []
     for one in openings:
-        with about(all_, one.part):
+        with about(ctx, one.part):
             found.append(act(one))
     return found
 
 
-def _all_open_ended(all_: Surroundings, begun: list[Begun]) -> tuple[Begun, ...]:
+def _all_open_ended(ctx: JobContext, begun: list[Begun]) -> tuple[Begun, ...]:
     """Wait for transactions that were open when recording began, once for all channels whose slots were made now."""
-    new = [one for one in begun if one.state is LaneState.CREATING and all_.job.binlog.binlog]
+    new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
     if new:
-        keep = KeepAlive(all_, (Kept(one.part, one.epoch, one.rows) for one in begun))
-        wait_for_open_transactions(all_, new[0].part.sessions.source("start"), keep.between)
+        keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
+        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.between)
     return tuple(begun)
 
 
 class _Opening:
     """One channel on its way through a start."""
 
-    def __init__(self, part: Surroundings) -> None:
+    def __init__(self, part: JobContext) -> None:
         self.part = part
         self.store = part.sessions.store()
         self.first = not self.store.rows()
         self._at = start_at(part.job.start)
         self._rows: list[ProgressRow] = []
-        self._looks: list[Look] = []
+        self._schedule: list[SlotStatus] = []
         self._action: StartAction | None = None
         self._made = False
         self._change: NodeChange | None = None
@@ -152,7 +151,7 @@ class _Opening:
         _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
         if self.part.job.binlog.binlog:
             found = _compared(self.part, rows, self.identity.text)
-            self._action, self._looks, self._change = found
+            self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
         self._rows = rows
 
@@ -171,13 +170,13 @@ class _Opening:
     def refuse_unread(self) -> None:
         """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
         if self._change is not None:
-            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._looks, self._change)
+            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
         """Write another set of DNs into the rows, or how many there are where the rows do not tell yet."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
-            topology.adopt(self.part, self.store, self._rows, self._looks, self._change, epoch)
+            topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
         elif self._action is not None and not creating and self.store.known_dns() is None:
             self.store.adopt({}, [], epoch, len(self._rows))
         self._rows = self.store.rows()
@@ -200,7 +199,7 @@ class _Opening:
     def begun(self, epoch: int, unfinished: bool) -> Begun:
         """The slot of a new channel is made, and the rest goes on; `unfinished` where any channel is."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
-        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._looks)), state)
+        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, unfinished, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
@@ -216,9 +215,9 @@ class _Opening:
         return replace(begun, copying=way)
 
 
-def _as_found(rows: list[ProgressRow], looks: list[Look]) -> list[ProgressRow]:
+def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
     """The rows with the points that the slot holds: an answer that was lost may have left a row behind them."""
-    points = {look.shard.node_id: look.points for look in looks}
+    points = {status.shard.node_id: status.points for status in statuses}
     found = []
     for row in rows:
         held = points.get(row.node_id)
@@ -230,76 +229,76 @@ def _as_found(rows: list[ProgressRow], looks: list[Look]) -> list[ProgressRow]:
     return found
 
 
-def channel_hash(all_: Surroundings, identity: TableIdentity) -> str:
+def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
     """What a change of which makes the old rows meaningless: mapping, filter and key."""
-    channel = all_.job.channel
+    channel = ctx.job.channel
     mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
     row_filter = channel.where or "no filter"
     spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
-def _take_leases(all_: Surroundings, parts: tuple[Surroundings, ...]) -> None:
+def _take_leases(ctx: JobContext, parts: tuple[JobContext, ...]) -> None:
     """One lease per channel, because another job may hold one of them; and the lock on its target.
 
     `--take-over` passes the lease of our own rows only, never a target that another job writes to.
     """
-    end = all_.clock.monotonic() + LEASE_WAIT
+    end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
         store, job = part.sessions.store(), part.job
         while not store.take_lease():
-            if all_.take_over and not lease.is_taken(part):
+            if ctx.take_over and not lease.is_taken(part):
                 store.end_others()
-            if all_.clock.monotonic() >= end:
+            if ctx.clock.monotonic() >= end:
                 raise Refused(
                     f"the lease of {job.channel.source_table} slot {job.slot} is held: {store.holder()}",
                     "stop that job, or start with --take-over",
                     where="sink",
                 )
-            pause(all_, 0.5)
-        lease.take_target(all_, part)
+            pause(ctx, 0.5)
+        lease.take_target(ctx, part)
 
 
-def _refuse_open_reset(all_: Surroundings, store: Store) -> None:
+def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
     """A slot that is half moved is not followed: its rows and points are of two different plans."""
     reset = store.open_reset()
     if reset:
-        place = typed(all_.job.channel.source_table, all_.job.slot)
+        place = typed(ctx.job.channel.source_table, ctx.job.slot)
         hint = f"slotkeeper slots reset --resume {place}"
-        raise Refused(f"reset {reset} of slot {all_.job.slot} is unfinished", hint, where="sink")
+        raise Refused(f"reset {reset} of slot {ctx.job.slot} is unfinished", hint, where="sink")
 
 
-def _silence_the_old(all_: Surroundings, epoch: int) -> None:
+def _silence_the_old(ctx: JobContext, epoch: int) -> None:
     """No call of an earlier epoch may land after our first look: ended, or waited out."""
-    if all_.sessions.begin(epoch):
+    if ctx.sessions.begin(epoch):
         return
-    end = all_.clock.monotonic() + LOST_ANSWER_WAIT
-    while all_.clock.monotonic() < end:
-        pause(all_, 0.5)
+    end = ctx.clock.monotonic() + LOST_ANSWER_WAIT
+    while ctx.clock.monotonic() < end:
+        pause(ctx, 0.5)
 
 
-def _first_rows(all_: Surroundings, identity: TableIdentity) -> list[ProgressRow]:
-    shards = all_.sessions.source("start").nodes() if all_.job.binlog.binlog else [EVERYWHERE]
-    return [_row(all_, identity, shard) for shard in shards]
+def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
+    shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
+    return [_row(ctx, identity, shard) for shard in shards]
 
 
-def _rows_of_nodes(all_: Surroundings, identity: TableIdentity) -> dict[str, ProgressRow]:
-    return {row.key.shard: row for row in _first_rows(all_, identity)}
+def _rows_of_nodes(ctx: JobContext, identity: TableIdentity) -> dict[str, ProgressRow]:
+    return {row.key.shard: row for row in _first_rows(ctx, identity)}
 
 
-def _row(all_: Surroundings, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
     return ProgressRow(
-        key=lane_key(all_.job, shard.name),
+        key=lane_key(ctx.job, shard.name),
         node_id=shard.node_id,
-        target=f"{all_.job.sink.database}.{all_.job.channel.target}",
+        target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
         position=None,
         epoch=epoch,
         changes=0,
         state=LaneState.CREATING,
         noted_start=None,
         noted_end=None,
-        channel=channel_hash(all_, identity),
-        incarnation=identity.text,
+        channel=channel_hash(ctx, identity),
+        fingerprint=identity.text,
         registered=None,
     )
 
@@ -313,38 +312,42 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 
 def _compared(
-    all_: Surroundings, rows: list[ProgressRow], incarnation: str
-) -> tuple[StartAction, list[Look], NodeChange | None]:
+    ctx: JobContext, rows: list[ProgressRow], fingerprint: str
+) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
-    for attempt in range(OLDER_LOOKS):
-        looks = all_.sessions.admin("start").look(None)
-        if not looks and not creating:
-            raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].incarnation, incarnation)
-        decisions = _decisions(all_, rows, looks, creating)
+    for attempt in range(OLDER_STATUSES):
+        statuses = ctx.sessions.admin("start").read_status(None)
+        if not statuses and not creating:
+            raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].fingerprint, fingerprint)
+        decisions = _decisions(ctx, rows, statuses, creating)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
-        if refused and len(older) == len(refused) and attempt + 1 < OLDER_LOOKS:
-            pause(all_, OLDER_PAUSE)
+        if refused and len(older) == len(refused) and attempt + 1 < OLDER_STATUSES:
+            pause(ctx, OLDER_PAUSE)
             continue
         _refuse_first(refused, (TroubleName.PROGRESS_LOST,))
         change = None
         if not creating:
-            _refuse_unanswered(all_, looks, rows, incarnation)
+            _refuse_unanswered(ctx, statuses, rows, fingerprint)
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
-            change = topology.compared(all_, rows, looks)
+            change = topology.compared(ctx, rows, statuses)
         _refuse_first(refused, tuple(TroubleName))
-        return decisions[0].action if decisions else StartAction.CREATE, looks, change
+        return decisions[0].action if decisions else StartAction.CREATE, statuses, change
     raise AssertionError("every round returns, raises or goes on")
 
 
-def _decisions(all_: Surroundings, rows: list[ProgressRow], looks: list[Look], creating: bool) -> list[StartDecision]:
+def _decisions(
+    ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool
+) -> list[StartDecision]:
     """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
     by_node = {row.node_id: row for row in rows}
     first = all(is_first(row) for row in rows)
-    whole = not first and (creating or all_.sessions.store().known_dns() == len(rows))
+    whole = not first and (creating or ctx.sessions.store().known_dns() == len(rows))
     return [
-        compare(by_node.get(look.shard.node_id), look) for look in looks if look.shard.node_id in by_node or not whole
+        compare(by_node.get(status.shard.node_id), status)
+        for status in statuses
+        if status.shard.node_id in by_node or not whole
     ]
 
 
@@ -352,51 +355,51 @@ def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) 
     refuse(next((one for one in refused if one.trouble in names), None))
 
 
-def _refuse_unanswered(all_: Surroundings, looks: list[Look], rows: list[ProgressRow], incarnation: str) -> None:
+def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[ProgressRow], fingerprint: str) -> None:
     """SLOT LOST where a DN of ours is there but holds no point of the slot."""
-    seen = {look.shard.node_id for look in looks}
+    seen = {status.shard.node_id for status in statuses}
     silent = {row.node_id for row in rows} - seen
-    lost = {shard for shard in all_.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
+    lost = {shard for shard in ctx.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
     if lost:
-        raise no_point(lost, rows[0].incarnation, incarnation)
+        raise no_point(lost, rows[0].fingerprint, fingerprint)
 
 
-def _create(all_: Surroundings, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
+def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
-    admin = all_.sessions.admin("start")
-    looks = start_point.looks_everywhere(admin, all_)
+    admin = ctx.sessions.admin("start")
+    statuses = start_point.polls_everywhere(admin, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
-            _row(all_, identity, look.shard, epoch),
-            changes=changes.get(look.shard.node_id, 0),
-            position=Position(look.latest),
-            noted_start=look.latest,
-            registered=start_point.intended(look, look.xmin),
+            _row(ctx, identity, status.shard, epoch),
+            changes=changes.get(status.shard.node_id, 0),
+            position=Position(status.latest),
+            noted_start=status.latest,
+            registered=start_point.intended(status, status.xmin),
         )
-        for look in looks
+        for status in statuses
     ]
     store.replace_creating(rows, epoch)
-    all_.probe("before_first_registration")
-    for look in looks:
-        _register_first(store, admin, all_, look, epoch)
-    found = {look.shard: look.points.both for look in admin.look(None)}
-    ages, now = Ages.of(all_), all_.clock.monotonic()
-    for look in looks:
-        ages.see(all_.job.channel.source_table, look.shard.name, look.latest, now)
-        if found.get(look.shard) != (look.latest, look.latest):
-            raise Busy(f"{look.shard.name}: the first registration did not take", where="source")
-    all_.probe("after_first_registration")
+    ctx.probe("before_first_registration")
+    for status in statuses:
+        _register_first(store, admin, ctx, status, epoch)
+    found = {status.shard: status.points.both for status in admin.read_status(None)}
+    ttls, now = record_ttls(ctx), ctx.clock.monotonic()
+    for status in statuses:
+        ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
+        if found.get(status.shard) != (status.latest, status.latest):
+            raise Busy(f"{status.shard.name}: the first registration did not take", where="source")
+    ctx.probe("after_first_registration")
     return store.rows()
 
 
-def _register_first(store: Store, admin: SlotAdmin, all_: Surroundings, look: Look, epoch: int) -> None:
-    with store.registration(lane_key(all_.job, look.shard.name), epoch) as lock:
+def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> None:
+    with store.registration(lane_key(ctx.job, status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
-            if admin.register(look.shard, look.latest, checkpoint, look.xmin) != 1:
-                raise Busy(f"{look.shard.name}: the first registration reached no node", where="source")
-            all_.probe("in_first_registration")
-        lock.record(Registered(look.latest, look.latest, look.xmin))
+            if admin.register(status.shard, status.latest, checkpoint, status.xmin) != 1:
+                raise Busy(f"{status.shard.name}: the first registration reached no node", where="source")
+            ctx.probe("in_first_registration")
+        lock.record(Registered(status.latest, status.latest, status.xmin))
 
 
 def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -> Begun:

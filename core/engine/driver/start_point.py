@@ -11,11 +11,11 @@ from datetime import datetime
 
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.starting import StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
-from core.engine.driver.context import Surroundings, lane_key
+from core.engine.driver.context import JobContext, lane_key
 from core.engine.driver.open_transactions import wait_for_open_transactions
 from core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from core.ports.progress import Store
@@ -26,141 +26,143 @@ from core.ports.source import Retention, SlotAdmin
 class Begin:
     """Where one lane begins: `point` itself is read, nothing before it; the xmin is never newer than it."""
 
-    look: Look
+    status: SlotStatus
     point: int
     xmin: int
 
 
-def check(all_: Surroundings, at: StartAt) -> None:
+def check(ctx: JobContext, at: StartAt) -> None:
     """Refuse by name what cannot be started at, before anything is made; no slot is touched."""
-    starter = all_.sessions.starter()
+    starter = ctx.sessions.starter()
     if at.kind is StartKind.TIME:
         assert at.at is not None
-        _check_time(all_, starter, at.at)
+        _check_time(ctx, starter, at.at)
     if at.kind is StartKind.POINTS:
-        _check_points(all_, starter, dict(at.points))
+        _check_points(ctx, starter, dict(at.points))
 
 
-def refuse_aged(all_: Surroundings, store: Store) -> None:
+def refuse_aged(ctx: JobContext, store: Store) -> None:
     """SLOT LOST where a table with binlog timestamps was left alone for longer than its records live.
 
     DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, and the slot's points do not tell.
     """
     age = store.registered_age()
-    ttl = all_.sessions.starter().record_ttl() if age is not None else None
+    ttl = ctx.sessions.starter().record_ttl() if age is not None else None
     if age is not None and ttl is not None and age >= ttl:
         what = f"nobody registered for {age:.0f} s, and records of this table are deleted after {ttl} s, read or not"
         raise trouble(TroubleName.SLOT_LOST, what)
 
 
-def begin_at(all_: Surroundings, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
+def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
     """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
-    starter = all_.sessions.starter()
+    starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         # the server chooses the points: rows that tell that they may be ours come before them
         store.replace_creating([replace(r, epoch=epoch, registered=Registered(0, 0, 0)) for r in rows.values()], epoch)
-        all_.probe("before_first_registration")
-        begins = _latest(all_, starter)
+        ctx.probe("before_first_registration")
+        begins = _latest(ctx, starter)
     elif at.kind is StartKind.TIME:
         assert at.at is not None
-        begins = _at_time(all_, starter, at.at)
+        begins = _at_time(ctx, starter, at.at)
     else:
-        begins = _at_points(all_, starter, dict(at.points))
+        begins = _at_points(ctx, starter, dict(at.points))
     made = [
         replace(
-            rows[one.look.shard.name],
-            node_id=one.look.shard.node_id,
+            rows[one.status.shard.name],
+            node_id=one.status.shard.node_id,
             epoch=epoch,
             position=Position(one.point),
-            registered=intended(one.look, one.xmin),
+            registered=intended(one.status, one.xmin),
         )
         for one in begins
     ]
     store.replace_creating(made, epoch)
-    all_.probe("before_first_registration")
+    ctx.probe("before_first_registration")
     for one in begins:
-        _register(all_, store, starter, one, epoch)
-    all_.probe("after_first_registration")
+        _register(ctx, store, starter, one, epoch)
+    ctx.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def intended(look: Look, xmin: int) -> Registered:
+def intended(status: SlotStatus, xmin: int) -> Registered:
     """What a row says before its lane's first registration: the slot's points as they are, so that a start that is
     broken off is known as begun, and its points as its own."""
-    return Registered(look.points.live or 0, look.points.durable or 0, xmin)
+    return Registered(status.points.live or 0, status.points.durable or 0, xmin)
 
 
-def looks_everywhere(admin: SlotAdmin, all_: Surroundings) -> list[Look]:
+def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
     (a lower bound only), also on DNs that an earlier try has not reached."""
-    looks = admin.look(None)
-    without = set(all_.sessions.source("start").nodes()) - {look.shard for look in looks}
+    statuses = admin.read_status(None)
+    without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
     if not without:
-        return looks
+        return statuses
     for shard in sorted(without):
         for checkpoint in (False, True):
             admin.register(shard, 0, checkpoint, 0)
-    looks = admin.look(None)
-    if not looks:
-        raise Refused(f"the source gives no sync point for slot {all_.job.slot}", "see doctor", where="source")
-    left = ", ".join(shard.name for shard in sorted(without - {look.shard for look in looks}))
+    statuses = admin.read_status(None)
+    if not statuses:
+        raise Refused(f"the source gives no sync point for slot {ctx.job.slot}", "see doctor", where="source")
+    left = ", ".join(shard.name for shard in sorted(without - {status.shard for status in statuses}))
     if left:
         raise Busy(f"{left}: the first registration reached no node", where="source")
-    return looks
+    return statuses
 
 
-def _latest(all_: Surroundings, starter: Retention) -> list[Begin]:
+def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
 
     It is called twice: recording begins with the first call, and a transaction that was open then may have written
     rows that are not recorded; once all such have ended, the second call moves beyond them.
     """
     starter.register_full_sync()
-    wait_for_open_transactions(all_, all_.sessions.source("start"))
+    wait_for_open_transactions(ctx, ctx.sessions.source("start"))
     starter.register_full_sync()
-    looks = starter.look(None)
-    moved = {look.shard for look in looks if not look.points.missing and look.points.live == look.points.durable}
+    statuses = starter.read_status(None)
+    moved = {
+        status.shard for status in statuses if not status.points.missing and status.points.live == status.points.durable
+    }
     short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
     if short:
         raise Busy(f"{short}: the full-sync point did not take", where="source")
-    return [Begin(look, look.points.live or 0, look.xmin) for look in looks]
+    return [Begin(status, status.points.live or 0, status.xmin) for status in statuses]
 
 
-def _check_time(all_: Surroundings, starter: Retention, at: datetime) -> None:
+def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
     if age < 0:
         raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
     if ttl is not None and age >= ttl:
         what = f"start time {at} is older than binlog_ttl ({ttl} s): records of that time are deleted"
-        raise Refused(what, f'choose a later time, or start = "initial" ({all_.job.channel.source_table} as a whole)')
+        raise Refused(what, f'choose a later time, or start = "initial" ({ctx.job.channel.source_table} as a whole)')
     starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
     if all(one.point is None for one in starter.records().values()):
         what = "the binlog holds no record at all: whether anything changed since then cannot be told"
         raise Refused(what, 'start = "latest" begins now, start = "initial" with a copy')
 
 
-def _at_time(all_: Surroundings, starter: Retention, at: datetime) -> list[Begin]:
+def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
 
     The looks come first: what is at or below their newest point shows in the search, and what does not show yet,
     because its commit is under way, lies beyond it.
     """
-    _check_time(all_, starter, at)
-    looks = looks_everywhere(starter, all_)
+    _check_time(ctx, starter, at)
+    statuses = polls_everywhere(starter, ctx)
     found = starter.since(at.isoformat()).values()
-    first = min([*(point for point in found if point is not None), *(look.latest for look in looks)])
+    first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
     records = starter.records(first)
     xmins = {name: record.xmin for name, record in records.items() if record.xmin is not None}
-    return [Begin(look, first, min(look.xmin, xmins.get(look.shard.name, look.xmin))) for look in looks]
+    return [Begin(status, first, min(status.xmin, xmins.get(status.shard.name, status.xmin))) for status in statuses]
 
 
-def _xmin(starter: Retention, look: Look, point: int | None) -> int:
+def _xmin(starter: Retention, status: SlotStatus, point: int | None) -> int:
     """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
-    found = starter.xmin_at(look.shard, point) if point is not None else None
-    return look.xmin if found is None else min(found, look.xmin)
+    found = starter.xmin_at(status.shard, point) if point is not None else None
+    return status.xmin if found is None else min(found, status.xmin)
 
 
-def _check_points(all_: Surroundings, starter: Retention, points: dict[str, int]) -> None:
+def _check_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> None:
     """Refuse names that are no DNs, and points after which something may be deleted already."""
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
@@ -194,17 +196,20 @@ def _held_from(starter: Retention) -> dict[str, int]:
     return found
 
 
-def _at_points(all_: Surroundings, starter: Retention, points: dict[str, int]) -> list[Begin]:
-    _check_points(all_, starter, points)
-    looks = looks_everywhere(starter, all_)
+def _at_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> list[Begin]:
+    _check_points(ctx, starter, points)
+    statuses = polls_everywhere(starter, ctx)
     found = {shard: record.point for shard, record in starter.records().items()}
-    return [Begin(look, points[look.shard.name], _xmin(starter, look, found.get(look.shard.name))) for look in looks]
+    return [
+        Begin(status, points[status.shard.name], _xmin(starter, status, found.get(status.shard.name)))
+        for status in statuses
+    ]
 
 
-def _register(all_: Surroundings, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
-    with store.registration(lane_key(all_.job, one.look.shard.name), epoch) as lock:
+def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
+    with store.registration(lane_key(ctx.job, one.status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
-            if starter.register(one.look.shard, one.point, checkpoint, one.xmin) != 1:
-                raise Busy(f"{one.look.shard.name}: the first registration reached no node", where="source")
-            all_.probe("in_first_registration")
+            if starter.register(one.status.shard, one.point, checkpoint, one.xmin) != 1:
+                raise Busy(f"{one.status.shard.name}: the first registration reached no node", where="source")
+            ctx.probe("in_first_registration")
         lock.record(Registered(one.point, one.point, one.xmin))

@@ -1,6 +1,7 @@
 """Copies chunks of a table on a worker, one sink transaction each, fenced by the chunk's own row.
 
-Never raises: the failure is in the outcome. Next door: `snapshot.py` plans and deals chunks on the driver.
+Never raises: the failure is in the outcome. Next door: `core.engine.driver.copy` plans and assigns chunks on the
+driver.
 """
 
 from __future__ import annotations
@@ -8,19 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from core.clock import Clock
+from core.clock import Clock, SystemClock
 from core.domain.progress import LaneKey
-from core.engine.messages import CopyOutcome, CopySpec
-from core.engine.worker.copy_pipe import pump
+from core.drivers.copy_pipe import copy_through
+from core.engine.messages import CopyOutcome, CopyTask
+from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, may_hold, nothing
-from core.engine.worker.stream_task import peak_kib
+from core.engine.worker.stream_task import OpenPair, lend, peak_kib
 from core.error_values import ErrorValues
 from core.errors import RowRefused
 from core.ports.sink import StepSink
 from core.ports.source import Chunk, Source
 
 
-def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
+def work(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
+    """Some chunks, on a worker."""
+    with lend(open_pair, task.job, task.epoch) as lent:
+        source, sink = lent.opened(task.job.channel.source_table, task.copying)
+        return run(task, source, sink, SystemClock(), stream_task.probe)
+
+
+def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
     """Copy the chunks in order until the deadline; at least one is tried."""
     deadline = clock.monotonic() + spec.seconds
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
@@ -35,15 +44,15 @@ def run(spec: CopySpec, source: Source, sink: StepSink, clock: Clock, probe: Pro
             rows += copied
             if clock.monotonic() >= deadline:
                 break
-    except Exception as error:  # a task never raises; see stint.py
+    except Exception as error:  # a task never raises; see stream_task.py
         sink.abandon()
         return CopyOutcome(tuple(done), rows, error=ErrorValues.of(error), peak_kib=peak_kib())
     return CopyOutcome(tuple(done), rows, peak_kib=peak_kib())
 
 
-def _copy(spec: CopySpec, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
+def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
-        return pump(
+        return copy_through(
             lambda out: source.copy_chunk(chunk, out), lambda reader: into(key, spec.epoch, chunk.number, reader)
         )
 

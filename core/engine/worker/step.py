@@ -1,7 +1,7 @@
 """One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
 
-Nothing here retries, waits or registers. Next door: `stint.py` takes steps in turn, `progress.py` holds the rules,
-`pump.py` moves the bytes.
+Nothing here retries, waits or registers. Next door: `task.py` takes steps in turn, `progress.py` holds the rules,
+`copy_through.py` moves the bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from core.clock import Clock
+from core.domain.advance import explain_miss, position_after, range_end
 from core.domain.position import Position
 from core.domain.progress import LaneKey
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
-from core.engine.progress import explain_miss, position_after, range_end
-from core.engine.worker.copy_pipe import pump
+from core.drivers.copy_pipe import copy_through
 from core.errors import RowRefused, SlotkeeperError
 from core.ports.sink import StepSink
 from core.ports.source import Source
@@ -48,7 +48,7 @@ class Step:
     position: Position
     rows: int
     quiet: bool
-    look: Look
+    status: SlotStatus
     top_point: int | None = None
     read_seconds: float = 0.0
     write_seconds: float = 0.0
@@ -63,29 +63,29 @@ class Stepper:
         self._plan = plan
         self._clock = clock
         self._probe = probe
-        self._look: Look | None = None
+        self._status: SlotStatus | None = None
 
-    def take(self, look_now: Callable[[], Look], after: Position) -> Step:
+    def take(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
         """One step from `after`; raises errors of `core.errors`, with nothing committed."""
         try:
-            return self._take(look_now, after)
+            return self._take(read_now, after)
         except BaseException as error:
-            self._look = None
+            self._status = None
             self._sink.abandon()
             if not may_hold(error, self._plan.options):
                 raise
         self._probe("before_careful_step")
         try:
-            return self._take(look_now, after, careful=True)
+            return self._take(read_now, after, careful=True)
         except BaseException:
-            self._look = None
+            self._status = None
             self._sink.abandon()
             raise
 
-    def _take(self, look_now: Callable[[], Look], after: Position, careful: bool = False) -> Step:
-        first = self._checked(self._look or look_now(), after)
-        self._look = None
-        self._probe("after_look")
+    def _take(self, read_now: Callable[[], SlotStatus], after: Position, careful: bool = False) -> Step:
+        first = self._checked(self._status or read_now(), after)
+        self._status = None
+        self._probe("after_status")
         if first.latest < after.point:
             return Step(after, 0, True, first)
         began = self._clock.monotonic()
@@ -93,13 +93,13 @@ class Stepper:
             rows, up_to = self._stage(first, after, careful)
         except SlotkeeperError as error:
             if error.where == "source":
-                self._checked(look_now(), after)  # what failed may be DDL: then its trouble says more than the error
+                self._checked(read_now(), after)  # what failed may be DDL: then its trouble says more than the error
             raise
         read = self._clock.monotonic()
         self._probe("after_read")
-        second = self._checked(look_now(), after)
-        self._probe("after_second_look")
-        self._look = second
+        second = self._checked(read_now(), after)
+        self._probe("after_recheck")
+        self._status = second
         if rows == 0 and up_to == first.latest:
             self._sink.abandon()
             return Step(after, 0, second.latest <= first.latest, second, read_seconds=read - began)
@@ -111,11 +111,11 @@ class Stepper:
         done = rows if reached == new else 0
         return Step(reached, done, False, second, top.point, read - began, written - read)
 
-    def _checked(self, look: Look, after: Position) -> Look:
-        trouble = judge(look, self._plan.expected) or ahead_of_row(look, after)
+    def _checked(self, status: SlotStatus, after: Position) -> SlotStatus:
+        trouble = judge(status, self._plan.expected) or ahead_of_row(status, after)
         if trouble:
             raise trouble
-        return look
+        return status
 
     def _commit(self, after: Position, new: Position, rows: int) -> Position:
         plan = self._plan
@@ -126,7 +126,7 @@ class Stepper:
             return reason
         raise reason
 
-    def _stage(self, look: Look, after: Position, careful: bool) -> tuple[int, int]:
+    def _stage(self, status: SlotStatus, after: Position, careful: bool) -> tuple[int, int]:
         """Fill the staging table with one or more ranges; returns (rows, last point of the last range)."""
         reached = after
         options = self._plan.options
@@ -136,15 +136,15 @@ class Stepper:
             nonlocal reached
             total = 0
             while True:
-                end = range_end(reached, look.latest, self._plan.width)
-                total += self._source.copy_changes(look.shard, reached, end, out)
+                end = range_end(reached, status.latest, self._plan.width)
+                total += self._source.copy_changes(status.shard, reached, end, out)
                 # between ranges every event of the range's last point is in: the next begins beyond the point itself
                 reached = Position(end, ALL) if end > reached.point else reached
                 full = total >= options.auto_flush_batch_size
-                if full or end >= look.latest or self._clock.monotonic() >= deadline:
+                if full or end >= status.latest or self._clock.monotonic() >= deadline:
                     return total
 
-        rows = pump(read, self._sink.stage_carefully if careful else self._sink.stage)
+        rows = copy_through(read, self._sink.stage_carefully if careful else self._sink.stage)
         return rows or 0, reached.point
 
 

@@ -1,56 +1,158 @@
-"""A stint: one task takes one step for each of its lanes in turn, until its deadline or until all are quiet.
+"""A stream task: steps for each of its lanes in turn, until its deadline or until nothing more comes.
 
-Where there are fewer seats than lanes, `binlog_parallel_num` of them are taken at once, each over sessions of its own,
-which the channels of the lanes that follow each other there share.
-Runs on a worker; it never raises: each lane's failure is in its outcome. Next door: `step.py` is one step,
-`core.wiring.worker` opens the sessions.
+Where there are fewer places than lanes, `binlog_parallel_num` lanes have their turns at once, each over a pair of
+sessions of its own, which the channels of the lanes that follow each other there share; pairs are kept for the next
+task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome. Next door: `step.py` is one
+step, `core.wiring.worker` opens a pair.
 """
 
 from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from core.clock import Clock
+from core.clock import Clock, SystemClock
+from core.domain.advance import explain_miss
+from core.domain.endpoint import Endpoint
 from core.domain.position import Position
 from core.domain.progress import STREAMING, LaneKey
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
+from core.domain.spec import JobSpec
 from core.domain.watch import trouble
-from core.engine.messages import LaneOutcome, LaneTask, StintOutcome, StintSpec
-from core.engine.progress import explain_miss
+from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
 from core.error_values import ErrorValues
-from core.errors import SlotkeeperError, TroubleName
+from core.errors import ErrorKind, SlotkeeperError, TroubleName
 from core.ports.sink import StepSink
 from core.ports.source import Source
 
 LINGER = 0.3
-"""Seconds for which a stint stays with lanes that are all quiet."""
+"""Seconds for which a task stays with lanes that are all quiet."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between looks while it stays."""
 
 
-def lane_key(spec: StintSpec, task: LaneTask) -> LaneKey:
+def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
     """The key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
+
+
+class Pair(Protocol):
+    """A source and a sink session, over which the channels of a job are opened."""
+
+    def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
+        """The channel that `job` is narrowed to; asks both servers."""
+
+    def close(self) -> None:
+        """End both sessions."""
+
+
+OpenPair = Callable[[JobSpec, int], Pair]
+"""Opens a pair for a job and its epoch."""
+
+
+@dataclass(slots=True)
+class Lent:
+    """A pair for one task; `channels` are those opened over it, by source table and way of copying."""
+
+    pair: Pair
+    job: JobSpec
+    channels: dict[tuple[str, str], tuple[Source, StepSink]] = field(default_factory=dict)
+
+    def opened(self, table: str, copying: str = "direct") -> tuple[Source, StepSink]:
+        """The channel of a source table; asks both servers the first time."""
+        channel = self.channels.get((table, copying))
+        if channel is None:
+            channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
+        return channel
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough."""
+        for _, sink in self.channels.values():
+            sink.rest()
+            return  # the channels share the session
+
+
+probe: Probe = nothing
+"""Called at named points of steps and copies on this worker; tests put theirs here."""
+_kept: dict[tuple[Endpoint, Endpoint, str, str, int], list[Lent]] = {}
+"""The pairs that wait for a next task, by endpoints, job, slot and epoch: they survive from task to task."""
+_lock = threading.Lock()
+
+
+@contextmanager
+def lend(open_pair: OpenPair, job: JobSpec, epoch: int) -> Iterator[Lent]:
+    """A pair of this worker; kept for the next task unless the block raised. Those of other epochs are ended."""
+    key = (job.source, job.sink, job.name, job.slot, epoch)
+    with _lock:
+        others = [one for one in _kept if one[:4] == key[:4] and one[4] != epoch]
+        old = [lent for one in others for lent in _kept.pop(one)]
+        waiting = _kept.setdefault(key, [])
+        lent = waiting.pop() if waiting else None
+    for one in old:
+        one.pair.close()
+    if lent is None:
+        lent = Lent(open_pair(job, epoch), job)
+    lent.job = job
+    try:
+        lent.rest()
+        yield lent
+    except BaseException:
+        lent.pair.close()
+        raise
+    with _lock:
+        _kept.setdefault(key, []).append(lent)
+
+
+def close_kept(job: JobSpec) -> None:
+    """End the sessions that this process keeps for a job's next tasks."""
+    with _lock:
+        mine = [key for key in _kept if key[:4] == (job.source, job.sink, job.name, job.slot)]
+        closing = [lent for key in mine for lent in _kept.pop(key)]
+    for one in closing:
+        one.pair.close()
+
+
+def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
+    """A task, on a worker: as many pairs as it may have, and turns over them."""
+    with ExitStack() as stack:
+        count = min(task.parallel, len(task.lanes))
+        lent = [stack.enter_context(lend(open_pair, task.job, task.epoch)) for _ in range(count)]
+        for one in lent:
+            _connect(one, task)
+        return run(task, [one.opened for one in lent], SystemClock(), probe)
+
+
+def _connect(lent: Lent, task: StreamTask) -> None:
+    """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
+
+    What is wrong with one table of several stops its own lanes alone.
+    """
+    try:
+        lent.opened(task.lanes[0].table)
+    except SlotkeeperError as error:
+        if len(task.job.channels) == 1 or error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS):
+            raise
 
 
 Opened = Callable[[str], tuple[Source, StepSink]]
 """The source and the sink of a channel, by its source table, over one pair of sessions."""
 
 
-def run(spec: StintSpec, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StintOutcome:
-    """Take the stint's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
+def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
+    """Take the task's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
 
     A lane whose turn did not come before the deadline says so by `waited` None: it is still due.
     """
     began = clock.monotonic()
     pairs = pairs[: max(1, len(spec.lanes))]
     turns = [_Turn(spec, task, pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
-    lull = _Lull(clock, len(pairs))
-    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, lull, clock) for n in range(len(pairs))]
+    idle = _IdleWait(clock, len(pairs))
+    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, idle, clock) for n in range(len(pairs))]
     threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
     for thread in threads:
         thread.start()
@@ -58,18 +160,18 @@ def run(spec: StintSpec, pairs: Sequence[Opened], clock: Clock, probe: Probe = n
     for thread in threads:
         thread.join()
     outcomes = tuple(turn.outcome for turn in turns)
-    return StintOutcome(outcomes, peak_kib(), all(one.lull for one in shares), clock.monotonic() - began)
+    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began)
 
 
 class _Share:
-    """The lanes that one pair of sessions takes in turn; `lull` where it ended because all shares were quiet."""
+    """The lanes that one pair of sessions takes in turn; `idle` where it ended because all shares were quiet."""
 
     def __init__(
-        self, number: int, turns: list[_Turn], began: float, deadline: float, lull: _Lull, clock: Clock
+        self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
     ) -> None:
-        self.lull = False
+        self.idle = False
         self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
-        self._quiet, self._clock = lull, clock
+        self._quiet, self._clock = idle, clock
 
     def run(self) -> None:
         """Rounds until the deadline or a lull; the first lane has a turn whatever the time is."""
@@ -85,12 +187,12 @@ class _Share:
             if self._clock.monotonic() >= self._deadline:
                 return
             if self._quiet.over(self._number, all(turn.quiet for turn in live)):
-                self.lull = bool(live)
+                self.idle = bool(live)
                 return
         self._quiet.over(self._number, True)
 
 
-class _Lull:
+class _IdleWait:
     """Stays with quiet lanes for a moment: looking again costs milliseconds, another Spark task tens of them."""
 
     def __init__(self, clock: Clock, shares: int) -> None:
@@ -124,9 +226,9 @@ def peak_kib() -> int:
 
 @dataclass
 class _Turn:
-    """One lane within a stint."""
+    """One lane within a task."""
 
-    spec: StintSpec
+    spec: StreamTask
     task: LaneTask
     opened: Opened
     clock: Clock
@@ -140,7 +242,7 @@ class _Turn:
         self._after: Position | None = None
 
     def take(self, waited: float = 0.0) -> None:
-        """One step, `waited` seconds after the stint began; a failure ends the lane's part of the stint."""
+        """One step, `waited` seconds after the task began; a failure ends the lane's part of the task."""
         if self.outcome.waited is None:
             self.outcome = replace(self.outcome, waited=waited)
         try:
@@ -158,7 +260,7 @@ class _Turn:
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
             self._after, changes = self._begin()
             self.outcome = replace(self.outcome, position=self._after.text, changes=changes)
-        step = self._stepper.take(self._look, self._after)
+        step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
         self.quiet = step.quiet
         done = self.outcome
@@ -169,8 +271,8 @@ class _Turn:
             rows=done.rows + step.rows,
             changes=done.changes + step.rows,
             top_point=step.top_point if step.rows else done.top_point,
-            look_latest=step.look.latest,
-            look_xmin=step.look.xmin,
+            status_latest=step.status.latest,
+            status_xmin=step.status.xmin,
             read_seconds=done.read_seconds + step.read_seconds,
             write_seconds=done.write_seconds + step.write_seconds,
         )
@@ -185,9 +287,9 @@ class _Turn:
             raise reason
         return row.position, row.changes
 
-    def _look(self) -> Look:
-        looks = self._source.look(self.task.shard)
-        found = next((look for look in looks if look.shard == self.task.shard), None)
+    def _read_status(self) -> SlotStatus:
+        statuses = self._source.read_status(self.task.shard)
+        found = next((status for status in statuses if status.shard == self.task.shard), None)
         if found is None:
             name = self.task.shard.name
             raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table under its name")

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     noted_start bigint,
     noted_end bigint,
     channel text NOT NULL,
-    incarnation text NOT NULL,
+    fingerprint text NOT NULL,
     registered_live bigint,
     registered_durable bigint,
     registered_xmin bigint,
@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     noted_start bigint,
     noted_end bigint,
     channel text NOT NULL,
-    incarnation text NOT NULL,
+    fingerprint text NOT NULL,
     registered_live bigint,
     registered_durable bigint,
     registered_xmin bigint,
@@ -129,10 +129,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- A DN under another name keeps its row, as a new one: a DWS does not update the column by whose hash rows lie.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-     channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+     channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
      job, run, host, os_user, pid, updated_at, dns, copying, chunks)
 SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-       channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+       channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
        job, run, host, os_user, pid, updated_at, dns, copying, chunks
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
@@ -146,7 +146,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 
 -- name: rows
 -- All lanes of one source table's slot.
-SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
        registered_live, registered_durable, registered_xmin
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
@@ -154,7 +154,7 @@ ORDER BY shard
 
 -- name: row
 -- One lane.
-SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
        registered_live, registered_durable, registered_xmin
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
@@ -163,10 +163,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- Nobody but a job's start inserts these rows.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-     channel, incarnation, registered_live, registered_durable, registered_xmin, registered_at,
+     channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
      job, run, host, os_user, pid, updated_at, dns)
 VALUES (%(source)s, %(source_table)s, %(slot)s, %(shard)s, %(node_id)s, %(target)s, %(position)s, %(epoch)s,
-        %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(incarnation)s, %(registered_live)s,
+        %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(fingerprint)s, %(registered_live)s,
         %(registered_durable)s, %(registered_xmin)s, now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now(), %(dns)s)
 
 -- name: delete_creating
@@ -207,7 +207,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 
 -- name: lock
 -- The row under a lock, for a registration.
-SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, incarnation,
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
        registered_live, registered_durable, registered_xmin
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s

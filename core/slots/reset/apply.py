@@ -20,7 +20,7 @@ from core.ports.source import LOST_ANSWER_WAIT
 from core.slots.reset import plan as planning
 from core.slots.reset import points
 from core.slots.reset.backup import back_up
-from core.slots.reset.context import PLANS, RESETS, Bench
+from core.slots.reset.context import PLANS, RESETS, ResetContext
 
 PASSING = frozenset(
     {ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED}
@@ -51,40 +51,40 @@ class ResetOrder:
     rows: int | None = None
 
 
-def execute(bench: Bench, order: ResetOrder) -> Result:
+def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     """Carry out exactly this plan, or refuse and say why; what fails later is rolled back or left for `--resume`."""
-    plan = _typed(bench, order)
-    _gate(bench)
-    seen = planning.see(bench)
+    plan = _typed(ctx, order)
+    _gate(ctx)
+    seen = planning.see(ctx)
     moved = what_moved(plan, seen.identity.text, seen.lanes, seen.shards)
     if moved:
         raise Refused(f"plan {plan.id} is stale, this moved: {'; '.join(moved)}", "make a new one: without --execute")
     left = time_check(seen.left)
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
-    entry = back_up(bench, plan, seen.identity, order.reason)
-    say(bench, entry, Phase.INTENT, result={m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves})
-    bench.probe("after_intent")
-    bench.files.save(RESETS, entry.id, mark(entry))
-    bench.probe("after_mark")
-    bench.resets.step(entry.id, BEGUN)
-    bench.probe("after_begun")
-    return _carry_out(bench, replace(entry, step=BEGUN), plan)
+    entry = back_up(ctx, plan, seen.identity, order.reason)
+    say(ctx, entry, Phase.INTENT, result={m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves})
+    ctx.probe("after_intent")
+    ctx.files.save(RESETS, entry.id, mark(entry))
+    ctx.probe("after_mark")
+    ctx.resets.step(entry.id, BEGUN)
+    ctx.probe("after_begun")
+    return _carry_out(ctx, replace(entry, step=BEGUN), plan)
 
 
-def _typed(bench: Bench, order: ResetOrder) -> ResetPlan:
+def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
     """The plan that was typed, where everything typed beside it is right."""
     if not order.reason.strip():
         raise Refused("a reset needs a reason", 'add --reason "why", it is kept with the backup')
-    if order.confirm != bench.job.slot:
-        raise Refused(f"the slot's name was not typed: {order.confirm!r}", f"add --confirm {bench.job.slot}")
-    text = bench.files.load(PLANS, order.plan)
+    if order.confirm != ctx.job.slot:
+        raise Refused(f"the slot's name was not typed: {order.confirm!r}", f"add --confirm {ctx.job.slot}")
+    text = ctx.files.load(PLANS, order.plan)
     if text is None:
         raise Refused(f"there is no plan {order.plan!r} here", "make one: the same command without --execute")
     plan = plan_from(text)
-    job = bench.job
+    job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"plan {plan.id} is of {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
-    if bench.clock.utc().timestamp() > plan.expires:
+    if ctx.clock.utc().timestamp() > plan.expires:
         raise Refused(f"plan {plan.id} has expired", "make a new one: without --execute")
     if (order.rows or 0) != plan.skipped:
         typed = "nothing" if order.rows is None else str(order.rows)
@@ -92,11 +92,11 @@ def _typed(bench: Bench, order: ResetOrder) -> ResetPlan:
     return plan
 
 
-def _gate(bench: Bench) -> None:
+def _gate(ctx: ResetContext) -> None:
     """What has to hold at this moment, the lease last: it is taken by asking."""
-    refuse([bench.at_rest()])
-    refuse([planning.lease_check(bench)])
-    refuse([planning.unfinished_check(bench), planning.writable_check(bench)])
+    refuse([ctx.at_rest()])
+    refuse([planning.lease_check(ctx)])
+    refuse([planning.unfinished_check(ctx), planning.writable_check(ctx)])
 
 
 def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
@@ -106,51 +106,51 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
             raise Refused(f"precondition '{check.name}' does not hold: {check.sentence}")
 
 
-def _carry_out(bench: Bench, entry: ResetEntry, plan: ResetPlan) -> Result:
+def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     """What an older epoch did between the look and the new epoch is in the rows by now: then nothing is written."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
-        epoch = take_over(bench)
-        moved = bench.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
+        epoch = take_over(ctx)
+        moved = ctx.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
             raise _unfinished(entry, error) from error
-        return end(bench, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {_said(error)}"))
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {_said(error)}"))
     if moved:
         stale = f"nothing is changed: plan {plan.id} is stale, this moved: {'; '.join(moved)}"
-        return end(bench, entry, Result(entry.id, ROLLED_BACK, stale))
-    bench.probe("after_rows")
-    return finish(bench, entry, plan, epoch)
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, stale))
+    ctx.probe("after_rows")
+    return finish(ctx, entry, plan, epoch)
 
 
-def take_over(bench: Bench) -> int:
+def take_over(ctx: ResetContext) -> int:
     """Raise the epoch and silence what older sessions may still send; returns the epoch."""
-    epoch = bench.resets.raise_epoch()
-    bench.probe("after_epoch")
-    if not bench.silence():
-        end = bench.clock.monotonic() + LOST_ANSWER_WAIT
-        while bench.clock.monotonic() < end:
-            bench.pause(0.5)
-    bench.probe("after_silence")
+    epoch = ctx.resets.raise_epoch()
+    ctx.probe("after_epoch")
+    if not ctx.silence():
+        end = ctx.clock.monotonic() + LOST_ANSWER_WAIT
+        while ctx.clock.monotonic() < end:
+            ctx.pause(0.5)
+    ctx.probe("after_silence")
     return epoch
 
 
-def finish(bench: Bench, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
+def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
     """Register, look again, compare, recount; the rows are written already."""
     try:
-        points.register(bench, plan, epoch, points.Way.THERE)
-        seen = points.compare(bench, plan, epoch, points.Way.THERE)
-        bench.probe("after_compare")
-        points.recount(bench, plan)
+        points.register(ctx, plan, epoch, points.Way.THERE)
+        seen = points.compare(ctx, plan, epoch, points.Way.THERE)
+        ctx.probe("after_compare")
+        points.recount(ctx, plan)
     except SlotkeeperError as error:
         if error.kind in PASSING:
-            bench.resets.step(entry.id, WRITTEN, str(error))
+            ctx.resets.step(entry.id, WRITTEN, str(error))
             raise _unfinished(entry, error) from error
-        return go_back(bench, entry, plan, epoch, error)
-    return end(bench, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen))
+        return go_back(ctx, entry, plan, epoch, error)
+    return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen))
 
 
-def go_back(bench: Bench, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
+def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
     """Put the rows back as the backup has them, because finishing would never succeed.
 
     A row that is not as the reset wrote it is somebody else's, or lost: it is left, and named.
@@ -159,17 +159,17 @@ def go_back(bench: Bench, entry: ResetEntry, plan: ResetPlan, epoch: int, error:
     try:
         swap = Swap(after, before, partly=True)
         why = _said(error)
-        left = bench.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
+        left = ctx.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
     except SlotkeeperError as problem:
         raise _unfinished(entry, problem) from problem
     if left:
         why = f"{why}; left as it is: {'; '.join(left)}"
-        bench.resets.step(entry.id, GOING_BACK, why)
-    bench.probe("after_going_back")
-    return restore(bench, entry, plan, epoch, why)
+        ctx.resets.step(entry.id, GOING_BACK, why)
+    ctx.probe("after_going_back")
+    return restore(ctx, entry, plan, epoch, why)
 
 
-def restore(bench: Bench, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
+def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
     """The points follow the rows that were put back.
 
     Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
@@ -177,32 +177,32 @@ def restore(bench: Bench, entry: ResetEntry, plan: ResetPlan, epoch: int, why: s
     """
     waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
-        points.register(bench, plan, epoch, points.Way.BACK)
-        seen = points.compare(bench, plan, epoch, points.Way.BACK)
+        points.register(ctx, plan, epoch, points.Way.BACK)
+        seen = points.compare(ctx, plan, epoch, points.Way.BACK)
     except SlotkeeperError as error:
         if error.kind in waits:
-            bench.resets.step(entry.id, GOING_BACK, why)
+            ctx.resets.step(entry.id, GOING_BACK, why)
             raise _unfinished(entry, error) from error
         also = "" if str(error) in why else f"; on the way back: {_said(error)}"
-        return end(bench, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
-    return end(bench, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
+    return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
 
 
-def end(bench: Bench, entry: ResetEntry, result: Result) -> Result:
+def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     """Write down how it ended: audit, sink, job, and the mark goes last."""
-    say(bench, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
-    bench.probe("after_outcome")
-    bench.resets.step(entry.id, result.outcome, result.sentence)
-    bench.probe("after_done")
+    say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
+    ctx.probe("after_outcome")
+    ctx.resets.step(entry.id, result.outcome, result.sentence)
+    ctx.probe("after_done")
     if result.outcome == DONE:
-        bench.told(f"reset {entry.id}: {result.sentence}")
-    bench.probe("after_told")
-    bench.files.remove(RESETS, entry.id)
+        ctx.told(f"reset {entry.id}: {result.sentence}")
+    ctx.probe("after_told")
+    ctx.files.remove(RESETS, entry.id)
     return result
 
 
 def say(
-    bench: Bench,
+    ctx: ResetContext,
     entry: ResetEntry,
     phase: Phase,
     action: str = "slots reset",
@@ -211,18 +211,18 @@ def say(
 ) -> None:
     """One line of the audit; where it cannot be written, nothing further is done."""
     line = AuditLine(
-        at=bench.clock.utc(),
-        actor=bench.actor,
+        at=ctx.clock.utc(),
+        actor=ctx.actor,
         action=action,
         action_id=entry.id,
         phase=phase,
-        what=bench.what,
+        what=ctx.what,
         reason=entry.reason,
         plan=entry.plan_id,
         outcome=outcome,
         result=result or {},
     )
-    bench.audit(line)
+    ctx.audit(line)
 
 
 def mark(entry: ResetEntry) -> str:

@@ -10,21 +10,21 @@ from core.domain.reset_entry import BACKED_UP, ResetEntry
 from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
 from core.domain.slot import TableIdentity
 from core.errors import Refused
-from core.slots.reset.context import BACKUPS, Bench
+from core.slots.reset.context import BACKUPS, ResetContext
 
 
-def back_up(bench: Bench, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
+def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
     """Write the backup into a file that is flushed, then into the sink; the id is the reset's own."""
-    reset = bench.new_id()
+    reset = ctx.new_id()
     lanes = tuple(SavedLane(move.seen.row, move.seen.live, move.seen.durable, move.seen.xmin) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
-    who, when = bench.actor.text, bench.clock.utc().isoformat(timespec="seconds")
+    who, when = ctx.actor.text, ctx.clock.utc().isoformat(timespec="seconds")
     backup = Backup(
         reset, plan.source, plan.table, plan.slot, plan.job, identity.text, columns, lanes, who, when, reason, plan.id
     )
     text = backup_text(backup)
-    bench.files.save(BACKUPS, reset, text)
-    bench.probe("after_backup_file")
+    ctx.files.save(BACKUPS, reset, text)
+    ctx.probe("after_backup_file")
     entry = ResetEntry(
         id=reset,
         job=plan.job,
@@ -39,22 +39,22 @@ def back_up(bench: Bench, plan: ResetPlan, identity: TableIdentity, reason: str)
         plan=plan_text(plan),
         backup=text,
     )
-    bench.resets.make_table()
-    bench.resets.insert_reset(entry)
-    bench.probe("after_backup_row")
+    ctx.resets.make_table()
+    ctx.resets.insert_reset(entry)
+    ctx.probe("after_backup_row")
     return entry
 
 
-def load_backup(bench: Bench, name: str) -> Backup:
+def load_backup(ctx: ResetContext, name: str) -> Backup:
     """A backup by its id, from its file or else from the sink; Refused where it is none of this slot."""
-    text = bench.files.load(BACKUPS, name)
+    text = ctx.files.load(BACKUPS, name)
     if text is None:
-        entry = bench.resets.reset(name)
+        entry = ctx.resets.reset(name)
         if entry is None:
             raise Refused(f"there is no backup {name!r}", "`slotkeeper slots history TABLE SLOT` lists them")
         text = entry.backup
     backup = backup_from(text)
-    job = bench.job
+    job = ctx.job
     if (backup.source, backup.table, backup.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"backup {name} is of {backup.source} {backup.table} slot {backup.slot}", "not of this slot")
     return backup

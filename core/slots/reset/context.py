@@ -39,7 +39,7 @@ def silent(point: str) -> None:
 
 
 @dataclass
-class Bench:
+class ResetContext:
     """Everything that a reset is given; `at_rest` says whether the job is, `told` hears that it was reset.
 
     `silence` ends the job's other sessions at the source, False where it is not certain; `can_copy` says whether the
@@ -47,7 +47,7 @@ class Bench:
     """
 
     job: JobSpec
-    reach: Retention
+    retention: Retention
     resets: ResetStore
     files: Files
     actor: Actor

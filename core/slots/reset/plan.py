@@ -33,11 +33,11 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
-from core.domain.slot import Look, RegisteredPoint, Shard, TableIdentity
+from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
-from core.slots.reset.context import PLANS, Bench
+from core.slots.reset.context import PLANS, ResetContext
 from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0
@@ -46,53 +46,53 @@ LEASE_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The slot on all DNs at one moment; `left` are seconds to its TTL, `looks` empty where none was allowed."""
+    """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none was allowed."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
     lanes: tuple[LaneSeen, ...]
-    looks: tuple[Look, ...]
+    statuses: tuple[SlotStatus, ...]
     left: float | None
 
 
-def see(bench: Bench) -> Seen:
+def see(ctx: ResetContext) -> Seen:
     """Rows, points and reach of every lane; raises Refused where the sink knows nothing of the slot."""
-    rows = bench.resets.rows()
-    if not rows or not bench.job.binlog.binlog:
-        raise Refused(f"the sink has no progress rows of {bench.what}", "a slot without rows has nothing to reset")
-    reach = bench.reach
-    identity, shards, listed = reach.identify(), reach.nodes(), reach.points()
-    looks = reach.look(None) if _may_look(bench, rows, shards, listed) else []
-    records = reach.records()
+    rows = ctx.resets.rows()
+    if not rows or not ctx.job.binlog.binlog:
+        raise Refused(f"the sink has no progress rows of {ctx.what}", "a slot without rows has nothing to reset")
+    retention = ctx.retention
+    identity, shards, listed = retention.identify(), retention.nodes(), retention.points()
+    statuses = retention.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
+    records = retention.records()
     lanes = []
     for row in rows:
         name = row.key.shard
-        look = next((one for one in looks if one.shard.name == name), None)
-        live, durable, xmin, held = _points(bench.job.slot, name, listed, look)
+        status = next((one for one in statuses if one.shard.name == name), None)
+        live, durable, xmin, held = _points(ctx.job.slot, name, listed, status)
         found = records.get(name)
-        latest = max((n for n in (look and look.latest, found and found.latest) if n), default=None)
+        latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
         lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
-    left = _left(bench, listed, {seen.row.key.shard for seen in lanes})
-    return Seen(identity, tuple(shards), tuple(lanes), tuple(looks), left)
+    left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
+    return Seen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
 
-def _may_look(
-    bench: Bench, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[RegisteredPoint] | None
+def _may_observe(
+    ctx: ResetContext, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[RegisteredPoint] | None
 ) -> bool:
     if listed is None:
         return all(row.state is not LaneState.CREATING for row in rows)
-    there = {(one.shard, one.checkpoint) for one in listed if one.slot == bench.job.slot}
+    there = {(one.shard, one.checkpoint) for one in listed if one.slot == ctx.job.slot}
     return all((shard.name, flag) in there for shard in shards for flag in (False, True))
 
 
 def _points(
-    slot: str, shard: str, listed: Sequence[RegisteredPoint] | None, look: Look | None
+    slot: str, shard: str, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
     here = [one for one in listed or () if one.shard == shard]
     mine = {one.checkpoint: one for one in here if one.slot == slot}
-    live, durable = look.points.both if look else (None, None)
-    if look is None:
+    live, durable = status.points.both if status else (None, None)
+    if status is None:
         live = mine[False].point if False in mine else None
         durable = mine[True].point if True in mine else None
     points = [one.point for one in here if one.point] + [point for point in (live, durable) if point]
@@ -100,37 +100,37 @@ def _points(
     return live, durable, xmin, min(points, default=None)
 
 
-def _left(bench: Bench, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
-    mine = [one for one in listed or () if one.slot == bench.job.slot and one.shard in shards]
+def _left(ctx: ResetContext, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
+    mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shards]
     times = [one.registered_at for one in mine if one.registered_at is not None]
-    ttl = bench.reach.ttl() if times else None
+    ttl = ctx.retention.ttl() if times else None
     if not times or len(times) != len(mine) or ttl is None:
         return None
-    return min(times).timestamp() + ttl - bench.reach.seconds()
+    return min(times).timestamp() + ttl - ctx.retention.seconds()
 
 
-def make(bench: Bench, goal: Goal) -> ResetPlan:
-    """Look, decide, count, check, and keep the plan for `--execute`."""
-    seen = see(bench)
-    backup = load_backup(bench, goal.backup) if goal.kind is TargetKind.BACKUP else None
-    _refuse_senseless(bench, goal, seen)
-    resolved = _resolve(bench, goal, seen) if goal.kind is TargetKind.TIME else None
-    moves = [_counted(bench, move) for move in _moves(bench, goal, seen, backup, resolved)]
-    notes = _notes(goal, moves, resolved) + _quarantine_notes(bench, moves)
-    checks = _checks(bench, goal, seen, moves, backup)
-    made = bench.clock.utc().timestamp()
+def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
+    """SlotStatus, decide, count, check, and keep the plan for `--execute`."""
+    seen = see(ctx)
+    backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
+    _refuse_senseless(ctx, goal, seen)
+    resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else None
+    moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
+    notes = _notes(goal, moves, resolved) + _quarantine_notes(ctx, moves)
+    checks = _checks(ctx, goal, seen, moves, backup)
+    made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
         id="",
-        source=bench.job.source.name,
-        table=bench.job.channel.source_table,
-        slot=bench.job.slot,
-        job=bench.job.name,
+        source=ctx.job.source.name,
+        table=ctx.job.channel.source_table,
+        slot=ctx.job.slot,
+        job=ctx.job.name,
         goal=goal,
-        incarnation=seen.identity.text,
+        fingerprint=seen.identity.text,
         epoch=seen.lanes[0].row.epoch,
         moves=tuple(moves),
         checks=tuple(checks),
-        sql=tuple(_sql(bench, moves)),
+        sql=tuple(_sql(ctx, moves)),
         notes=tuple(notes),
         made=made,
         expires=made + VALID_SECONDS,
@@ -138,7 +138,7 @@ def make(bench: Bench, goal: Goal) -> ResetPlan:
     return named(plan)
 
 
-def _refuse_senseless(bench: Bench, goal: Goal, seen: Seen) -> None:
+def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: Seen) -> None:
     names = [lane.row.key.shard for lane in seen.lanes]
     unknown = sorted(({dn for dn, _ in goal.points} | set(goal.dns)) - {*names, EVERY})
     if unknown:
@@ -147,22 +147,22 @@ def _refuse_senseless(bench: Bench, goal: Goal, seen: Seen) -> None:
         raise Refused("a snapshot is of the whole table", "leave --dn out")
     begun = all(lane.row.position is not None for lane in seen.lanes)
     if not begun and goal.kind not in (TargetKind.SNAPSHOT, TargetKind.BACKUP):
-        raise Refused(f"the copy of {bench.what} has not begun: there is no position to move", "start the job")
+        raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(bench: Bench, goal: Goal, seen: Seen) -> int:
+def _resolve(ctx: ResetContext, goal: Goal, seen: Seen) -> int:
     """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
     what does not show yet, because its commit is under way, lies beyond that."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    points = [point for point in bench.reach.since(goal.at).values() if point]
+    points = [point for point in ctx.retention.since(goal.at).values() if point]
     if not points:
         raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
     return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
 
 
-def _moves(bench: Bench, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:
+def _moves(ctx: ResetContext, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row)) for lane in seen.lanes]
     if backup is not None:
@@ -175,7 +175,7 @@ def _moves(bench: Bench, goal: Goal, seen: Seen, backup: Backup | None, resolved
             continue
         assert row.position is not None
         point = row.position.point
-        points = Registered(point, point, _xmin(bench, seen, lane, row.position))
+        points = Registered(point, point, _xmin(ctx, seen, lane, row.position))
         moves.append(Move(lane, replace(row, registered=points), points))
     return moves
 
@@ -197,35 +197,35 @@ def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
 
-def _xmin(bench: Bench, seen: Seen, lane: LaneSeen, new: Position) -> int:
+def _xmin(ctx: ResetContext, seen: Seen, lane: LaneSeen, new: Position) -> int:
     """An xmin that is never newer than the point: the record's at it, the look's at the newest, else an older one."""
     known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
     old = min(known, default=0)
-    record = bench.reach.records(new.point, lane.shard).get(lane.row.key.shard)
+    record = ctx.retention.records(new.point, lane.shard).get(lane.row.key.shard)
     if record and record.xmin and record.point == new.point:
         return record.xmin
-    look = next((one for one in seen.looks if one.shard.name == lane.row.key.shard), None)
-    if look and look.latest == new.point:
-        return max(look.xmin, old)
+    status = next((one for one in seen.statuses if one.shard.name == lane.row.key.shard), None)
+    if status and status.latest == new.point:
+        return max(status.xmin, old)
     if record and record.xmin and lane.row.position and new < lane.row.position:
         return min(record.xmin, old)  # nothing lies between the point and that record
     return old
 
 
-def _counted(bench: Bench, move: Move) -> Move:
+def _counted(ctx: ResetContext, move: Move) -> Move:
     old, new = move.before, move.to.position
     if old is None or new is None or old == new or move.seen.lost:
         return move
     if new < old:
-        return replace(move, replayed=bench.reach.count(move.seen.shard, new, old))
-    found = bench.reach.count(move.seen.shard, old, new)
+        return replace(move, replayed=ctx.retention.count(move.seen.shard, new, old))
+    found = ctx.retention.count(move.seen.shard, old, new)
     if move.seen.floor is not None and move.seen.floor > old.point:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
     return replace(move, skipped=found)
 
 
-def _quarantine_notes(bench: Bench, moves: list[Move]) -> list[str]:
-    held = bench.resets.held_beyond([move.to for move in moves if move.back])
+def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
+    held = ctx.resets.held_beyond([move.to for move in moves if move.back])
     rows = "1 row" if held == 1 else f"{held} rows"
     return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if held else []
 
@@ -256,89 +256,89 @@ def _utc(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _checks(bench: Bench, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
+def _checks(ctx: ResetContext, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
-    known = {row.incarnation for row in rows} | ({backup.incarnation} if backup else set())
+    known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
-        bench.at_rest(),
-        lease_check(bench),
-        unfinished_check(bench),
+        ctx.at_rest(),
+        lease_check(ctx),
+        unfinished_check(ctx),
         table_check(goal, seen.identity.text, known),
         nodes_check(goal, saved, seen.shards),
         slot_check(goal, seen.lanes),
-        retained_check(goal, moves, _kept_by_time(bench, goal)),
-        writable_check(bench),
+        retained_check(goal, moves, _kept_by_time(ctx, goal)),
+        writable_check(ctx),
         time_check(seen.left) if goal.kind is not TargetKind.SNAPSHOT else Check("time to TTL", True, "not needed"),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        found += [_start_check(bench), _copy_check(bench, seen.identity)]
+        found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
-        ended = ((plan_from(text), at) for text, at in bench.resets.ended())
+        ended = ((plan_from(text), at) for text, at in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 
 
-def _kept_by_time(bench: Bench, goal: Goal) -> bool | None:
+def _kept_by_time(ctx: ResetContext, goal: Goal) -> bool | None:
     """Whether the time itself is within the TTL: tables with timestamps keep every record that long."""
-    ttl = bench.reach.ttl() if goal.kind is TargetKind.TIME else None
-    return None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > bench.reach.seconds() - ttl
+    ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
+    return None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
 
 
-def lease_check(bench: Bench) -> Check:
+def lease_check(ctx: ResetContext) -> Check:
     """The lease is ours; `steal` ends the holder's session where it names the holder."""
-    if _taken(bench):
+    if _taken(ctx):
         return Check("lease", True, "taken")
-    if bench.steal and bench.steal == bench.resets.lease_id():
-        bench.resets.end_holder()
-        if _taken(bench):
+    if ctx.steal and ctx.steal == ctx.resets.lease_id():
+        ctx.resets.end_holder()
+        if _taken(ctx):
             return Check("lease", True, "taken from its holder")
-    wrong = f"; --steal {bench.steal} is not its id" if bench.steal else ""
-    return Check("lease", False, f"held: {bench.resets.holder() or 'by a session without rows'}{wrong}")
+    wrong = f"; --steal {ctx.steal} is not its id" if ctx.steal else ""
+    return Check("lease", False, f"held: {ctx.resets.holder() or 'by a session without rows'}{wrong}")
 
 
-def _taken(bench: Bench) -> bool:
+def _taken(ctx: ResetContext) -> bool:
     """Try for a second: a session that has just ended may hold the lease for a moment longer."""
     for _ in range(LEASE_TRIES):
-        if bench.resets.take_lease():
+        if ctx.resets.take_lease():
             return True
-        bench.pause(0.1)
+        ctx.pause(0.1)
     return False
 
 
-def unfinished_check(bench: Bench) -> Check:
+def unfinished_check(ctx: ResetContext) -> Check:
     """No earlier reset stands half done."""
-    open_ = bench.resets.unfinished()
+    open_ = ctx.resets.unfinished()
     if open_ is None:
         return Check("no open reset", True, "none is unfinished")
     return Check("no open reset", False, f"reset {open_.id} is unfinished ({open_.step}): slots reset --resume")
 
 
-def writable_check(bench: Bench) -> Check:
+def writable_check(ctx: ResetContext) -> Check:
     """The progress table can be changed."""
-    if bench.resets.writable():
+    if ctx.resets.writable():
         return Check("sink writable", True, "progress rows can be changed")
     return Check("sink writable", False, "the progress rows cannot be changed by this login, or the sink is read-only")
 
 
-def _start_check(bench: Bench) -> Check:
-    name, how = "start makes a copy", bench.job.start
+def _start_check(ctx: ResetContext) -> Check:
+    name, how = "start makes a copy", ctx.job.start
     if start_at(how).copies:
         return Check(name, True, f'start = "{how}"')
     return Check(name, False, f'start = "{how}" makes no copy: {NO_COPY}')
 
 
-def _copy_check(bench: Bench, identity: TableIdentity) -> Check:
-    how = bench.job.on_existing
+def _copy_check(ctx: ResetContext, identity: TableIdentity) -> Check:
+    how = ctx.job.on_existing
     if how in ("replace", "merge"):
         return Check("target takes copy", True, f'on_existing = "{how}"')
-    if bench.can_copy(identity):
+    if ctx.can_copy(identity):
         return Check("target takes copy", True, "the target is empty")
     return Check("target takes copy", False, 'the target has rows: set on_existing = "replace" or "merge"')
 
 
-def _sql(bench: Bench, moves: list[Move]) -> list[str]:
-    job = bench.job
+def _sql(ctx: ResetContext, moves: list[Move]) -> list[str]:
+    job = ctx.job
     lines = []
     for move in moves:
         name = move.seen.row.key.shard
@@ -354,6 +354,6 @@ def _sql(bench: Bench, moves: list[Move]) -> list[str]:
     return lines
 
 
-def keep(bench: Bench, plan: ResetPlan) -> None:
+def keep(ctx: ResetContext, plan: ResetPlan) -> None:
     """Keep the plan where `--execute` finds it."""
-    bench.files.save(PLANS, plan.id, plan_text(plan))
+    ctx.files.save(PLANS, plan.id, plan_text(plan))

@@ -10,10 +10,10 @@ from enum import Enum
 
 from core.domain.progress import ProgressRow, Registered
 from core.domain.reset import Move, ResetPlan
-from core.domain.slot import Look
+from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
-from core.slots.reset.context import Bench
+from core.slots.reset.context import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
 
@@ -25,7 +25,7 @@ class Way(Enum):
     BACK = "back"
 
 
-def register(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> None:
+def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
     """Register every lane that the plan moves; one that fails for now does not keep the others from it.
 
     On the way back no failure does: what can be put back is.
@@ -36,7 +36,7 @@ def register(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> None:
         if _points(move, way) is None:
             continue
         try:
-            _register(bench, plan, move, epoch, way)
+            _register(ctx, plan, move, epoch, way)
         except SlotkeeperError as error:
             passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
             if not passes and way is Way.THERE:
@@ -64,42 +64,42 @@ def _row(move: Move, way: Way) -> ProgressRow:
     return move.to if way is Way.THERE else move.seen.row
 
 
-def _register(bench: Bench, plan: ResetPlan, move: Move, epoch: int, way: Way) -> None:
+def _register(ctx: ResetContext, plan: ResetPlan, move: Move, epoch: int, way: Way) -> None:
     points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
     assert points is not None and move.points is not None
     ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
-    with bench.reach.pinned(), bench.resets.registration(row.key, epoch) as lock:
+    with ctx.retention.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not where this reset put it")
-        first = _look(bench, move)
+        first = _read_status(ctx, move)
         if first.points.both != (points.live, points.durable):
             if first.points.missing and not move.seen.lost:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
             lives, durables = ({live for live, _ in ours}, {durable for _, durable in ours})
             if not move.seen.lost and (first.points.live not in lives or first.points.durable not in durables):
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
-            _both(bench, move, points, first)
+            _both(ctx, move, points, first)
         if row.registered is not None:
             lock.record(row.registered)
 
 
-def _both(bench: Bench, move: Move, points: Registered, first: Look) -> None:
+def _both(ctx: ResetContext, move: Move, points: Registered, first: SlotStatus) -> None:
     place = move.seen.row.key.shard
-    _send(bench, move, points.live, False, points.xmin)
-    bench.probe("after_false")
-    second = _look(bench, move)
+    _send(ctx, move, points.live, False, points.xmin)
+    ctx.probe("after_false")
+    second = _read_status(ctx, move)
     if second.points.live != points.live:
         raise Refused(f"{place}: {points.live} was registered, {second.points.live} is there", REFUSED_BACK)
     if second.points.durable != first.points.durable and not (move.seen.lost and not second.points.durable):
         raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot changed between its two points")
-    _send(bench, move, points.durable, True, points.xmin)
-    bench.probe("after_true")
+    _send(ctx, move, points.durable, True, points.xmin)
+    ctx.probe("after_true")
 
 
-def _send(bench: Bench, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
+def _send(ctx: ResetContext, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
     place, flag = move.seen.row.key.shard, "true" if checkpoint else "false"
     try:
-        nodes = bench.reach.register(move.seen.shard, point, checkpoint, xmin)
+        nodes = ctx.retention.register(move.seen.shard, point, checkpoint, xmin)
     except SlotkeeperError as error:
         if error.kind is not ErrorKind.UNKNOWN:
             raise
@@ -108,15 +108,15 @@ def _send(bench: Bench, move: Move, point: int, checkpoint: bool, xmin: int) -> 
         raise Busy(f"{place}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
-def _look(bench: Bench, move: Move) -> Look:
-    return next(look for look in bench.reach.look(move.seen.shard) if look.shard == move.seen.shard)
+def _read_status(ctx: ResetContext, move: Move) -> SlotStatus:
+    return next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
 
 
-def compare(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
+def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
     """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
-    rows = {row.key: row for row in bench.resets.rows()}
+    rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
-    looks = {look.shard.name: look for look in bench.reach.look(None)} if asking else {}
+    statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
     found: dict[str, str] = {}
     for move in plan.moves:
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
@@ -129,7 +129,7 @@ def compare(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> dict[str, st
             raise Refused(f"{place}: the row is not where this reset put it")
         text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
         if points is not None:
-            seen = looks[place].points.both if place in looks else (None, None)
+            seen = statuses[place].points.both if place in statuses else (None, None)
             if not all(seen):
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
             if seen != (points.live, points.durable):
@@ -140,12 +140,12 @@ def compare(bench: Bench, plan: ResetPlan, epoch: int, way: Way) -> dict[str, st
     return found
 
 
-def recount(bench: Bench, plan: ResetPlan) -> None:
+def recount(ctx: ResetContext, plan: ResetPlan) -> None:
     """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
     for move in plan.moves:
         if not move.back or not move.replayed.whole or move.before is None or move.to.position is None:
             continue
-        now = bench.reach.count(move.seen.shard, move.to.position, move.before)
+        now = ctx.retention.count(move.seen.shard, move.to.position, move.before)
         if now.whole and now.total < move.replayed.total:
             sentence = f"{move.seen.row.key.shard}: {now.total} of {move.replayed.total} changes are left"
             raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")

@@ -13,53 +13,53 @@ from core.domain.reset_text import plan_from
 from core.errors import Refused, Trouble, TroubleName
 from core.slots.reset import apply, plan
 from core.slots.reset.apply import Result
-from core.slots.reset.context import RESETS, Bench
+from core.slots.reset.context import RESETS, ResetContext
 
 
-def resume(bench: Bench) -> Result:
+def resume(ctx: ResetContext) -> Result:
     """Bring the slot's unfinished reset to its end; Refused where there is none, or the job is not at rest."""
-    apply.refuse([bench.at_rest()])
-    apply.refuse([plan.lease_check(bench)])
-    entry = bench.resets.unfinished()
+    apply.refuse([ctx.at_rest()])
+    apply.refuse([plan.lease_check(ctx)])
+    entry = ctx.resets.unfinished()
     if entry is None:
-        return _forget(bench)
-    apply.say(bench, entry, Phase.INTENT, "slots reset --resume")
-    bench.files.save(RESETS, entry.id, apply.mark(entry))
-    bench.probe("after_resume_intent")
+        return _forget(ctx)
+    apply.say(ctx, entry, Phase.INTENT, "slots reset --resume")
+    ctx.files.save(RESETS, entry.id, apply.mark(entry))
+    ctx.probe("after_resume_intent")
     try:
-        epoch = apply.take_over(bench)
+        epoch = apply.take_over(ctx)
     except Trouble as error:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise
-        return apply.end(bench, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
-    entry = _again(bench, entry)
+        return apply.end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
+    entry = _again(ctx, entry)
     made = plan_from(entry.plan)
     if entry.step == BEGUN:
-        return apply.end(bench, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
+        return apply.end(ctx, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
     if entry.step == WRITTEN:
-        return apply.finish(bench, entry, made, epoch)
-    return apply.restore(bench, entry, made, epoch, entry.outcome or "finishing it had failed")
+        return apply.finish(ctx, entry, made, epoch)
+    return apply.restore(ctx, entry, made, epoch, entry.outcome or "finishing it had failed")
 
 
-def _again(bench: Bench, entry: ResetEntry) -> ResetEntry:
+def _again(ctx: ResetContext, entry: ResetEntry) -> ResetEntry:
     """The reset as it stands behind the new epoch: a commit that was on its way has landed or never will."""
-    return bench.resets.reset(entry.id) or entry
+    return ctx.resets.reset(entry.id) or entry
 
 
-def _forget(bench: Bench) -> Result:
+def _forget(ctx: ResetContext) -> Result:
     """A mark without an open reset: the crash came before the first change, or after the last."""
-    for name in bench.files.names(RESETS):
-        found = json.loads(bench.files.load(RESETS, name) or "{}")
-        if (found.get("table"), found.get("slot")) != (bench.job.channel.source_table, bench.job.slot):
+    for name in ctx.files.names(RESETS):
+        found = json.loads(ctx.files.load(RESETS, name) or "{}")
+        if (found.get("table"), found.get("slot")) != (ctx.job.channel.source_table, ctx.job.slot):
             continue
-        entry = bench.resets.reset(name)
+        entry = ctx.resets.reset(name)
         if entry is None:
-            bench.files.remove(RESETS, name)
+            ctx.files.remove(RESETS, name)
             return Result(name, ROLLED_BACK, "the sink knows nothing of it")
         if entry.step == BACKED_UP:
-            return apply.end(bench, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
+            return apply.end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
-            bench.told(f"reset {name}: {entry.outcome}")
-        bench.files.remove(RESETS, name)
+            ctx.told(f"reset {name}: {entry.outcome}")
+        ctx.files.remove(RESETS, name)
         return Result(name, entry.step, entry.outcome)
-    raise Refused(f"there is no unfinished reset of {bench.what}", "`slotkeeper slots history` lists what was done")
+    raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")

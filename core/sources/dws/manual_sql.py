@@ -10,7 +10,7 @@ from core.sqltext import dotted, literal
 UNKNOWN = "?"
 
 
-def look(table: str) -> str:
+def status(table: str) -> str:
     """Every registered point of a table; no slot is named, so none is made.
 
     >>> look("ods.orders")

@@ -1,7 +1,7 @@
 -- Every statement that this dialect sends, in the 9.2 dialect that DWS speaks.
 -- Calls of pgxc_* functions stand as the vendor documents them (GaussDB(DWS) "Hybrid data warehouse functions").
 
--- name: look
+-- name: status
 -- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is: with
 -- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
 -- numbers of its columns: those of its constraint, which are without the ones that its index only includes.

@@ -1,7 +1,7 @@
 """How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
 
-Nothing here makes a slot except `look` and `register`, which the caller sends only for slots that exist.
-Next door: `slot_admin.py` registers, `viewer.py` lists slots; `reach.sql` holds what only this file sends.
+Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
+Next door: `slot_admin.py` registers, `viewer.py` lists slots; `retention.sql` holds what only this file sends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.domain.ttl import ttl_of
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
-from core.sources.dws.session import LOOK_LIMIT_MS
+from core.sources.dws.session import STATUS_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, statements
@@ -33,7 +33,7 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 """The function is not there, or does not serve a table without enable_binlog_timestamp."""
 
 
-class DwsReach(DwsSlotAdmin):
+class DwsRetention(DwsSlotAdmin):
     """One session for a reset; and for a start without a copy; implements `core.ports.source.Retention`."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
@@ -158,7 +158,7 @@ class DwsReach(DwsSlotAdmin):
 
     def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         text = statements("core.sources.dws", "retention.sql")[name]
-        return self.session.composed_rows(pg.sql.SQL(text), parameters, LOOK_LIMIT_MS)
+        return self.session.composed_rows(pg.sql.SQL(text), parameters, STATUS_LIMIT_MS)
 
 
 def _number(value: object) -> int | None:

@@ -18,7 +18,7 @@ from core.errors import TooLarge, Unreachable
 from core.sources.dws.faults import translated
 from core.sqltext import dotted, statements
 
-LOOK_LIMIT_MS = 2_000
+STATUS_LIMIT_MS = 2_000
 """A look's own limit: a DN that does not answer in this time counts as not answering."""
 
 SETTINGS = {
@@ -59,7 +59,7 @@ class DwsSession:
         A registrar that stalls and wakes must find its session ended, not open another one.
         """
         with translated(self.place):
-            self._ready(LOOK_LIMIT_MS)
+            self._ready(STATUS_LIMIT_MS)
         self._pinned = True
         try:
             yield
@@ -71,18 +71,18 @@ class DwsSession:
         """Whether the next call opens a new connection."""
         return self._connection is None or bool(self._connection.closed)
 
-    def rows(self, name: str, parameters: dict[str, Any], limit_ms: int = LOOK_LIMIT_MS) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, parameters: dict[str, Any], limit_ms: int = STATUS_LIMIT_MS) -> list[tuple[Any, ...]]:
         """All rows of the statement `name` of queries.sql."""
         return self.composed_rows(pg.sql.SQL(statements("core.sources.dws")[name]), parameters, limit_ms)
 
     def composed_rows(
-        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
+        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = STATUS_LIMIT_MS
     ) -> list[tuple[Any, ...]]:
         """All rows of a composed statement; its parameter `table` is a name as written in the configuration."""
         return self.answered(statement, parameters, limit_ms)[1]
 
     def answered(
-        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = LOOK_LIMIT_MS
+        self, statement: pg.sql.Composable, parameters: dict[str, Any] | None, limit_ms: int = STATUS_LIMIT_MS
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of the columns that a statement answers with, and all rows; neither where it answers none."""
         if parameters and "table" in parameters:

@@ -13,7 +13,7 @@ from core.domain.text import safe
 from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws import sight
-from core.sources.dws.session import LOOK_LIMIT_MS, REGISTER_LIMIT_MS
+from core.sources.dws.session import REGISTER_LIMIT_MS, STATUS_LIMIT_MS
 from core.sources.dws.source import DwsSource
 from core.sqltext import statements
 
@@ -77,5 +77,5 @@ class DwsSlotAdmin(DwsSource):
         return any(not self._left(names, across) for _ in range(200))
 
     def _left(self, names: dict[str, str], across: bool) -> int:
-        here = int(self.session.rows("sessions_left", names, LOOK_LIMIT_MS)[0][0])
+        here = int(self.session.rows("sessions_left", names, STATUS_LIMIT_MS)[0][0])
         return here or (sight.left_across(self.session, names) if across else 0)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Column, Look, Shard, SlotPoints, TableIdentity
+from core.domain.slot import Column, Shard, SlotPoints, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
@@ -111,29 +111,29 @@ class DwsSource:
         self._elsewhere = frozenset(node for _, node, here in rows if not here)
         return [Shard(name, node) for name, node, here in rows if here]
 
-    def look(self, shard: Shard | None) -> list[Look]:
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """One look at one DN, or at all with None; its limit is 2 s.
 
         DWS: "obtains the sync point information of a slot"; a slot that does not exist is created by the call.
         """
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
-        rows = self.session.rows("look", parameters)
+        rows = self.session.rows("status", parameters)
         self.session.oriented = self.table
-        found = looks_of(rows, self.identity.server)
+        found = statuses_of(rows, self.identity.server)
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
             raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
         return found if shard is not None else self._at_home(found)
 
-    def _at_home(self, found: list[Look]) -> list[Look]:
+    def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
         """The looks at DNs that hold the table: what the call answers for others is not documented.
 
         A DN that is not in the catalog stays: it may be on its way in. Tables come to DNs and DNs come to clusters, so
         the catalog is asked again wherever another DN answers than those that were known to hold the table.
         """
-        if any(look.shard.node_id not in self._homes for look in found):
+        if any(status.shard.node_id not in self._homes for status in found):
             self.nodes()
-        return [look for look in found if look.shard.node_id not in self._elsewhere]
+        return [status for status in found if status.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
         """Whether the DN holds one row beyond `after` and at most `up_to`; no read asks for more than a step's width.
@@ -229,7 +229,7 @@ class DwsSource:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
         # same session named the table; on a DWS this costs one look per new session, or where channels share one.
         if self.session.oriented != self.table or self.session.fresh:
-            self.look(shard)
+            self.read_status(shard)
 
     def _range_statement(
         self, name: str, shard: Shard, after: Position, up_to: int, as_text: bool
@@ -265,8 +265,8 @@ def _column_images(
     return pg.sql.SQL(", ").join(spelled)
 
 
-def looks_of(rows: list[tuple[object, ...]], server: str) -> list[Look]:
-    """Looks by DN from the rows of the statement `look` (two rows a DN, one for each checkpoint flag)."""
+def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]:
+    """Looks by DN from the rows of the statement `status` (two rows a DN, one for each checkpoint flag)."""
     by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
     for row in rows:
         by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row
@@ -279,12 +279,12 @@ def looks_of(rows: list[tuple[object, ...]], server: str) -> list[Look]:
         key = tuple(names[number] for number in str(some[0][8] or "").split())
         columns = tuple(Column(name, spelled) for name, spelled, _ in told)
         found.append(
-            Look(
+            SlotStatus(
                 shard,
                 points,
                 latest=min(int(str(row[4])) for row in some),
                 xmin=min(int(str(row[5])) for row in some),
-                incarnation=TableIdentity(int(str(some[0][6])), columns, key, server).text,
+                fingerprint=TableIdentity(int(str(some[0][6])), columns, key, server).text,
             )
         )
     return found

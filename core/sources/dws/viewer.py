@@ -16,7 +16,7 @@ from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import ServerFacts, TableFacts
 from core.sources.dws.homes import homes
-from core.sources.dws.session import LOOK_LIMIT_MS, DwsSession
+from core.sources.dws.session import STATUS_LIMIT_MS, DwsSession
 from core.sqltext import statements
 
 COUNT_LIMIT_MS = 30_000
@@ -176,7 +176,7 @@ class DwsViewer:
         schema, _, name = table.rpartition(".")
         return self._rows(statement, {"schema": schema or "public", "name": name})
 
-    def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int = LOOK_LIMIT_MS) -> list[tuple[Any, ...]]:
+    def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int = STATUS_LIMIT_MS) -> list[tuple[Any, ...]]:
         text = statements("core.sources.dws", "viewer.sql")[name]
         return self.session.composed_rows(pg.sql.SQL(text), parameters, limit_ms)
 

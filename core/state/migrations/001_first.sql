@@ -2,7 +2,7 @@
 CREATE TABLE jobs (
     name TEXT PRIMARY KEY,
     state TEXT NOT NULL,
-    wish TEXT NOT NULL,
+    wanted TEXT NOT NULL,
     config TEXT NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
     trouble TEXT NOT NULL DEFAULT '',

@@ -23,7 +23,7 @@ def spark(folder: Path, text: str, env: dict[str, str] | None = None) -> SparkOp
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "seats", "here", "ships"),
+    ("text", "kind", "capacity", "here", "ships"),
     [
         ("local", MasterKind.LOCAL, 1, True, False),
         ("local[*]", MasterKind.LOCAL, None, True, False),
@@ -32,9 +32,11 @@ def spark(folder: Path, text: str, env: dict[str, str] | None = None) -> SparkOp
         ("spark://[::1]:7077", MasterKind.STANDALONE, None, False, True),
     ],
 )
-def test_a_master_says_where_tasks_run(text: str, kind: MasterKind, seats: int | None, here: bool, ships: bool) -> None:
+def test_a_master_says_where_tasks_run(
+    text: str, kind: MasterKind, capacity: int | None, here: bool, ships: bool
+) -> None:
     master = Master.parse(text)
-    assert (master.kind, master.seats, master.here, master.ships) == (kind, seats, here, ships)
+    assert (master.kind, master.capacity, master.here, master.ships) == (kind, capacity, here, ships)
 
 
 def test_a_cluster_s_secret_is_a_reference_and_never_a_value(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from console.views.rows import columns_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.domain.report import JobReport
-from tests.tui.filled import NOW, lane, looked, slot
+from tests.tui.filled import NOW, lane, polled, slot
 
 
 def picture(*jobs: JobFacts, tables: tuple[TableSeen, ...] = (), **more: object) -> Picture:
@@ -26,7 +26,7 @@ def job(state: JobState | None, level: Level, wrong: str = "", **more: object) -
 
 
 def seen(hours: float, unread: int | None = 7, name: str = "orders_rt") -> TableSeen:
-    found = looked("ods.orders", slot("s1", hours, unread, name))
+    found = polled("ods.orders", slot("s1", hours, unread, name))
     return TableSeen("dws1", "ods.orders", NOW, found.slots, found.hold)
 
 

@@ -11,7 +11,7 @@ from console.views.slot_history import Backup
 from console.views.slots import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
-from tests.tui.filled import NOW, looked, planted, slot
+from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7)
 INTENT = AuditLine(
@@ -67,7 +67,7 @@ def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_gua
     text = "\n".join(lines)
     assert "pgxc_register_binlog_sync_point('ods.orders', 'it''s', n.node_id, 88512330, false, 88512290)" in text
     assert "n.node_id, 88512300, true, 88512290)" in text and text.endswith("n.node_name = 'dn_2';")
-    one = next(iter(all_slots([TableSeen("dws1", "t", NOW, *_parts(looked("t", slot("s", 1, 5))))])))
+    one = next(iter(all_slots([TableSeen("dws1", "t", NOW, *_parts(polled("t", slot("s", 1, 5))))])))
     assert [level for level, text in slot_lines(one, NOW) if "pgxc_register" in text] == [Level.REST, Level.REST]
 
 

@@ -179,8 +179,8 @@ def test_a_backup_round_trips_and_a_damaged_one_is_refused() -> None:
 def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
     plan, here = plan_of(moved(Position(40))), [Shard("dn_1", 7)]
 
-    def said(seen: LaneSeen, incarnation: str = "db1:2:x", shards: list[Shard] = here) -> str:
-        return "; ".join(what_moved(plan, incarnation, [seen], shards))
+    def said(seen: LaneSeen, fingerprint: str = "db1:2:x", shards: list[Shard] = here) -> str:
+        return "; ".join(what_moved(plan, fingerprint, [seen], shards))
 
     assert said(replace(SEEN, latest=999, held=80, xmin=1)) == ""
     assert said(replace(SEEN, row=replace(ROW, epoch=6))) == "dn_1: epoch 5 -> 6"
@@ -189,7 +189,7 @@ def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
     )
     assert said(replace(SEEN, durable=None)) == "dn_1: points 100/100 -> 100/None"
     assert said(replace(SEEN, first=41)) == "dn_1: first retained 40 -> 41"
-    assert said(SEEN, "db1:3:x") == "the table (incarnation)"
+    assert said(SEEN, "db1:3:x") == "the table (fingerprint)"
     assert said(OTHER) == "the DN set" == said(SEEN, shards=[])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first, owes_copy
 from core.errors import TroubleName
 
@@ -44,7 +44,7 @@ AHEAD = ("ahead", "live ahead", "durable ahead")
 BEHIND = ("both behind what was registered", "live behind", "durable behind")
 
 
-def row(state: LaneState, incarnation: str = SAME, registered: Registered | None = None) -> ProgressRow:
+def row(state: LaneState, fingerprint: str = SAME, registered: Registered | None = None) -> ProgressRow:
     return ProgressRow(
         key=LaneKey("dws1", "ods.t", "s", "dn_1"),
         node_id=-1,
@@ -56,19 +56,19 @@ def row(state: LaneState, incarnation: str = SAME, registered: Registered | None
         noted_start=50,
         noted_end=None,
         channel="c",
-        incarnation=incarnation,
+        fingerprint=fingerprint,
         registered=registered or Registered(REGISTERED, REGISTERED, 9),
     )
 
 
-def look(points: str, latest: str = "above", incarnation: str = SAME) -> Look:
-    return Look(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, incarnation)
+def status(points: str, latest: str = "above", fingerprint: str = SAME) -> SlotStatus:
+    return SlotStatus(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, fingerprint)
 
 
-def expected(state: LaneState | None, points: str, latest: str, incarnation: str) -> StartDecision:
+def expected(state: LaneState | None, points: str, latest: str, fingerprint: str) -> StartDecision:
     live, durable = POINTS[points]
     what = {TABLE: "the table was dropped and made again (its oid changed)", COLUMNS: "the table's columns changed"}
-    changed = what.get(incarnation, "another database answers under this address")
+    changed = what.get(fingerprint, "another database answers under this address")
     if state is None:
         if not live and not durable:
             return StartDecision(StartAction.CREATE)
@@ -77,7 +77,7 @@ def expected(state: LaneState | None, points: str, latest: str, incarnation: str
     if state is LaneState.CREATING:
         return StartDecision(StartAction.CREATE)
     if points in LOST:
-        cause = "" if incarnation == SAME else f"; cause: {changed}"
+        cause = "" if fingerprint == SAME else f"; cause: {changed}"
         said = f"dn_1: our position is 200/4, the slot holds {live}/{durable}{cause}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
     if points in AHEAD:
@@ -86,7 +86,7 @@ def expected(state: LaneState | None, points: str, latest: str, incarnation: str
     if points in BEHIND:
         said = f"dn_1: the slot ({live}/{durable}) is behind what we registered (100/100)"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
-    if incarnation != SAME:
+    if fingerprint != SAME:
         return StartDecision(StartAction.REFUSE, TroubleName.SCHEMA_CHANGED, f"dn_1: {changed}")
     if latest == "below":
         said = "dn_1: the source's newest point 199 is below our 200"
@@ -97,9 +97,9 @@ def expected(state: LaneState | None, points: str, latest: str, incarnation: str
 @pytest.mark.parametrize("state", [None, *LaneState], ids=lambda state: state.value if state else "no row")
 @pytest.mark.parametrize("points", POINTS)
 def test_every_state_has_the_decision_of_the_design(state: LaneState | None, points: str) -> None:
-    for latest, incarnation in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
-        found = compare(row(state) if state else None, look(points, latest, incarnation))
-        assert found == expected(state, points, latest, incarnation), (latest, incarnation)
+    for latest, fingerprint in product(LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
+        found = compare(row(state) if state else None, status(points, latest, fingerprint))
+        assert found == expected(state, points, latest, fingerprint), (latest, fingerprint)
 
 
 BEGUN: dict[str, tuple[Position | None, Registered | None]] = {
@@ -119,7 +119,7 @@ BEGUN: dict[str, tuple[Position | None, Registered | None]] = {
 def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: str) -> None:
     position, registered = BEGUN[begun]
     made = replace(row(LaneState.CREATING), position=position, registered=registered)
-    found = compare(made, look(points))
+    found = compare(made, status(points))
     assert is_first(made) == (begun == "first rows")
     live, durable = POINTS[points]
     if begun == "first rows" and (live or durable):
@@ -140,21 +140,21 @@ def test_only_rows_in_creating_are_those_of_a_first_start() -> None:
 
 def test_a_lost_slot_is_never_resumed_whatever_else_is_true() -> None:
     states = [state for state in LaneState if state is not LaneState.CREATING]
-    for state, points, latest, incarnation in product(states, LOST, LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
-        found = compare(row(state), look(points, latest, incarnation))
+    for state, points, latest, fingerprint in product(states, LOST, LATEST, (SAME, TABLE, COLUMNS, DATABASE)):
+        found = compare(row(state), status(points, latest, fingerprint))
         assert (found.action, found.trouble) == (StartAction.REFUSE, TroubleName.SLOT_LOST)
 
 
 def test_a_row_without_a_known_registration_is_compared_by_its_position_alone() -> None:
     bare = replace(row(LaneState.RUNNING), registered=None)
-    assert compare(bare, look("both behind what was registered")) == StartDecision(StartAction.STREAM)
-    assert compare(bare, look("ahead")).trouble is TroubleName.SLOT_MOVED
+    assert compare(bare, status("both behind what was registered")) == StartDecision(StartAction.STREAM)
+    assert compare(bare, status("ahead")).trouble is TroubleName.SLOT_MOVED
 
 
 def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
     assert set(SAFE) == set(TroubleName)
-    assert compare(row(LaneState.RUNNING), look("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
-    assert compare(row(LaneState.RUNNING), look("as registered")).safe == ""
+    assert compare(row(LaneState.RUNNING), status("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
+    assert compare(row(LaneState.RUNNING), status("as registered")).safe == ""
 
 
 def test_a_row_owes_a_copy_where_its_job_applied_changes_or_a_reset_emptied_it() -> None:

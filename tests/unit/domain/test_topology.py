@@ -9,7 +9,7 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.start import SAFE, StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
 from core.errors import TroubleName
@@ -38,17 +38,17 @@ def rows(state: LaneState = LaneState.RUNNING, shards: Sequence[Shard] = OURS) -
     ]
 
 
-def look(shard: Shard, live: int | None = 120, durable: int | None = 120) -> Look:
-    return Look(shard, SlotPoints(live, durable), 200, 7, "i")
+def status(shard: Shard, live: int | None = 120, durable: int | None = 120) -> SlotStatus:
+    return SlotStatus(shard, SlotPoints(live, durable), 200, 7, "i")
 
 
 def decided(
     there: Sequence[Shard],
-    looks: Sequence[Look] | None = None,
+    statuses: Sequence[SlotStatus] | None = None,
     state: LaneState = LaneState.RUNNING,
     adopts: bool = True,
 ) -> NodeChange | StartDecision | None:
-    return node_change(rows(state), looks if looks is not None else [look(one) for one in there], there, adopts)
+    return node_change(rows(state), statuses if statuses is not None else [status(one) for one in there], there, adopts)
 
 
 def named(found: NodeChange | StartDecision | None) -> str:
@@ -65,16 +65,16 @@ def test_the_same_set_is_no_change(state: LaneState, adopts: bool) -> None:
 
 
 def test_a_dn_counts_as_there_by_either_answer() -> None:
-    assert node_change(rows(), [look(ONE), look(TWO)], [], True) is None
+    assert node_change(rows(), [status(ONE), status(TWO)], [], True) is None
     assert node_change(rows(), [], OURS, True) is None
 
 
 def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothing_may_be_unread() -> None:
     other = Shard("dn_4", 4)
-    looks = [look(ONE), look(TWO), look(NEW, 120, 120), look(other, 150, 150)]
-    found = decided((*OURS, NEW, other), looks)
+    statuses = [status(ONE), status(TWO), status(NEW, 120, 120), status(other, 150, 150)]
+    found = decided((*OURS, NEW, other), statuses)
     assert isinstance(found, NodeChange)
-    assert (found.come, found.renamed, found.point) == (tuple(looks[2:]), (), 150)
+    assert (found.come, found.renamed, found.point) == (tuple(statuses[2:]), (), 150)
     assert found.sentence == "the DN set changed: new dn_3, dn_4"
     assert named(left_unread(found, [TWO, ONE])) == (
         "the DN set changed: new dn_3, dn_4; changes before sync point 150 are left unread on dn_1, dn_2"
@@ -86,8 +86,8 @@ def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothi
     [(None, "none"), ((0, 0), "0/0"), ((120, None), "120/None"), ((0, 120), "0/120"), ((120, 119), "120/119")],
 )
 def test_a_new_dn_without_one_known_point_is_named(points: tuple[int | None, int | None] | None, held: str) -> None:
-    looks = [look(ONE), look(TWO), *([look(NEW, *points)] if points else [])]
-    assert named(decided((*OURS, NEW), looks)).endswith(
+    statuses = [status(ONE), status(TWO), *([status(NEW, *points)] if points else [])]
+    assert named(decided((*OURS, NEW), statuses)).endswith(
         f"since when dn_3 records is not known, its points of the slot: {held}"
     )
 

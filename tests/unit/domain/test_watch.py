@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from core.domain.position import Position
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.start import SAFE
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.errors import TroubleName
@@ -16,8 +16,8 @@ SHARD = Shard("dn_1", -1)
 MISSING: list[tuple[int | None, int | None]] = [(None, None), (0, 0), (None, 7), (7, None), (0, 7), (7, 0)]
 
 
-def look(live: int | None, durable: int | None, incarnation: str = "same") -> Look:
-    return Look(SHARD, SlotPoints(live, durable), 100, 3, incarnation)
+def status(live: int | None, durable: int | None, fingerprint: str = "same") -> SlotStatus:
+    return SlotStatus(SHARD, SlotPoints(live, durable), 100, 3, fingerprint)
 
 
 def expecting(live: set[int], durable: set[int]) -> Expected:
@@ -25,26 +25,26 @@ def expecting(live: set[int], durable: set[int]) -> Expected:
 
 
 @pytest.mark.parametrize("points", MISSING)
-@pytest.mark.parametrize("incarnation", ["same", "other"])
+@pytest.mark.parametrize("fingerprint", ["same", "other"])
 def test_a_missing_point_is_a_lost_slot_and_ddl_is_its_cause(
-    points: tuple[int | None, int | None], incarnation: str
+    points: tuple[int | None, int | None], fingerprint: str
 ) -> None:
-    found = judge(look(*points, incarnation), expecting({7}, {7}))
+    found = judge(status(*points, fingerprint), expecting({7}, {7}))
     assert found is not None
     assert found.name is TroubleName.SLOT_LOST
     assert found.hint == SAFE[TroubleName.SLOT_LOST]
-    assert ("cause: the table was changed" in found.message) == (incarnation == "other")
+    assert ("cause: the table was changed" in found.message) == (fingerprint == "other")
 
 
 def test_a_point_of_0_is_a_lost_slot_even_where_0_was_expected() -> None:
-    found = judge(look(0, 0), expecting({0}, {0}))
+    found = judge(status(0, 0), expecting({0}, {0}))
     assert found is not None
     assert found.name is TroubleName.SLOT_LOST
 
 
 @pytest.mark.parametrize(("live", "durable"), [(8, 7), (7, 8), (6, 7), (7, 6), (8, 8)])
 def test_other_points_than_ours_are_a_moved_slot(live: int, durable: int) -> None:
-    found = judge(look(live, durable), expecting({7}, {7}))
+    found = judge(status(live, durable), expecting({7}, {7}))
     assert found is not None
     assert found.name is TroubleName.SLOT_MOVED
     assert f"the slot holds {live}/{durable}, we registered 7/7" in found.message
@@ -52,7 +52,7 @@ def test_other_points_than_ours_are_a_moved_slot(live: int, durable: int) -> Non
 
 def test_a_changed_table_outranks_a_moved_slot() -> None:
     for live in (7, 8):
-        found = judge(look(live, 7, "other"), expecting({7}, {7}))
+        found = judge(status(live, 7, "other"), expecting({7}, {7}))
         assert found is not None
         assert found.name is TroubleName.SCHEMA_CHANGED
 
@@ -61,14 +61,14 @@ def test_while_an_answer_is_outstanding_the_old_and_the_new_point_pass_and_nothi
     waiting = expecting({7, 9}, {7, 9})
     for live, durable in product((6, 7, 8, 9, 10), repeat=2):
         passes = live in (7, 9) and durable in (7, 9)
-        assert (judge(look(live, durable), waiting) is None) == passes
+        assert (judge(status(live, durable), waiting) is None) == passes
 
 
 def test_a_slot_beyond_the_row_means_that_the_sink_fell_back() -> None:
-    assert ahead_of_row(look(7, 7), Position(7)) is None
-    assert ahead_of_row(look(None, None), Position(0)) is None
+    assert ahead_of_row(status(7, 7), Position(7)) is None
+    assert ahead_of_row(status(None, None), Position(0)) is None
     for live, durable in ((8, 7), (7, 8)):
-        found = ahead_of_row(look(live, durable), Position(7, 3))
+        found = ahead_of_row(status(live, durable), Position(7, 3))
         assert found is not None
         assert found.name is TroubleName.SINK_OLDER
         assert found.message == "dn_1: the slot is registered at 8, the sink's row is back at 7/3"

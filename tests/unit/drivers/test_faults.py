@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from core import retry
+from core.domain.attempts import NO_HISTORY
 from core.domain.endpoint import Endpoint
 from core.drivers import logins, pg
 from core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
@@ -54,8 +55,8 @@ def test_a_login_that_a_dws_refuses_is_tried_twice_and_then_the_job_is_failed(
     error = classify(raised, "dws1")
     assert isinstance(error, AccessRefused) and error.hint
     failure, rules = Failure.of(error), RetryRules()
-    assert isinstance(retry.decide(failure, retry.NO_HISTORY, rules, 0.0), RetryAfter)
-    again = retry.after(retry.NO_HISTORY, failure, rules)
+    assert isinstance(retry.decide(failure, NO_HISTORY, rules, 0.0), RetryAfter)
+    again = retry.after(NO_HISTORY, failure, rules)
     assert isinstance(retry.decide(failure, again, rules, 0.0), Stop)
 
 

@@ -7,7 +7,7 @@ from typing import BinaryIO, cast
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected
 from core.engine.worker.step import Stepper, StepPlan, nothing
@@ -15,7 +15,7 @@ from core.ports.sink import StepSink, Top
 from core.ports.source import Source
 
 DN = Shard("dn_1", 1)
-LOOK = Look(DN, SlotPoints(1, 1), latest=1_000, xmin=5, incarnation="one")
+POLL = SlotStatus(DN, SlotPoints(1, 1), latest=1_000, xmin=5, fingerprint="one")
 ROWS, WIDTH = 100, 10
 """Rows in each range, and its sync points: the lane has 100 ranges to read."""
 
@@ -72,7 +72,7 @@ def rows_of_a_step(options: SinkOptions, seconds: float = 0.0) -> int:
         LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, Expected(frozenset({1}), frozenset({1}), "one"), WIDTH, options
     )
     source = cast(Source, Ranges(clock, seconds))
-    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: LOOK, Position(1))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, Position(1))
     assert [step.rows] == taken.committed
     return step.rows
 

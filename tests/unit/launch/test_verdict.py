@@ -22,21 +22,21 @@ from core.launch.verdict import Crashed, CrashHistory, Ended, judge
     ],
 )
 def test_the_codes_of_the_contract_end_the_run(code: int, event: JobEvent) -> None:
-    verdict = judge(code, JobState.RUNNING, stop_wished=False)
+    verdict = judge(code, JobState.RUNNING, stop_wanted=False)
     assert isinstance(verdict, Ended)
     assert verdict.event is event
 
 
 @pytest.mark.parametrize("code", [1, 3, 137, -9, -11, -64, None])
 def test_anything_else_is_a_crash_unless_a_stop_was_wished(code: int | None) -> None:
-    assert isinstance(judge(code, JobState.RUNNING, stop_wished=False), Crashed)
-    wished = judge(code, JobState.RUNNING, stop_wished=True)
+    assert isinstance(judge(code, JobState.RUNNING, stop_wanted=False), Crashed)
+    wished = judge(code, JobState.RUNNING, stop_wanted=True)
     assert isinstance(wished, Ended) and wished.event is JobEvent.STOPPED
 
 
 @pytest.mark.parametrize("reported", [JobState.STOPPED, JobState.FAILED, JobState.FINISHED])
 def test_an_adopted_driver_that_reported_its_end_did_not_crash(reported: JobState) -> None:
-    assert judge(None, reported, stop_wished=False) == Ended(None, None, f"ended as {reported.value}")
+    assert judge(None, reported, stop_wanted=False) == Ended(None, None, f"ended as {reported.value}")
 
 
 @given(st.none() | st.integers(-70, 255), st.sampled_from(sorted(WITH_PROCESS, key=str)), st.booleans())

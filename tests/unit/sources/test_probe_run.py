@@ -13,19 +13,19 @@ from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unre
 from core.sources.dws.probe import session as session_probe
 from core.sources.dws.probe.questions import NEVER_ASKED, Answer, Told
 from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.session import Bench, Group, Told_, run
+from core.sources.dws.probe.session import Group, ProbeContext, Told_, run
 from core.sources.dws.session import DwsSession
 
 
-def bench(home: str = "dn_1") -> Bench:
+def ctx(home: str = "dn_1") -> ProbeContext:
     session = DwsSession(Endpoint("dws1", "h", 1, "d", "u"), "", "test")
-    made = Bench(session, Scratch("s", "t", stand_in=False), "s.t")
+    made = ProbeContext(session, Scratch("s", "t", stand_in=False), "s.t")
     made.home = Shard(home, 7)
     return made
 
 
 def tells(*names: str) -> Group:
-    def group(at: Bench) -> Iterator[Told_]:
+    def group(at: ProbeContext) -> Iterator[Told_]:
         for name in names:
             yield name, Told("yes"), f"seen by {at.table}"
 
@@ -33,7 +33,7 @@ def tells(*names: str) -> Group:
 
 
 def fails(error: SlotkeeperError, *names: str) -> Group:
-    def group(at: Bench) -> Iterator[Told_]:
+    def group(at: ProbeContext) -> Iterator[Told_]:
         yield from tells(*names)(at)
         raise error
 
@@ -41,19 +41,19 @@ def fails(error: SlotkeeperError, *names: str) -> Group:
 
 
 def asked(
-    groups: list[tuple[str, tuple[str, ...], Group]], at: Bench | None = None, ticks: float = 0.0
+    groups: list[tuple[str, tuple[str, ...], Group]], at: ProbeContext | None = None, ticks: float = 0.0
 ) -> dict[str, Answer]:
     times = itertools.count(0.0, ticks)
-    found = run(at or bench(), groups, lambda said: None, lambda: next(times))
+    found = run(at or ctx(), groups, lambda said: None, lambda: next(times))
     return {one.question.name: one for one in found}
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        Busy("all seats are taken"),
-        Unclassified("all seats are taken"),
-        Unreachable("all seats are taken", code="57014"),
+        Busy("all places are taken"),
+        Unclassified("all places are taken"),
+        Unreachable("all places are taken", code="57014"),
     ],
 )
 def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
@@ -63,7 +63,7 @@ def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
     ]
     found = asked(groups)
     assert found["pairs"].told == Told("yes") and found["pairs"].evidence == ("seen by s.t",)
-    assert found["old_keys"].told == Told(None, because="all seats are taken")
+    assert found["old_keys"].told == Told(None, because="all places are taken")
     assert found["xc_node_id"].told == Told("yes")
     assert {name: found[name].told.because for name in NEVER_ASKED} == dict(NEVER_ASKED)
 
@@ -88,7 +88,7 @@ def test_after_the_time_nothing_more_is_begun() -> None:
 
 def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
-    found = asked(groups, bench(home=""))
+    found = asked(groups, ctx(home=""))
     assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
     assert "no DN showed them" in found["xc_node_id"].told.because
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.identity import Identity
-from core.domain.job import JobState, Wish
+from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 from core.state.frames import Frame, frame_of, text_of
@@ -37,18 +37,18 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
     step = int((at - AT).total_seconds())
     made = tuple(
         LaneReport(
-            f"dn_{6001 + n}_{6002 + n}", n - 1_000, "running", chance.choice(("idle", "stint", "registering")),
+            f"dn_{6001 + n}_{6002 + n}", n - 1_000, "running", chance.choice(("idle", "applying", "registering")),
             f"{88_000_000 + step * 40 + chance.randint(0, 99)}/{chance.randint(-1, 9)}",
             88_000_000 + step * 40 + 99, 88_000_000 + step * 40 - 200, 88_000_000 + step * 40 - 200,
             1_000_000 + step * 500 + chance.randint(0, 99), chance.random() * 3,
-            looked_age=chance.random(), read_s=step * 0.1, write_s=step * 0.3, register_s=step * 0.01,
+            polled_age=chance.random(), read_s=step * 0.1, write_s=step * 0.3, register_s=step * 0.01,
         )
         for n in range(lanes)
     )  # fmt: skip
     report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD")
     view = JobView(
-        job, JobState.RUNNING, Wish.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME, driver_alive=True,
-        started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,
+        job, JobState.RUNNING, WantedState.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME,
+        driver_alive=True, started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,
     )  # fmt: skip
     return Frame(view, at, {lane.shard: chance.random() * 9 for lane in made})
 
@@ -67,7 +67,7 @@ def rounded(one: Frame) -> Frame:
     assert one.view.report is not None
 
     def short(lane: LaneReport) -> LaneReport:
-        ages = {"last_commit_age": lane.last_commit_age, "looked_age": lane.looked_age, "read_s": lane.read_s}
+        ages = {"last_commit_age": lane.last_commit_age, "polled_age": lane.polled_age, "read_s": lane.read_s}
         ages |= {"write_s": lane.write_s, "register_s": lane.register_s}
         return replace(lane, **{name: round(age or 0.0, 1) for name, age in ages.items()})  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.identity import Identity
-from core.domain.job import JobEvent, JobState, Wish
+from core.domain.job import JobEvent, JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 from core.errors import Refused
 from core.state import sqlite
@@ -30,23 +30,23 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_new_job_is_stopped_and_was_never_started(store: Store) -> None:
     row = store.job("orders")
     assert row is not None
-    assert (row.state, row.wish, row.reason, row.run) == (JobState.STOPPED, Wish.STOP, "never started", "")
+    assert (row.state, row.wanted, row.reason, row.run) == (JobState.STOPPED, WantedState.STOP, "never started", "")
     assert store.jobs() == [row]
     assert store.job("other") is None
 
 
 def test_an_unknown_job_is_refused_by_name(store: Store) -> None:
     with pytest.raises(Refused, match="'nobody'"):
-        store.set_wish("nobody", Wish.STOP)
+        store.set_wanted("nobody", WantedState.STOP)
     with pytest.raises(Refused, match="'nobody'"):
-        store.wish("nobody")
+        store.wanted("nobody")
 
 
 def test_a_start_sets_state_wish_and_run_at_once_and_only_at_rest(store: Store) -> None:
     store.begin_run("orders", "r1", "launch")
     row = store.job("orders")
     assert row is not None
-    assert (row.state, row.wish, row.run) == (JobState.PENDING, Wish.RUN, "r1")
+    assert (row.state, row.wanted, row.run) == (JobState.PENDING, WantedState.RUN, "r1")
     with pytest.raises(Refused):
         store.begin_run("orders", "r2")
     assert [run.run for run in store.runs("orders")] == ["r1"]

@@ -186,10 +186,10 @@ def test_a_row_that_moved_and_then_stood_still_is_judged() -> None:
 def test_changed_away_and_back_once_is_not_taken_for_a_difference() -> None:
     """The source reads the same before and after, while the sink was rightly read in between."""
     source, sink = MemoryTable({1: "a"}), MemoryTable({1: "b"})
-    looks = iter(["b"])
+    statuses = iter(["b"])
 
     def catch_up() -> None:
-        sink.content[1] = next(looks, "a")
+        sink.content[1] = next(statuses, "a")
 
     sink.on_digests = catch_up
     assert compare(source, sink, Options(settled=lambda: True)).equal

@@ -43,7 +43,7 @@ WHERE id = %(id)s
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered_live = %(registered_live)s, registered_durable = %(registered_durable)s,
-    registered_xmin = %(registered_xmin)s, channel = %(channel)s, incarnation = %(incarnation)s, updated_at = now(),
+    registered_xmin = %(registered_xmin)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
     copying = CASE WHEN %(state)s <> 'creating' THEN copying END,
     chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s

@@ -19,7 +19,7 @@ def key_of(key: LaneKey) -> dict[str, Any]:
 
 def row_of(key: LaneKey, found: tuple[Any, ...]) -> ProgressRow:
     """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
-    shard, node_id, target, position, epoch, changes, state, start, end, channel, incarnation = found[:11]
+    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint = found[:11]
     live, durable, xmin = found[11:]
     try:
         parsed = Position.parse(position) if position else None
@@ -38,7 +38,7 @@ def row_of(key: LaneKey, found: tuple[Any, ...]) -> ProgressRow:
         start,
         end,
         channel,
-        incarnation,
+        fingerprint,
         registered,
     )
 
@@ -57,7 +57,7 @@ def parameters_of(row: ProgressRow) -> dict[str, Any]:
         "noted_start": row.noted_start,
         "noted_end": row.noted_end,
         "channel": row.channel,
-        "incarnation": row.incarnation,
+        "fingerprint": row.fingerprint,
         "registered_live": registered.live if registered else None,
         "registered_durable": registered.durable if registered else None,
         "registered_xmin": registered.xmin if registered else None,

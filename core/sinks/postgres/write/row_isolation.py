@@ -38,7 +38,7 @@ SPOOL = 8_388_608
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Seconds for a careful step: with more, its stint would be given up. The next try is half as wide."""
+"""Seconds for a careful step: with more, its task would be given up. The next try is half as wide."""
 STALE = 2_000
 """Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
 

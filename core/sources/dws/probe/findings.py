@@ -103,7 +103,7 @@ def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Told
     """
     if any(with_acts <= times for _, with_acts in rounds):
         return yes_or_no(False)
-    if len(rounds) >= least and all(2 * with_looks <= times for with_looks, _ in rounds):
+    if len(rounds) >= least and all(2 * with_statuses <= times for with_statuses, _ in rounds):
         return yes_or_no(True)
     return None
 

@@ -14,7 +14,7 @@ from core.errors import Refused, SlotkeeperError
 from core.sources.dws.columns import NEW_NAMES
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe.questions import Told, needs, yes_or_no
-from core.sources.dws.probe.session import HOME, Bench, Told_
+from core.sources.dws.probe.session import HOME, ProbeContext, Told_
 from core.sources.dws.source import NO_COPY
 
 UNSEEN = (HOME, 1)
@@ -40,11 +40,11 @@ HISTORY = (
 """The questions of the three groups below."""
 
 
-def unknown_slot(bench: Bench) -> Iterator[Told_]:
+def unknown_slot(ctx: ProbeContext) -> Iterator[Told_]:
     """Ask for a slot that is not there, then let recording begin."""
-    bench.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
-    rows = bench.ask_slot()
-    listed = bench.listed()
+    ctx.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
+    rows = ctx.ask_slot()
+    listed = ctx.listed()
     made = bool(rows) if listed is None else bool(listed)
     seen = "" if listed is None else f", {len(listed)} points listed afterwards"
     yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
@@ -53,23 +53,23 @@ def unknown_slot(bench: Bench) -> Iterator[Told_]:
     because = "" if zero else "a slot that was never registered would look like somebody else's"
     fresh = Told(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
-    said = bench.begin()
-    looks = bench.look(None)
-    whole = bool(looks) and all(not one.points.missing for one in looks)
+    said = ctx.begin()
+    statuses = ctx.read_status(None)
+    whole = bool(statuses) and all(not one.points.missing for one in statuses)
     if not whole:
         raise Refused("recording could not be begun: not every DN has both points", where="source")
-    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in looks)
+    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in statuses)
     told = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
     yield "full_sync", told, f"answered {said or 'nothing'}; points {shown}"
 
 
-def history(bench: Bench) -> Iterator[Told_]:
+def history(ctx: ProbeContext) -> Iterator[Told_]:
     """Write, and read it raw."""
-    _write(bench)
-    first = bench.ask_slot()
-    names, events = bench.raw()
+    _write(ctx)
+    first = ctx.ask_slot()
+    names, events = ctx.raw()
     new = names[:3] == list(NEW_NAMES)
-    bench.named_anew(new)
+    ctx.named_anew(new)
     yield "new_system_names", yes_or_no(new), f"columns {', '.join(names)}"
     before = [one for one in events if one.key == UNSEEN]
     yield (
@@ -77,40 +77,40 @@ def history(bench: Bench) -> Iterator[Told_]:
         yes_or_no(bool(before)),
         f"{len(before)} records of a row that was written before the first slot",
     )
-    bench.events = [one for one in events if one.key != UNSEEN]
-    shown = " ".join(f"{one.point}/{one.sequence}{one.kind}" for one in bench.events[:12])
-    yield "event_codes", decide.codes(bench.events), shown
-    yield "pairs", decide.pairs(bench.events), shown
-    points = ", ".join(f"{point}: {len(found)}" for point, found in decide.by_point(bench.events).items())
-    yield "one_point", decide.one_point(bench.events, bench.written), f"events by point {points}"
-    old = [one for one in bench.events if one.kind in ("B", "d")]
+    ctx.events = [one for one in events if one.key != UNSEEN]
+    shown = " ".join(f"{one.point}/{one.sequence}{one.kind}" for one in ctx.events[:12])
+    yield "event_codes", decide.codes(ctx.events), shown
+    yield "pairs", decide.pairs(ctx.events), shown
+    points = ", ".join(f"{point}: {len(found)}" for point, found in decide.by_point(ctx.events).items())
+    yield "one_point", decide.one_point(ctx.events, ctx.written), f"events by point {points}"
+    old = [one for one in ctx.events if one.kind in ("B", "d")]
     images = ", ".join(f"{one.kind}{one.key} v={one.value!r}" for one in old)
-    yield "full_old_images", decide.old_images(bench.events), images
-    yield "old_keys", decide.old_keys(bench.events, bench.written), images
-    timed = sum(one.time_us is not None for one in bench.events)
-    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(bench.events)} rows with a time"
-    bench.home = _home(bench, [Shard(str(row[0]), int(row[1])) for row in first])
+    yield "full_old_images", decide.old_images(ctx.events), images
+    yield "old_keys", decide.old_keys(ctx.events, ctx.written), images
+    timed = sum(one.time_us is not None for one in ctx.events)
+    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(ctx.events)} rows with a time"
+    ctx.home = _home(ctx, [Shard(str(row[0]), int(row[1])) for row in first])
 
 
-def ranges(bench: Bench) -> Iterator[Told_]:
+def ranges(ctx: ProbeContext) -> Iterator[Told_]:
     """Ask for ranges of the home DN, by hand and as the reader does."""
-    _, all_here = bench.raw(bench.home.node_id)
+    _, all_here = ctx.raw(ctx.home.node_id)
     mine = [one for one in all_here if one.key != UNSEEN]
-    own = bench.own(mine)
+    own = ctx.own(mine)
     asked = (own[0], own[-1])
-    _, found = bench.raw(bench.home.node_id, *asked)
-    start, end = decide.bounds(asked, own, bench.own(found))
-    seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(bench.own(found))}"
+    _, found = ctx.raw(ctx.home.node_id, *asked)
+    start, end = decide.bounds(asked, own, ctx.own(found))
+    seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(ctx.own(found))}"
     yield "start_inclusive", yes_or_no(start, "the range answered other points"), seen
     yield "end_inclusive", yes_or_no(end, "the range answered other points"), seen
-    answers = [bench.raw(bench.home.node_id)[1] for _ in range(3)]
+    answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
     yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
-    after, last = Position(own[0] - 1), bench.here().latest
+    after, last = Position(own[0] - 1), ctx.here().latest
     ways = {}
     for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
         try:
-            got = bench.read(after, last, copied)
-            refused = "" if bench.copy_allowed is copied else "refused, read by cursor"
+            got = ctx.read(after, last, copied)
+            refused = "" if ctx.copy_allowed is copied else "refused, read by cursor"
         except SlotkeeperError as error:
             if error.code not in NO_COPY:
                 raise
@@ -121,43 +121,39 @@ def ranges(bench: Bench) -> Iterator[Told_]:
         raise Refused("neither COPY nor a cursor reads from pgxc_get_binlog_changes", where="source")
     step = max(1, (last - own[0]) // WALK)
     widths = (step, 2 * step, last - own[0] + 1)
-    walks = [_walk(bench, after, last, width, ways["copy_allowed"]) for width in widths]
+    walks = [_walk(ctx, after, last, width, ways["copy_allowed"]) for width in widths]
     counts = ", ".join(f"{len(walk)} in ranges of {width}" for walk, width in zip(walks, widths, strict=True))
-    yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {bench.home.name}; {counts}"
+    yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {ctx.home.name}; {counts}"
 
 
-def _walk(bench: Bench, after: Position, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
+def _walk(ctx: ProbeContext, after: Position, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
     """All changes of the home DN, range by range, each a step of its own; the last one is read twice, as by a job."""
     got: list[tuple[int, int, str]] = []
     done = False
     while not done:
         done = after.point == last
         end = min(last, after.point + width)
-        rows = bench.read(after, end, copied)
+        rows = ctx.read(after, end, copied)
         got += rows
         after = decide.reached(after, end, [decide.Event(p, s, k, None, (None, None), None) for p, s, k in rows])
     return got
 
 
-def _write(bench: Bench) -> None:
+def _write(ctx: ProbeContext) -> None:
     """Inserts, updates, a changed key, a transaction over many DNs, and a delete."""
-    bench.write(f"INSERT INTO {{t}} VALUES ({HOME}, 2, 'a')", ("I", (HOME, 2), "a"))
-    bench.write(
-        f"UPDATE {{t}} SET v = 'b' WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "a"), ("U", (HOME, 2), "b")
-    )
-    bench.write(
-        f"UPDATE {{t}} SET id = 3 WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "b"), ("U", (HOME, 3), "b")
-    )
+    ctx.write(f"INSERT INTO {{t}} VALUES ({HOME}, 2, 'a')", ("I", (HOME, 2), "a"))
+    ctx.write(f"UPDATE {{t}} SET v = 'b' WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "a"), ("U", (HOME, 2), "b"))
+    ctx.write(f"UPDATE {{t}} SET id = 3 WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "b"), ("U", (HOME, 3), "b"))
     many = [(place, 9) for place in range(1, PLACES + 1)]
     values = ", ".join(f"({place}, {key}, 'm')" for place, key in many)
-    bench.write(f"INSERT INTO {{t}} VALUES {values}", *(("I", key, "m") for key in many))
-    bench.write(f"DELETE FROM {{t}} WHERE place = {HOME} AND id = 3", ("d", (HOME, 3), "b"))
+    ctx.write(f"INSERT INTO {{t}} VALUES {values}", *(("I", key, "m") for key in many))
+    ctx.write(f"DELETE FROM {{t}} WHERE place = {HOME} AND id = 3", ("d", (HOME, 3), "b"))
 
 
-def _home(bench: Bench, shards: list[Shard]) -> Shard:
+def _home(ctx: ProbeContext, shards: list[Shard]) -> Shard:
     """The DN whose binlog has the rows of `HOME`."""
     for shard in shards:
-        if any(one.key[0] == HOME for one in bench.raw(shard.node_id)[1]):
+        if any(one.key[0] == HOME for one in ctx.raw(shard.node_id)[1]):
             return shard
     raise Refused(f"no DN has the records of place {HOME}", where="source")
 

@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any
 
 from core.domain.position import Position
-from core.domain.slot import Look, RegisteredPoint, Shard
+from core.domain.slot import RegisteredPoint, Shard, SlotStatus
 from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
@@ -41,7 +41,7 @@ Told_ = tuple[str, Told, str]
 """A question's name, what is told, and the evidence."""
 
 
-class Bench(DwsSlotAdmin):
+class ProbeContext(DwsSlotAdmin):
     """One session at one scratch table, and what is known of it so far."""
 
     def __init__(self, session: DwsSession, scratch: Scratch, table: str) -> None:
@@ -54,11 +54,11 @@ class Bench(DwsSlotAdmin):
 
     def shards(self) -> list[Shard]:
         """The DNs of the table, as its slot tells them, or else of the cluster."""
-        return [one.shard for one in self.look(None)] or self.nodes()
+        return [one.shard for one in self.read_status(None)] or self.nodes()
 
-    def here(self) -> Look:
+    def here(self) -> SlotStatus:
         """One look at the DN of `HOME`, or at any while it is not known."""
-        return self.look(self.home)[0]
+        return self.read_status(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
         """One flag of the slot on all DNs, as rows came."""
@@ -72,11 +72,11 @@ class Bench(DwsSlotAdmin):
         except SlotkeeperError as error:
             if error.code != "42883":  # no such function
                 raise
-        looks = {one.shard: one for one in self.look(None)}
-        latest = max((one.latest for one in looks.values()), default=1)
-        for shard in looks or self.nodes():
+        statuses = {one.shard: one for one in self.read_status(None)}
+        latest = max((one.latest for one in statuses.values()), default=1)
+        for shard in statuses or self.nodes():
             for flag in (False, True):
-                self.register(shard, latest, flag, looks[shard].xmin if shard in looks else 3)
+                self.register(shard, latest, flag, statuses[shard].xmin if shard in statuses else 3)
         return ""
 
     def write(self, statement: str, *events: tuple[str, tuple[int, int], str]) -> None:
@@ -153,11 +153,11 @@ class Bench(DwsSlotAdmin):
         self.options = replace(self.options, new_system_value=new)
 
 
-Group = Callable[[Bench], Iterator[Told_]]
+Group = Callable[[ProbeContext], Iterator[Told_]]
 
 
 def run(
-    bench: Bench,
+    ctx: ProbeContext,
     groups: Sequence[tuple[str, tuple[str, ...], Group]],
     progress: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
@@ -172,13 +172,13 @@ def run(
         because = "the server gave no answer to it"
         if clock() > end:
             because = f"the probe had taken {TIME_LIMIT:.0f} s"
-        elif number > AT_FIRST and not bench.home.name:
+        elif number > AT_FIRST and not ctx.home.name:
             because = "it needs our own records, and no DN showed them"
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:
-                for name, told, seen in ask(bench):
-                    bench.answers[name] = told
+                for name, told, seen in ask(ctx):
+                    ctx.answers[name] = told
                     answers[name] = Answer(QUESTIONS[name], told, (safe(seen, 300),) if seen else ())
             except SlotkeeperError as error:
                 if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS) and error.code not in ("57014", "42501"):

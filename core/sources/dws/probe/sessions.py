@@ -13,7 +13,7 @@ from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe.questions import Told, yes_or_no
-from core.sources.dws.probe.session import HOME, Bench, Told_, short
+from core.sources.dws.probe.session import HOME, ProbeContext, Told_, short
 from core.sources.dws.session import DwsSession
 from core.sqltext import dotted
 
@@ -21,9 +21,9 @@ OLD_KEY = 91
 """The key of the row that is written under an old snapshot."""
 
 
-def elsewhere(bench: Bench) -> Iterator[Told_]:
+def elsewhere(ctx: ProbeContext) -> Iterator[Told_]:
     """Whether a transaction that is open at another coordinator holds back the snapshot of ours."""
-    others = bench.asked("coordinators", {})
+    others = ctx.asked("coordinators", {})
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
     if not own or not found:
@@ -32,36 +32,36 @@ def elsewhere(bench: Bench) -> Iterator[Told_]:
         return
     name, host, port = found[0]
     place = f"{name} at {host}:{port}"
-    with closing(bench.session.beside(f"@{name}", (host, port))) as other:
+    with closing(ctx.session.beside(f"@{name}", (host, port))) as other:
         try:
             _sent(other, "BEGIN")
         except SlotkeeperError as error:
             yield "cluster_wide_snapshot", Told(None, because=f"{place} does not let this login in"), short(error)
             return
-        _sent(other, f"UPDATE {dotted(bench.table)} SET v = v WHERE place = {HOME} AND id = 9")
+        _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
-        bench.transaction_id()  # a newer one, so that the snapshot could go on
-        during = bench.snapshot_xmin()
+        ctx.transaction_id()  # a newer one, so that the snapshot could go on
+        during = ctx.snapshot_xmin()
         _sent(other, "ROLLBACK")
-    bench.transaction_id()
-    after = bench.snapshot_xmin()
+    ctx.transaction_id()
+    after = ctx.snapshot_xmin()
     seen = f"open through {place}: {number}; snapshots begin at {during}, afterwards at {after}"
     yield "cluster_wide_snapshot", decide.counted(number, during, after), seen
 
 
-def old_snapshot(bench: Bench) -> Iterator[Told_]:
+def old_snapshot(ctx: ProbeContext) -> Iterator[Told_]:
     """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
-    if bench.said("clear_clears") != "yes":
+    if ctx.said("clear_clears") != "yes":
         yield "old_snapshot_recorded", Told(None, because="the slot could not be cleared: recording goes on"), ""
         return
-    with closing(bench.session.beside("@old")) as other:
+    with closing(ctx.session.beside("@old")) as other:
         _sent(other, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-        _sent(other, f"SELECT count(*) FROM {dotted(bench.table)}")
-        bench.begin()
-        _sent(other, f"INSERT INTO {dotted(bench.table)} (place, id, v) VALUES ({HOME}, {OLD_KEY}, 'o')")
+        _sent(other, f"SELECT count(*) FROM {dotted(ctx.table)}")
+        ctx.begin()
+        _sent(other, f"INSERT INTO {dotted(ctx.table)} (place, id, v) VALUES ({HOME}, {OLD_KEY}, 'o')")
         _sent(other, "COMMIT")
-    bench.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {OLD_KEY + 1}, 'o')")
-    names, rows = bench.raw_rows()
+    ctx.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {OLD_KEY + 1}, 'o')")
+    names, rows = ctx.raw_rows()
     keys = [row[names.index("id")] for row in rows]
     told = yes_or_no(OLD_KEY in keys if OLD_KEY + 1 in keys else None, "a later row was not recorded either")
     yield "old_snapshot_recorded", told, f"written before the slot's snapshot, then after: recorded {keys}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe.questions import Told, needs, yes_or_no
-from core.sources.dws.probe.session import HOME, Bench, Told_
+from core.sources.dws.probe.session import HOME, ProbeContext, Told_
 
 ROUNDS = 3
 MORE = 12
@@ -22,18 +22,18 @@ PURGED = 3
 """Transactions whose records a registration may purge."""
 
 
-def newest(bench: Bench) -> Iterator[Told_]:
+def newest(ctx: ProbeContext) -> Iterator[Told_]:
     """What `latest` is beside the newest record of ours, and how the rows of DNs come."""
     rounds: list[decide.Beside] = []
     while (told := decide.latest(rounds)) is None and len(rounds) < MORE:
-        before = bench.here().latest
-        _touch(bench)
-        after = bench.here().latest
-        own = _newest_own(bench)
+        before = ctx.here().latest
+        _touch(ctx)
+        after = ctx.here().latest
+        own = _newest_own(ctx)
         rounds.append(decide.Beside(before - own, after - own))
     seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
     yield "latest_inclusive", told or decide.untold(), f"newest point before and after a commit, less its point: {seen}"
-    answers = [bench.ask_slot() for _ in range(MORE)]
+    answers = [ctx.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
     yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs tell {' '.join(sorted(points))}"
     orders = {tuple(row[0] for row in rows) for rows in answers}
@@ -42,146 +42,146 @@ def newest(bench: Bench) -> Iterator[Told_]:
     yield "negative_node_ids", yes_or_no(ids[0] < 0), f"ids {' '.join(map(str, ids))}"
 
 
-def registering(bench: Bench) -> Iterator[Told_]:
+def registering(ctx: ProbeContext) -> Iterator[Told_]:
     """Counts, the two points, the cluster's point, the time of registration."""
-    dns = len(bench.ask_slot())
-    _touch(bench)
-    here = bench.here()
-    one = bench.register(bench.home, here.latest, False, here.xmin)
-    points = bench.here().points
+    dns = len(ctx.ask_slot())
+    _touch(ctx)
+    here = ctx.here()
+    one = ctx.register(ctx.home, here.latest, False, here.xmin)
+    points = ctx.here().points
     told = needs(points.live == here.latest and points.durable != here.latest, True, "a registration moves both points")
     yield "two_points", told, f"registered {here.latest} with false: {points.live} and {points.durable}"
-    counts = bench.register_all(here.latest)
+    counts = ctx.register_all(here.latest)
     right = needs(one == 1 and counts == [dns, dns], True, "every registration would count as partial")
     yield "register_counts", right, f"one DN: {one}; all {dns}: {_said(counts)}"
-    yield _own_moves(bench)
-    yield _time_of_registration(bench)
+    yield _own_moves(ctx)
+    yield _time_of_registration(ctx)
 
 
-def _own_moves(bench: Bench) -> Told_:
+def _own_moves(ctx: ProbeContext) -> Told_:
     rounds: list[tuple[int, int]] = []
     while (told := decide.moves(rounds, ACTS)) is None and len(rounds) < ROUNDS:
-        here, first = bench.here(), _touched(bench)
+        here, first = ctx.here(), _touched(ctx)
         for _ in range(ACTS):
-            bench.here()
-        second = _touched(bench)
+            ctx.here()
+        second = _touched(ctx)
         for _ in range(ACTS):
-            bench.register(bench.home, here.latest, False, here.xmin)
-        rounds.append((second - first, _touched(bench) - second))
-    seen = ", ".join(f"{looks} and {acts}" for looks, acts in rounds)
+            ctx.register(ctx.home, here.latest, False, here.xmin)
+        rounds.append((second - first, _touched(ctx) - second))
+    seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
     text = f"two commits of ours lie apart with {ACTS} looks and with {ACTS} registrations in between: {seen}"
     return "register_moves_point", told or decide.untold(), text
 
 
-def _time_of_registration(bench: Bench) -> Told_:
+def _time_of_registration(ctx: ProbeContext) -> Told_:
     def at() -> object:
-        rows = bench.listed() or ()
-        wanted = (bench.home.name, False)
+        rows = ctx.listed() or ()
+        wanted = (ctx.home.name, False)
         return next((row.registered_at for row in rows if (row.shard, row.checkpoint) == wanted), None)
 
-    here = bench.here()
-    bench.register(bench.home, here.latest, False, here.xmin)
+    here = ctx.here()
+    ctx.register(ctx.home, here.latest, False, here.xmin)
     before = at()
-    bench.register(bench.home, here.latest, False, here.xmin)
+    ctx.register(ctx.home, here.latest, False, here.xmin)
     same = at()
-    _touch(bench)
-    bench.register(bench.home, bench.here().latest, False, here.xmin)
+    _touch(ctx)
+    ctx.register(ctx.home, ctx.here().latest, False, here.xmin)
     other = at()
     seen = f"registered at {before}; the same point again: {same}; another point: {other}"
     return "refresh_same_point", decide.refreshes(before, same, other), seen
 
 
-def holding(bench: Bench) -> Iterator[Told_]:
+def holding(ctx: ProbeContext) -> Iterator[Told_]:
     """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
-    held = bench.here().xmin
+    held = ctx.here().xmin
 
-    def looks(xmin: int, least: int, most: int) -> list[int]:
-        bench.register_all(bench.here().latest, xmin)
+    def statuses(xmin: int, least: int, most: int) -> list[int]:
+        ctx.register_all(ctx.here().latest, xmin)
         found: list[int] = []
         while len(found) < least or (len(found) < most and found[-1] <= held):
-            _touch(bench)
-            found.append(bench.here().xmin)
+            _touch(ctx)
+            found.append(ctx.here().xmin)
         return found
 
-    seen, released, again = looks(held, ROUNDS, MORE), list[int](), list[int]()
+    seen, released, again = statuses(held, ROUNDS, MORE), list[int](), list[int]()
     text = f"the slot holds {held}: looks tell {_said(seen)}"
     if max(seen) <= held:
-        released = looks(bench.transaction_id(), ROUNDS, MORE)
-        again = looks(held, ROUNDS, ROUNDS)
+        released = statuses(ctx.transaction_id(), ROUNDS, MORE)
+        again = statuses(held, ROUNDS, ROUNDS)
         text += f"; a newer one: {_said(released)}; {held} again: {_said(again)}"
     yield "xmin_includes_slots", decide.held_back(held, seen, released, again), text
 
 
-def consuming(bench: Bench) -> Iterator[Told_]:
+def consuming(ctx: ProbeContext) -> Iterator[Told_]:
     """Whether the newest record's own point counts as read."""
-    _touch(bench)
-    newest_point = _newest_own(bench)
-    bench.register_all(newest_point)
-    at = bench.asked("consumed_records", {})[0][0]
+    _touch(ctx)
+    newest_point = _newest_own(ctx)
+    ctx.register_all(newest_point)
+    at = ctx.asked("consumed_records", {})[0][0]
     text = f"both points of all DNs at {newest_point}, the newest record's: {at}"
     if not at:
-        bench.register_all(max(bench.here().latest, newest_point + 1))
-        beyond = bench.asked("consumed_records", {})[0][0]
+        ctx.register_all(max(ctx.here().latest, newest_point + 1))
+        beyond = ctx.asked("consumed_records", {})[0][0]
         text += f"; beyond it: {beyond}"
     yield "consumed_at_point", yes_or_no(bool(at)), text
 
 
-def purging(bench: Bench) -> Iterator[Told_]:
+def purging(ctx: ProbeContext) -> Iterator[Told_]:
     """What a registration leaves of the records below its point."""
-    base = bench.here().latest
+    base = ctx.here().latest
     for _ in range(PURGED):
-        _touch(bench)
-    before = [point for point in bench.own(bench.raw(bench.home.node_id)[1]) if point > base - 1]
+        _touch(ctx)
+    before = [point for point in ctx.own(ctx.raw(ctx.home.node_id)[1]) if point > base - 1]
     middle = before[len(before) // 2]
-    bench.register_all(middle)
-    left = bench.own(bench.raw(bench.home.node_id)[1])
-    told = decide.purged(before, middle, left, bench.said("latest_inclusive"))
+    ctx.register_all(middle)
+    left = ctx.own(ctx.raw(ctx.home.node_id)[1])
+    told = decide.purged(before, middle, left, ctx.said("latest_inclusive"))
     seen = f"records at {_said(before)}; both points of all DNs at {middle}; left {_said(left[-6:])}"
     yield "purge_at_once", told[0], seen
     yield "registered_point_kept", told[1], seen
 
 
-def backwards(bench: Bench) -> Iterator[Told_]:
+def backwards(ctx: ProbeContext) -> Iterator[Told_]:
     """A registration below the registered point."""
-    here = bench.here()
+    here = ctx.here()
     registered = max(here.latest, here.points.live or 0)
-    bench.register_all(registered, here.xmin)
-    before, asked = bench.here().points.live, registered - 1
-    error = _code(lambda: bench.register(bench.home, asked, False, here.xmin))
-    after = bench.here().points.live
+    ctx.register_all(registered, here.xmin)
+    before, asked = ctx.here().points.live, registered - 1
+    error = _code(lambda: ctx.register(ctx.home, asked, False, here.xmin))
+    after = ctx.here().points.live
     if after != registered:
-        bench.register(bench.home, registered, False, here.xmin)
+        ctx.register(ctx.home, registered, False, here.xmin)
     seen = f"registered {before}, then {asked}: {error or 'accepted'}, the point is {after}"
     yield "backward_allowed", decide.backward(error, before, asked, after), seen
 
 
-def clearing(bench: Bench) -> Iterator[Told_]:
+def clearing(ctx: ProbeContext) -> Iterator[Told_]:
     """Clear the slot: the last of these questions, because nothing is recorded afterwards."""
     try:
-        count = bench.session.rows("drop_slot", {"table": bench.table, "slot": bench.slot})[0][0]
+        count = ctx.session.rows("drop_slot", {"table": ctx.table, "slot": ctx.slot})[0][0]
     except SlotkeeperError as error:
         if error.code != "42883":
             raise
         yield "clear_clears", Told(None, because="this kernel has no pgxc_binlog_clear_target_slot"), ""
         return
-    left = bench.listed()
+    left = ctx.listed()
     told = yes_or_no(None if left is None else not left, "this kernel cannot list slots")
     yield "clear_clears", told, f"{count} cleared, {len(left or ())} points listed afterwards"
 
 
-def _newest_own(bench: Bench) -> int:
-    return bench.own(bench.raw(bench.home.node_id)[1])[-1]
+def _newest_own(ctx: ProbeContext) -> int:
+    return ctx.own(ctx.raw(ctx.home.node_id)[1])[-1]
 
 
-def _touched(bench: Bench) -> int:
+def _touched(ctx: ProbeContext) -> int:
     """The point of one more transaction of ours."""
-    _touch(bench)
-    return _newest_own(bench)
+    _touch(ctx)
+    return _newest_own(ctx)
 
 
-def _touch(bench: Bench) -> None:
+def _touch(ctx: ProbeContext) -> None:
     """One more transaction with a record on the home DN."""
-    bench.act(f"UPDATE {{t}} SET v = 'c' WHERE place = {HOME} AND id = 9")
+    ctx.act(f"UPDATE {{t}} SET v = 'c' WHERE place = {HOME} AND id = 9")
 
 
 def _code(act: Callable[[], object]) -> str:

@@ -13,7 +13,7 @@ from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import reading, sessions, slots
 from core.sources.dws.probe.questions import Answer, Told, needs, yes_or_no
 from core.sources.dws.probe.scratch import Scratch, probe_statement
-from core.sources.dws.probe.session import HOME, Bench, Group, Told_, run, short
+from core.sources.dws.probe.session import HOME, Group, ProbeContext, Told_, run, short
 from core.sources.dws.session import DwsSession
 from core.sqltext import dotted
 
@@ -21,55 +21,55 @@ _COLUMN = ("42703", "42883", "0A000")
 """Codes that say that there is no such column."""
 
 
-def columns(bench: Bench) -> Iterator[Told_]:
+def columns(ctx: ProbeContext) -> Iterator[Told_]:
     """What a table of this server has and keeps beside what was declared."""
-    names = {one.node_id: one.name for one in bench.shards()}
+    names = {one.node_id: one.name for one in ctx.shards()}
     try:
-        statement = pg.sql.SQL(probe_statement("node_of").replace("{table}", dotted(bench.table)))
-        rows = bench.session.composed_rows(statement, None)
+        statement = pg.sql.SQL(probe_statement("node_of").replace("{table}", dotted(ctx.table)))
+        rows = ctx.session.composed_rows(statement, None)
         found = {int(node) for _, node in rows}
         home = {int(node) for place, node in rows if int(place) == HOME}
-        told = Told("yes" if found <= set(names) and home == {bench.home.node_id} else "another DN")
+        told = Told("yes" if found <= set(names) and home == {ctx.home.node_id} else "another DN")
         yield "xc_node_id", told, f"{len(rows)} rows on {len(found)} DNs; ids of place {HOME}: {sorted(home)}"
     except SlotkeeperError as error:
         if error.code not in _COLUMN:
             raise
         yield "xc_node_id", yes_or_no(False), error.code
-    code = bench.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
+    code = ctx.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
     if not code:
-        bench.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
+        ctx.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
     told = needs(bool(code), True, "a key can change its DN, and nothing orders its changes")
     yield "distribution_key_fixed", told, code or "the UPDATE was taken"
-    bench.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
-    text = "SELECT v IS NULL FROM {t} WHERE place = %(place)s AND id = 9".replace("{t}", dotted(bench.table))
-    null = bench.session.composed_rows(pg.sql.SQL(text), {"place": HOME})[0][0]
+    ctx.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
+    text = "SELECT v IS NULL FROM {t} WHERE place = %(place)s AND id = 9".replace("{t}", dotted(ctx.table))
+    null = ctx.session.composed_rows(pg.sql.SQL(text), {"place": HOME})[0][0]
     yield "empty_is_null", yes_or_no(bool(null)), f"'' written, v IS NULL: {null}"
 
 
-def by_syncpoint(bench: Bench) -> Iterator[Told_]:
+def by_syncpoint(ctx: ProbeContext) -> Iterator[Told_]:
     """The cursor function at the very point of a record."""
-    own = bench.own(bench.raw(bench.home.node_id)[1])
-    rows = bench.asked("by_syncpoint", {"point": own[0], "node": bench.home.node_id})
+    own = ctx.own(ctx.raw(ctx.home.node_id)[1])
+    rows = ctx.asked("by_syncpoint", {"point": own[0], "node": ctx.home.node_id})
     seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
     told = yes_or_no([row[0] for row in rows] == [own[0]])
     yield "cursor_syncpoint_inclusive", told, f"asked at {own[0]}, found {seen or 'nothing'}"
 
 
-def timed(bench: Bench) -> Iterator[Told_]:
+def timed(ctx: ProbeContext) -> Iterator[Told_]:
     """A second table, with enable_binlog_timestamp, and the cursor function at the very time of a record."""
-    scratch = bench.scratch
+    scratch = ctx.scratch
     try:
-        scratch.make(bench.session, scratch.timed, timed=True)
+        scratch.make(ctx.session, scratch.timed, timed=True)
     except SlotkeeperError as error:
         yield "timestamp_table", yes_or_no(False), error.code or error.message
         yield "cursor_timestamp_inclusive", Told(None, because="no such table could be made"), ""
         return
     yield "timestamp_table", yes_or_no(True), scratch.timed
-    other = Bench(bench.session, scratch, scratch.timed)
+    other = ProbeContext(ctx.session, scratch, scratch.timed)
     other.begin()
     for key in (1, 2):
         other.act(f"INSERT INTO {{t}} VALUES ({HOME}, {key}, 't')")
-    other.home = bench.home
+    other.home = ctx.home
     events = other.raw(other.home.node_id)[1]
     if not events or events[0].time_us is None:
         yield "cursor_timestamp_inclusive", Told(None, because="its records carry no time"), f"{len(events)} records"
@@ -79,37 +79,37 @@ def timed(bench: Bench) -> Iterator[Told_]:
     yield "cursor_timestamp_inclusive", yes_or_no([row[1] for row in rows] == [events[0].time_us]), seen
 
 
-def without_binlog(bench: Bench) -> Iterator[Told_]:
+def without_binlog(ctx: ProbeContext) -> Iterator[Told_]:
     """A session's own setting that keeps its changes out of the binlog."""
-    before = len(bench.raw()[1])
+    before = len(ctx.raw()[1])
     try:
-        code = bench.refusal("SET enable_generate_binlog = off")
+        code = ctx.refusal("SET enable_generate_binlog = off")
         if code:
             yield "generate_binlog_off", yes_or_no(None, "the server has no such setting"), code
             return
-        bench.act(f"UPDATE {{t}} SET v = 'd' WHERE place = {HOME} AND id = 9")
-        after = len(bench.raw()[1])
+        ctx.act(f"UPDATE {{t}} SET v = 'd' WHERE place = {HOME} AND id = 9")
+        after = len(ctx.raw()[1])
         yield "generate_binlog_off", yes_or_no(after <= before), f"{before} records before, {after} after an UPDATE"
     finally:
-        bench.session.close()  # the setting goes with its session
+        ctx.session.close()  # the setting goes with its session
 
 
-def ddl(bench: Bench) -> Iterator[Told_]:
+def ddl(ctx: ProbeContext) -> Iterator[Told_]:
     """What DDL leaves of points and records."""
-    oid = bench.identify().oid
-    bench.register_all(bench.here().latest)
-    if bench.asked("consumed_records", {})[0][0]:
-        bench.act("VACUUM FULL {t}")
-        kept = not bench.here().points.missing
-        same = bench.identify().oid == oid
+    oid = ctx.identify().oid
+    ctx.register_all(ctx.here().latest)
+    if ctx.asked("consumed_records", {})[0][0]:
+        ctx.act("VACUUM FULL {t}")
+        kept = not ctx.here().points.missing
+        same = ctx.identify().oid == oid
         told = Told("yes" if kept else "no", because="" if same else "it is another table afterwards: SCHEMA CHANGED")
-        points = bench.here().points.both
+        points = ctx.here().points.both
         yield "vacuum_full_keeps", told, f"points {points} afterwards, oid {'same' if same else 'other'}"
     else:
         yield "vacuum_full_keeps", Told(None, because="it would wait: the server counts unread records"), ""
-    cleared, seen = _wiped(bench, "ALTER TABLE {t} ADD COLUMN extra int", 77)
+    cleared, seen = _wiped(ctx, "ALTER TABLE {t} ADD COLUMN extra int", 77)
     yield "add_column_clears", yes_or_no(cleared), seen
-    cleared, seen = _wiped(bench, "TRUNCATE {t}", 78)
+    cleared, seen = _wiped(ctx, "TRUNCATE {t}", 78)
     yield "truncate_clears", needs(cleared, True, "a TRUNCATE would go unnoticed, and its rows stay in targets"), seen
 
 
@@ -117,16 +117,16 @@ PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_d
 """Question, what is done to a partition, and the key of a row in it."""
 
 
-def partitions(bench: Bench) -> Iterator[Told_]:
+def partitions(ctx: ProbeContext) -> Iterator[Told_]:
     """A third table, in partitions, and what one that goes leaves in its binlog."""
-    scratch = bench.scratch
+    scratch = ctx.scratch
     try:
-        scratch.make(bench.session, scratch.parts)
+        scratch.make(ctx.session, scratch.parts)
     except SlotkeeperError as error:
         for name, _, _ in PARTITIONS:
             yield name, Told(None, because="no such table could be made"), error.code or error.message
         return
-    other = Bench(bench.session, scratch, scratch.parts)
+    other = ProbeContext(ctx.session, scratch, scratch.parts)
     for name, verb, key in PARTITIONS:
         other.begin()
         other.act(f"INSERT INTO {{t}} VALUES ({HOME}, {key}, 'p')")
@@ -136,25 +136,25 @@ def partitions(bench: Bench) -> Iterator[Told_]:
         yield name, decide.partition(code, missing, deletes), f"{code or 'taken'}; {deletes} d, points gone {missing}"
 
 
-def _wiped(bench: Bench, statement: str, key: int) -> tuple[bool, str]:
+def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
     """Whether a statement leaves neither a registered point nor a record; and what it left."""
-    bench.begin()
-    bench.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {key}, 'e')")
-    far = bench.here().latest + 1_000_000
-    bench.act(statement)
-    missing, left = _points(bench), len(bench.raw_rows(end=far)[1])
+    ctx.begin()
+    ctx.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {key}, 'e')")
+    far = ctx.here().latest + 1_000_000
+    ctx.act(statement)
+    missing, left = _points(ctx), len(ctx.raw_rows(end=far)[1])
     return all(missing) and not left, f"point gone on {sum(missing)} of {len(missing)} DNs, {left} records left"
 
 
-def _points(bench: Bench) -> list[bool]:
+def _points(ctx: ProbeContext) -> list[bool]:
     """Per DN, whether the slot has no registered point there."""
-    return [not row[2] for row in bench.ask_slot()] or [True]
+    return [not row[2] for row in ctx.ask_slot()] or [True]
 
 
-def errors(bench: Bench) -> Iterator[Told_]:
+def errors(ctx: ProbeContext) -> Iterator[Told_]:
     """What a table that is gone answers; asked last, because each error ends the session."""
     try:
-        bench.asked("consumed_records", {"table": f"{bench.table}_gone"})
+        ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:
         told = Told(error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not seen as gone")
         yield "missing_table_code", told, short(error)
@@ -191,4 +191,4 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
     """Make the scratch table and ask everything; whoever calls drops what `scratch` has made, whatever happens here."""
     scratch.make(session, scratch.plain)
-    return run(Bench(session, scratch, scratch.plain), GROUPS, progress)
+    return run(ProbeContext(session, scratch, scratch.plain), GROUPS, progress)

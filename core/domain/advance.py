@@ -64,8 +64,8 @@ class XminChoice:
     fallback: int
 
 
-def choose_xmin(up_to: int, look_latest: int, look_xmin: int, top_point: int | None, previous: int) -> XminChoice:
+def choose_xmin(up_to: int, status_latest: int, status_xmin: int, top_point: int | None, previous: int) -> XminChoice:
     """An xmin that is never newer than the point that is registered (design 4.2 step 6)."""
-    if up_to == look_latest:
-        return XminChoice(max(look_xmin, previous), None, previous)
+    if up_to == status_latest:
+        return XminChoice(max(status_xmin, previous), None, previous)
     return XminChoice(None, top_point, previous)

@@ -1,16 +1,16 @@
-"""Lines of work: one at a time each, and none waits for another."""
+"""SerialExecutor of work: one at a time each, and none waits for another."""
 
 from __future__ import annotations
 
 import threading
 
-from core.engine.driver.serial_executor import SHARED_FROM, Lines, line_of
+from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
 
 SOON = 60.0
 
 
 def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_holds_back_no_other() -> None:
-    lines, hang, done = Lines(2), threading.Event(), threading.Event()
+    lines, hang, done = SerialExecutor(2), threading.Event(), threading.Event()
     order: list[str] = []
     lines.submit("a", lambda: (hang.wait(SOON), order.append("a1")))
     lines.submit("a", lambda: (order.append("a2"), done.set()))
@@ -28,7 +28,7 @@ def test_a_failure_ends_its_work_and_not_its_line() -> None:
     def fails() -> None:
         raise ValueError("told by nobody")
 
-    lines, gate, done = Lines(1), threading.Event(), threading.Event()
+    lines, gate, done = SerialExecutor(1), threading.Event(), threading.Event()
     lines.submit("a", lambda: gate.wait(SOON))
     lines.submit("a", fails)
     lines.submit("a", done.set)
@@ -38,7 +38,7 @@ def test_a_failure_ends_its_work_and_not_its_line() -> None:
 
 
 def test_what_waits_is_dropped_when_all_is_closed() -> None:
-    lines, began, gate = Lines(1), threading.Event(), threading.Event()
+    lines, began, gate = SerialExecutor(1), threading.Event(), threading.Event()
     never: list[str] = []
     lines.submit("a", lambda: (began.set(), gate.wait(SOON)))
     lines.submit("a", lambda: never.append("done"))

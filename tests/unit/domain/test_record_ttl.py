@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from core.domain.lag import Curve
+from core.domain.lane import Lane
 from core.domain.position import Position
-from core.engine.driver.lanes import Lane
-from core.engine.driver.record_ttl import Ages
-from tests.unit.engine.test_lanes import lane
+from core.domain.record_ttl import RecordTtls
+from tests.unit.domain.test_lane import lane
 
 TABLE, TTL = "ods.t", 1_000
 
@@ -19,10 +19,10 @@ def at(point: int, checked: int = -1) -> Lane:
     return replace(lane("dn_1"), position=Position(point), checked=checked)
 
 
-def seen(*looks: tuple[float, int], ttls: dict[str, int] | None = None) -> Ages:
+def seen(*statuses: tuple[float, int], ttls: dict[str, int] | None = None) -> RecordTtls:
     """What looks at these times found as latest."""
-    ages = Ages({TABLE: TTL} if ttls is None else ttls, {})
-    for now, latest in looks:
+    ages = RecordTtls({TABLE: TTL} if ttls is None else ttls, {})
+    for now, latest in statuses:
         ages.see(TABLE, "dn_1", latest, now)
     return ages
 
@@ -61,8 +61,8 @@ def test_a_server_that_was_not_seen_for_longer_than_the_ttl_may_have_deleted_wha
 
 def test_what_was_seen_outlives_a_pause() -> None:
     curves: dict[str, Curve] = {}
-    Ages({TABLE: TTL}, curves).see(TABLE, "dn_1", 100, 0.0)
-    again = Ages({TABLE: TTL}, curves)
+    RecordTtls({TABLE: TTL}, curves).see(TABLE, "dn_1", 100, 0.0)
+    again = RecordTtls({TABLE: TTL}, curves)
     again.see(TABLE, "dn_1", 200, 990.0)
     assert again.late(at(100), 990.0) is not None
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from core.engine.worker.copy_pipe import pump
+from core.drivers.copy_pipe import copy_through
 from core.errors import Busy, Unreachable
 
 LINE = b"x" * 999 + b"\n"
@@ -20,7 +20,7 @@ def _nothing_left_behind() -> object:
     """No thread and no open pipe after a test, however it ended."""
     before = open_files()
     yield
-    assert not [one.name for one in threading.enumerate() if one.name == "slotkeeper-pump"]
+    assert not [one.name for one in threading.enumerate() if one.name == "slotkeeper-copy"]
     assert open_files() == before
 
 
@@ -52,33 +52,33 @@ def takes(then: BaseException | None = None, at_once: bool = False) -> Callable[
 
 
 def test_every_row_arrives_however_many_there_are() -> None:
-    assert pump(sends(0), takes()) == 0
-    assert pump(sends(5_000), takes()) == 5_000
+    assert copy_through(sends(0), takes()) == 0
+    assert copy_through(sends(5_000), takes()) == 5_000
 
 
 def test_a_stream_cut_at_a_line_end_is_noticed() -> None:
     with pytest.raises(Unreachable, match="the source sent 11 rows, the sink got 10"):
-        pump(sends(10, claims=11), takes())
+        copy_through(sends(10, claims=11), takes())
 
 
 def test_the_readers_error_is_raised_although_the_sink_saw_a_whole_stream() -> None:
     with pytest.raises(Busy, match="source"):
-        pump(sends(10, then=Busy("source")), takes())
+        copy_through(sends(10, then=Busy("source")), takes())
 
 
 def test_the_sinks_error_wins_over_the_broken_pipe_that_it_causes() -> None:
     with pytest.raises(Busy, match="sink"):
-        pump(sends(5_000), takes(Busy("sink"), at_once=True))
+        copy_through(sends(5_000), takes(Busy("sink"), at_once=True))
 
 
 def test_where_the_source_failed_first_its_error_explains_the_sinks() -> None:
     with pytest.raises(Busy, match="source"):
-        pump(sends(10, then=Busy("source")), takes(Unreachable("sink")))
+        copy_through(sends(10, then=Busy("source")), takes(Unreachable("sink")))
 
 
 def test_a_sink_that_does_not_want_the_rows_ends_the_reader_without_an_error() -> None:
-    assert pump(sends(5_000), lambda stream: None) is None
-    assert pump(sends(0), lambda stream: None) is None
+    assert copy_through(sends(5_000), lambda stream: None) is None
+    assert copy_through(sends(0), lambda stream: None) is None
 
 
 def test_an_error_of_the_source_is_not_hidden_by_a_sink_that_does_not_want_the_rows() -> None:
@@ -86,9 +86,9 @@ def test_an_error_of_the_source_is_not_hidden_by_a_sink_that_does_not_want_the_r
         stream.read()
 
     with pytest.raises(Busy, match="source"):
-        pump(sends(3, then=Busy("source")), refuse)
+        copy_through(sends(3, then=Busy("source")), refuse)
 
 
 def test_an_interrupt_of_the_sinks_side_ends_the_reader() -> None:
     with pytest.raises(KeyboardInterrupt):
-        pump(sends(5_000), takes(KeyboardInterrupt(), at_once=True))
+        copy_through(sends(5_000), takes(KeyboardInterrupt(), at_once=True))

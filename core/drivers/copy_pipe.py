@@ -16,7 +16,7 @@ from core.errors import Unreachable
 BUFFER = 262_144
 
 
-def pump(read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], int | None]) -> int | None:
+def copy_through(read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], int | None]) -> int | None:
     """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
 
     Raises the side's error that came first, and Unreachable where both ended well with different row counts.
@@ -46,7 +46,7 @@ class _Reading(threading.Thread):
     """The source's side: closes its end of the pipe whatever happens."""
 
     def __init__(self, read: Callable[[BinaryIO], int], write_end: int) -> None:
-        super().__init__(name="slotkeeper-pump", daemon=True)
+        super().__init__(name="slotkeeper-copy", daemon=True)
         self._read = read
         self._write_end = write_end
         self.rows = 0

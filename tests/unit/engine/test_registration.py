@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from core.clock import SystemClock
+from core.domain.advance import XminChoice
 from core.domain.position import Position
 from core.domain.progress import LaneKey
-from core.domain.slot import Look, Shard, SlotPoints
+from core.domain.slot import Shard, SlotPoints, SlotStatus
 from core.domain.watch import Expected
 from core.engine.driver.registration import Registration, register
-from core.engine.progress import XminChoice
 from core.errors import Busy
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)
@@ -27,8 +27,8 @@ class Server:
 
     generation = cleared_for = 1
 
-    def look(self, shard: Shard | None) -> list[Look]:
-        return [Look(RENAMED, SlotPoints(10, 10), 20, 5, "i")]
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        return [SlotStatus(RENAMED, SlotPoints(10, 10), 20, 5, "i")]
 
     @contextmanager
     def pinned(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The lanes of a job as the driver knows them, and how due lanes are dealt to stints. Pure.
+"""The lanes of a job as the driver knows them, and how due lanes are dealt to tasks. Pure.
 
 Each lane is a frozen record; the loop replaces it. Next door: `loop.py` carries out, `core.retry` decides on failures.
 """
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from core.domain.attempts import NO_HISTORY, History
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, Registered
 from core.domain.slot import Shard
 from core.domain.watch import Expected
-from core.retry import NO_HISTORY, History
 
 
 class Activity(Enum):
@@ -21,7 +21,7 @@ class Activity(Enum):
 
     IDLE = "idle"
     DUE = "due"
-    STINT = "stint"
+    APPLYING = "applying"
     REGISTERING = "registering"
     WAITING = "waiting"
 
@@ -48,10 +48,11 @@ class Lane:
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `changes` are those of its progress row, as it was last read; `alone` after a failure or an
-    overrun; `stint` the number of the stint that it is in; `hot` where rows still came when its last stint reached its
-    deadline; `looked_at` when the source last told `latest`; `side` whose trouble `error` is; `spent` the seconds of
-    its work; `waited` is the longest time from due to the first step of a stint; `state` is how far the lane's channel
-    is; `label` is what the lane is called in a job of several channels.
+    overrun; `task` the number of the task that it is in; `has_more` where rows still came when its last task reached
+    its deadline; `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round
+    no later than that; `side` whose trouble `error` is; `spent` the seconds
+    of its work; `waited` is the longest time from due to the first step of a task; `state` is how far the lane's
+    channel is; `label` is what the lane is called in a job of several channels.
     """
 
     key: LaneKey
@@ -67,15 +68,16 @@ class Lane:
     since: float = 0.0
     ready_at: float = 0.0
     failing_since: float = 0.0
-    stint: int = 0
+    task: int = 0
     alone: bool = False
-    hot: bool = False
+    has_more: bool = False
     history: History = NO_HISTORY
     error: str = ""
     side: str = ""
     kept_at: float = 0.0
     committed_at: float | None = None
-    looked_at: float | None = None
+    polled_at: float | None = None
+    poll_by: float | None = None
     spent: Spent = NOTHING_SPENT
     waited: float = 0.0
     state: LaneState = LaneState.RUNNING
@@ -93,8 +95,8 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Stint:
-    """A stint under way: which lanes, when it ought to end, and when it was dealt."""
+class Assignment:
+    """A task under way: which lanes, when it ought to end, and when it was dealt."""
 
     number: int
     lanes: tuple[str, ...]
@@ -102,12 +104,12 @@ class Stint:
     alone: bool
     overrun: bool = False
     cancelled: bool = False
-    dealt: float = 0.0
+    assigned: float = 0.0
 
     @property
     def group(self) -> str:
         """The name under which its task can be cancelled."""
-        return f"stint-{self.number}"
+        return f"task-{self.number}"
 
 
 def due(lane: Lane, now: float) -> Lane:
@@ -124,38 +126,38 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 FEWEST = 16
-"""So many lanes a stint may have wherever as many are due: as if there were no other seat."""
+"""So many lanes a task may have wherever as many are due: as if there were no other place."""
 
 
-def deal(
+def assign(
     lanes: Iterable[Lane],
-    running: Iterable[Stint],
-    seats: int,
+    running: Iterable[Assignment],
+    capacity: int,
     first: int,
     now: float,
     seconds: float,
     most: int = 1_000_000,
-) -> list[Stint]:
-    """Deal due lanes to free seats, the longest waiting first.
+) -> list[Assignment]:
+    """Deal due lanes to free places, the longest waiting first.
 
-    At most one stint per seat; a lane that failed or overran gets one of its own, and such lanes fill at most all
-    seats but one. An overrun stint still holds its seat until its task has ended. A seat that is free takes no more
-    than its share of a crowd, and no more than `most`: what it cannot reach in time would miss the next free seat.
+    At most one task per place; a lane that failed or overran gets one of its own, and such lanes fill at most all
+    places but one. An overrun task still holds its place until its task has ended. A place that is free takes no more
+    than its share of a crowd, and no more than `most`: what it cannot reach in time would miss the next free place.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
-    free = max(0, seats - len(busy))
-    shy = max(0, max(1, seats - 1) - sum(stint.alone or stint.overrun for stint in busy))
-    dealt: list[tuple[list[Lane], bool]] = []
-    for lane in [lane for lane in waiting if lane.alone][: min(free, shy)]:
-        dealt.append(([lane], True))
+    free = max(0, capacity - len(busy))
+    suspects = max(0, max(1, capacity - 1) - sum(task.alone or task.overrun for task in busy))
+    assigned: list[tuple[list[Lane], bool]] = []
+    for lane in [lane for lane in waiting if lane.alone][: min(free, suspects)]:
+        assigned.append(([lane], True))
     sound = [lane for lane in waiting if not lane.alone]
-    piles: list[list[Lane]] = [[] for _ in range(min(free - len(dealt), len(sound)))]
-    share = max(FEWEST, min(most, -(-len(sound) // max(1, seats))))
+    piles: list[list[Lane]] = [[] for _ in range(min(free - len(assigned), len(sound)))]
+    share = max(FEWEST, min(most, -(-len(sound) // max(1, capacity))))
     for place, lane in enumerate(sound[: share * len(piles)]):
         piles[place % len(piles)].append(lane)
-    dealt.extend((pile, False) for pile in piles)
+    assigned.extend((pile, False) for pile in piles)
     return [
-        Stint(first + n, tuple(lane.name for lane in pile), now + seconds, alone, dealt=now)
-        for n, (pile, alone) in enumerate(dealt)
+        Assignment(first + n, tuple(lane.name for lane in pile), now + seconds, alone, assigned=now)
+        for n, (pile, alone) in enumerate(assigned)
     ]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.domain.advance import XminChoice, choose_xmin, explain_miss, position_after, range_end
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.engine.progress import XminChoice, choose_xmin, explain_miss, position_after, range_end
 from core.errors import Defect, Superseded, Trouble, TroubleName
 
 ROW = ProgressRow(

@@ -2,8 +2,7 @@
 
 DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A lane
 that has applied everything up to P may miss one only where P was latest longer than that ago.
-Next door: `start.py` and `attend.py` note each look, `attend.py` and `loop.py` ask before anything is read;
-`starts.py` has what a start refuses for the time in which no driver lived.
+Next door: `core.engine.driver.start` and the driver's polls note each status; its loop asks before anything is read.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.domain.lag import Curve
+from core.domain.lane import Lane
 from core.domain.watch import trouble
-from core.engine.driver.context import Surroundings
-from core.engine.driver.lanes import Lane
 from core.errors import Trouble, TroubleName
 
 MARGIN = 60.0
 """Seconds kept clear of the TTL, at most a tenth of it: what is judged now is read a little later."""
 
 
-class Ages:
+class RecordTtls:
     """What was latest when for each lane of a table with such a TTL; all others cost nothing.
 
     `ttls` are in seconds by source table; `curves` by lane outlive this: a job that is resumed goes on with them.
@@ -29,12 +27,6 @@ class Ages:
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
         self._ttls = ttls
         self._curves = curves
-
-    @classmethod
-    def of(cls, *parts: Surroundings) -> Ages:
-        """Of these channels; one statement for each."""
-        ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
-        return cls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
     @property
     def any(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey, Registered
-from core.domain.slot import Look, Shard, SlotPoints, TableIdentity
+from core.domain.slot import Shard, SlotPoints, SlotStatus, TableIdentity
 from core.domain.watch import Expected
 from core.engine.driver import lane_io
-from core.engine.driver.lanes import Activity, Lane
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 
 DN = Shard("dn_1", 1)
@@ -25,19 +25,19 @@ LANE = Lane(
 MISSING = Refused("function does not exist", code="42883", where="source")
 
 
-def look(incarnation: str = "then", live: int = 10) -> Look:
-    return Look(DN, SlotPoints(live, live), 20, 5, incarnation)
+def status(fingerprint: str = "then", live: int = 10) -> SlotStatus:
+    return SlotStatus(DN, SlotPoints(live, live), 20, 5, fingerprint)
 
 
 class Server:
     """Answers the looks of a list in turn, and every question with an error."""
 
-    def __init__(self, *looks: Look | SlotkeeperError, error: SlotkeeperError = MISSING) -> None:
-        self.looks = list(looks)
+    def __init__(self, *statuses: SlotStatus | SlotkeeperError, error: SlotkeeperError = MISSING) -> None:
+        self.statuses = list(statuses)
         self.error = error
 
-    def look(self, shard: Shard | None) -> list[Look]:
-        found = self.looks.pop(0)
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        found = self.statuses.pop(0)
         if isinstance(found, SlotkeeperError):
             raise found
         return [found]
@@ -52,20 +52,20 @@ class Server:
 @pytest.mark.parametrize(
     ("behind", "name"),
     [
-        (look("made again"), TroubleName.SCHEMA_CHANGED),
-        (look(live=0), TroubleName.SLOT_LOST),
+        (status("made again"), TroubleName.SCHEMA_CHANGED),
+        (status(live=0), TroubleName.SLOT_LOST),
         (Trouble("the table is gone", name=TroubleName.SCHEMA_CHANGED), TroubleName.SCHEMA_CHANGED),
     ],
     ids=["made again", "wiped", "dropped"],
 )
 def test_a_question_that_ddl_makes_fail_is_named_by_the_look_behind_it(
-    behind: Look | SlotkeeperError, name: TroubleName
+    behind: SlotStatus | SlotkeeperError, name: TroubleName
 ) -> None:
-    seen = lane_io.see_one(Server(look(), behind), LANE)  # type: ignore[arg-type]
+    seen = lane_io.see_one(Server(status(), behind), LANE)  # type: ignore[arg-type]
     assert isinstance(seen.error, Trouble)
     assert seen.error.name is name
 
 
-@pytest.mark.parametrize("behind", [look(), Unreachable("it is gone for now")], ids=["nothing changed", "no answer"])
-def test_else_the_questions_own_error_stands(behind: Look | SlotkeeperError) -> None:
-    assert lane_io.see_one(Server(look(), behind), LANE).error is MISSING  # type: ignore[arg-type]
+@pytest.mark.parametrize("behind", [status(), Unreachable("it is gone for now")], ids=["nothing changed", "no answer"])
+def test_else_the_questions_own_error_stands(behind: SlotStatus | SlotkeeperError) -> None:
+    assert lane_io.see_one(Server(status(), behind), LANE).error is MISSING  # type: ignore[arg-type]

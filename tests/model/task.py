@@ -1,7 +1,7 @@
-"""A stint: read the row, look, read, look again, commit; each a move of its own.
+"""A task: read the row, look, read, look again, commit; each a move of its own.
 
 What is here: sections 4.1 and 4.2 (steps 1 to 5) of the design. What is left out: staging as a
-stream, time limits, bad rows. A commit whose answer is lost and one that ends its stint leave
+stream, time limits, bad rows. A commit whose answer is lost and one that ends its task leave
 the same state: the driver has learned nothing and the row knows.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .source import events_between, latest, looked_at
+from .source import events_between, latest, polled_at
 from .state import (
     HIDDEN,
     LEADS,
@@ -45,11 +45,11 @@ def judge(setup: Setup, state: State, agent: Agent, position: Position) -> str:
     return ""
 
 
-def look(setup: Setup, state: State, role: Role, position: Position) -> tuple[State, str]:
+def status(setup: Setup, state: State, role: Role, position: Position) -> tuple[State, str]:
     """Look at both points; on success what is expected is what was seen."""
     agent = agent_of(state, role)
     name = judge(setup, state, agent, position)
-    state = state._replace(lane=looked_at(state.lane))
+    state = state._replace(lane=polled_at(state.lane))
     if name:
         return trouble(state, role, name), name
     if state.lane.wiped and agent.epoch == state.row.epoch:
@@ -70,8 +70,8 @@ def begin(setup: Setup, state: State, role: Role) -> State:
     return with_agent(state, role, agent._replace(at="begun", after=state.row.position))
 
 
-def first_look(setup: Setup, state: State, role: Role) -> State:
-    state, name = look(setup, state, role, agent_of(state, role).after)
+def first_status(setup: Setup, state: State, role: Role) -> State:
+    state, name = status(setup, state, role, agent_of(state, role).after)
     if name:
         return state
     newest = latest(setup, state.lane)
@@ -79,7 +79,7 @@ def first_look(setup: Setup, state: State, role: Role) -> State:
 
 
 def read(setup: Setup, state: State, role: Role) -> State:
-    """Choose the range and stage it. Nothing new ends the stint."""
+    """Choose the range and stage it. Nothing new ends the task."""
     agent = agent_of(state, role)
     after, rules = agent.after, setup.rules
     up_to = min(agent.latest, after[0] + setup.bounds.width)
@@ -90,13 +90,13 @@ def read(setup: Setup, state: State, role: Role) -> State:
     reach = max(after, (up_to, 0 if seen else -1))
     if reach == after:
         return finish(setup, state, role)
-    at = "staged" if rules.second_look else "sure"
+    at = "staged" if rules.recheck else "sure"
     return with_agent(state, role, agent._replace(at=at, latest=0, staged=staged, reach=reach))
 
 
-def second_look(setup: Setup, state: State, role: Role) -> State:
+def recheck(setup: Setup, state: State, role: Role) -> State:
     """The points must be unchanged, or what was read may be the hole that a wipe left."""
-    state, name = look(setup, state, role, agent_of(state, role).after)
+    state, name = status(setup, state, role, agent_of(state, role).after)
     if name:
         return state
     newest = latest(setup, state.lane)
@@ -141,8 +141,8 @@ def commit(setup: Setup, state: State, role: Role) -> Moves:
     done = applied(setup, state, agent)
     agent = agent._replace(after=agent.reach, staged=0)
     ended = finish(setup, with_agent(done, role, agent), role)
-    yield "commits; the stint ends, or its answer is lost", ended
-    if setup.rules.second_look:
+    yield "commits; the task ends, or its answer is lost", ended
+    if setup.rules.recheck:
         # The second look serves as the next step's look.
         onward = agent._replace(at="looked", reach=(0, 0))
         yield "commits and goes on", with_agent(done, role, onward)
@@ -157,7 +157,7 @@ def finish(setup: Setup, state: State, role: Role) -> State:
 
 def acknowledge(setup: Setup, state: State, role: Role) -> State:
     """Seeded fault: both points are registered, checked, before the sink has committed."""
-    state, name = look(setup, state, role, agent_of(state, role).after)
+    state, name = status(setup, state, role, agent_of(state, role).after)
     if name:
         return state
     agent = agent_of(state, role)
@@ -170,33 +170,33 @@ def acknowledge(setup: Setup, state: State, role: Role) -> State:
     return with_agent(state, role, agent)._replace(lane=lane, wrong=wrong)
 
 
-def whole_stint(setup: Setup, state: State, role: Role) -> Moves:
+def whole_task(setup: Setup, state: State, role: Role) -> Moves:
     """Row, look, read, look, commit as one move, for spaces that are about registration."""
     state = begin(setup, state, role)
-    steps = {"begun": first_look, "looked": read, "staged": second_look}
+    steps = {"begun": first_status, "looked": read, "staged": recheck}
     agent = state.now if role == "now" else state.old
     while agent is not None and agent.at in steps:
         state = steps[agent.at](setup, state, role)
         agent = state.now if role == "now" else state.old
     if agent is not None and agent.at == "sure":
         state = next(commit(setup, state, role))[1]
-    yield "takes a whole stint", state
+    yield "takes a whole task", state
 
 
-def stint_moves(setup: Setup, state: State, role: Role) -> Moves:
-    """The next move of the agent's stint, and the loss of its task."""
+def task_moves(setup: Setup, state: State, role: Role) -> Moves:
+    """The next move of the agent's task, and the loss of its task."""
     agent, rules = agent_of(state, role), setup.rules
     if agent.at == "idle":
-        if not setup.bounds.whole_stints:
-            yield "begins a stint: reads the row", begin(setup, state, role)
+        if not setup.bounds.whole_tasks:
+            yield "begins a task: reads the row", begin(setup, state, role)
         elif not state.row.locked:
-            yield from whole_stint(setup, state, role)
+            yield from whole_task(setup, state, role)
     elif agent.at == "begun":
-        yield "looks", first_look(setup, state, role)
+        yield "looks", first_status(setup, state, role)
     elif agent.at == "looked":
         yield "reads a range", read(setup, state, role)
     elif agent.at == "staged":
-        yield "looks again", second_look(setup, state, role)
+        yield "looks again", recheck(setup, state, role)
     elif agent.at == "sure" and not rules.commit_before_register:
         yield "registers before committing", acknowledge(setup, state, role)
     elif agent.at in ("sure", "acked") and not (state.row.locked and rules.progress_row):

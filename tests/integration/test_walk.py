@@ -1,0 +1,135 @@
+"""The way of one change, file by file: what a real step with its registration enters is what the page lists."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+import core
+from core import retry
+from core.domain.attempts import NO_HISTORY
+from core.drivers import copy_pipe
+from core.embedded.warehouse import Warehouse
+from core.engine.driver.loop import Loop
+from core.engine.worker import stream_task
+from core.errors import Busy
+from core.retry import Failure, RetryRules
+from tests.architecture.checkout import ROOT
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.waiting import until
+
+PAGE = ROOT / "docs" / "architecture.md"
+MOST = 10
+BESIDE = ("core/domain/", "core/drivers/", "core/errors.py", "core/error_values.py", "core/clock.py", "core/sqltext.py")
+"""Values, pure rules, clocks and drivers: what every file may use."""
+HOME = Path(core.__file__).parent.parent
+
+
+def codes(function: Callable[..., object]) -> set[CodeType]:
+    """The code of a function and of those defined in it."""
+    found, waiting = set(), [function.__code__]
+    while waiting:
+        code = waiting.pop()
+        found.add(code)
+        waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
+
+
+def registering() -> CodeType:
+    """What a thread runs to register a lane that comes from a task."""
+    return next(code for code in codes(Loop._lane_ended) if code.co_name == "<lambda>")
+
+
+class Walk:
+    """Files entered below the roots of the walk, while `on`; in order of the first entry."""
+
+    ROOTS = frozenset(
+        {
+            Loop._assign.__code__,
+            Loop._task_ended.__code__,
+            stream_task.work.__code__,
+            copy_pipe._Reading.run.__code__,
+            registering(),
+        }
+    )
+
+    def __init__(self) -> None:
+        self.on = False
+        self.files: dict[str, None] = {}
+        self._depth = threading.local()
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event not in ("call", "return"):
+            return
+        depth = getattr(self._depth, "value", 0)
+        inside = frame.f_code in self.ROOTS
+        if inside:
+            depth = self._depth.value = depth + (1 if event == "call" else -1)
+        if self.on and event == "call" and (depth > 0 or inside):
+            self._enter(frame.f_code.co_filename)
+
+    def _enter(self, name: str) -> None:
+        path = Path(name)
+        if path.is_relative_to(HOME / "core"):
+            self.files.setdefault(path.relative_to(HOME).as_posix())
+
+
+def walked(mirror: Mirror, walk: Walk) -> list[str]:
+    """What one batch of changes and its registration enter, of a job that has been streaming for a while."""
+    mirror.start().wait_running()
+    mirror.source("INSERT INTO ods.walk SELECT n, 0 FROM generate_series(1, 50) n")
+    mirror.wait_equal()
+    done = mirror.heard.registrations
+    until(lambda: mirror.heard.registrations > done + 4, 30, "registrations of every lane")
+    done, walk.on = mirror.heard.registrations, True
+    mirror.source("INSERT INTO ods.walk SELECT n, 0 FROM generate_series(101, 150) n")
+    mirror.wait_equal()
+    until(lambda: mirror.heard.registrations > done + 4, 30, "the registrations behind it")
+    walk.on = False
+    mirror.stop()
+    return [file for file in walk.files if not file.startswith(BESIDE)]
+
+
+def listed() -> list[str]:
+    """The files of the walk as the page has them."""
+    text = PAGE.read_text("utf-8")
+    section = text[text.index("## The walk of one change") :].split("\n## ")[0]
+    return re.findall(r"^\d+\. `(core/[\w/]+\.py)`", section, re.MULTILINE)
+
+
+def test_a_change_walks_through_the_files_that_the_page_lists_and_no_other(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    warehouse.create_table("ods.walk", "id bigint, v integer", ("id",))
+    walk = Walk()
+    threading.setprofile(walk)
+    try:
+        found = walked(make_mirror(warehouse, "ods.walk"), walk)
+    finally:
+        threading.setprofile(None)
+    print("\n".join(found))
+    assert sorted(found) == sorted(listed())
+    assert len(found) <= MOST
+
+
+def test_a_file_that_is_entered_beside_the_list_is_found() -> None:
+    walk = Walk()
+    walk.on = True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Walk, "ROOTS", frozenset({_enters.__code__}))
+        sys.setprofile(walk)
+        try:
+            _enters()
+        finally:
+            sys.setprofile(None)
+    assert [file for file in walk.files if not file.startswith(BESIDE)] == ["core/retry.py"]
+
+
+def _enters() -> None:
+    retry.after(NO_HISTORY, Failure.of(Busy("a lock")), RetryRules())

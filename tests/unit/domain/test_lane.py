@@ -1,0 +1,119 @@
+"""Dealing due lanes to tasks: places, waiting order, lanes of their own, and never one lane twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.domain.lane import FEWEST, Activity, Assignment, Lane, assign, due
+from core.domain.position import Position
+from core.domain.progress import LaneKey, Registered
+from core.domain.slot import Shard
+from core.domain.watch import Expected
+
+
+def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:
+    return Lane(
+        LaneKey("dws1", "ods.t", "s", name),
+        Shard(name, 1),
+        Position(1),
+        Registered(1, 1, 1),
+        Expected(frozenset({1}), frozenset({1}), "i"),
+        100,
+        activity=activity,
+        since=since,
+        alone=alone,
+    )
+
+
+def assigned(lanes: list[Lane], busy: list[Assignment], capacity: int) -> list[tuple[tuple[str, ...], bool]]:
+    return [(one.lanes, one.alone) for one in assign(lanes, busy, capacity, 1, 10.0, 3.0)]
+
+
+def test_only_due_lanes_are_dealt() -> None:
+    others = [lane(one.value, activity=one) for one in Activity if one is not Activity.DUE]
+    assert assigned([*others, lane("a")], [], 4) == [(("a",), False)]
+
+
+def test_the_longest_waiting_lane_comes_first() -> None:
+    lanes = [lane("young", 9), lane("old", 1), lane("middle", 5)]
+    assert assigned(lanes, [], 2) == [(("old", "young"), False), (("middle",), False)]
+
+
+def test_a_lane_that_failed_has_a_task_of_its_own() -> None:
+    assert assigned([lane("bad", 1, True), lane("a", 2), lane("b", 3)], [], 2) == [
+        (("bad",), True),
+        (("a", "b"), False),
+    ]
+
+
+def test_lanes_that_failed_leave_one_seat_to_the_others() -> None:
+    bad = [lane(f"bad{n}", n, True) for n in range(4)]
+    assert assigned([*bad, lane("a", 9)], [], 3) == [(("bad0",), True), (("bad1",), True), (("a",), False)]
+    assert assigned(bad, [], 3) == [(("bad0",), True), (("bad1",), True)]
+
+
+def test_a_free_seat_takes_its_share_of_a_crowd_and_no_more_than_it_reaches() -> None:
+    crowd = [lane(f"a{n:03}", since=float(n)) for n in range(100)]
+    busy = [Assignment(1, ("x",), 9.0, False)]
+    (only,) = assign(crowd, busy, 2, 2, 0.0, 3.0)
+    assert only.lanes == tuple(one.name for one in crowd[:50]), "those that wait longest; the rest for the other place"
+    (only,) = assign(crowd, busy, 2, 2, 0.0, 3.0, 20)
+    assert only.lanes == tuple(one.name for one in crowd[:20])
+    (only,) = assign(crowd[:FEWEST], busy, 2, 2, 0.0, 3.0, 1)
+    assert len(only.lanes) == FEWEST, "a few are no crowd"
+
+
+def test_an_overrun_stream_task_holds_its_seat_and_counts_among_the_failing_ones() -> None:
+    hung = Assignment(1, ("x",), 0.0, False, overrun=True)
+    assert assigned([lane("bad", 1, True), lane("a", 2)], [hung], 2) == [(("a",), False)]
+    assert assigned([lane("bad", 1, True), lane("a", 2)], [hung], 3) == [(("bad",), True), (("a",), False)]
+
+
+def test_nothing_is_dealt_where_no_seat_is_free() -> None:
+    busy = [Assignment(n, (f"x{n}",), 9.0, False) for n in range(3)]
+    for capacity in (1, 2, 3):  # fewer places than tasks: an executor was lost
+        assert assigned([lane("a"), lane("b"), lane("c", 0, True), lane("d", 0, True)], busy, capacity) == []
+
+
+def test_numbers_go_up_and_deadlines_follow_the_clock() -> None:
+    found = assign([lane("a"), lane("b")], [], 2, 7, 10.0, 3.0)
+    assert [(one.number, one.deadline, one.group) for one in found] == [(7, 13.0, "task-7"), (8, 13.0, "task-8")]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.booleans(), st.sampled_from(Activity)), max_size=12),
+    st.lists(st.tuples(st.booleans(), st.booleans()), max_size=5),
+    st.integers(2, 6),
+)
+def test_dealing_keeps_its_rules(
+    given_lanes: list[tuple[float, bool, Activity]], given_busy: list[tuple[bool, bool]], capacity: int
+) -> None:
+    lanes = [lane(f"l{n}", *one) for n, one in enumerate(given_lanes)]
+    busy = [Assignment(n, (f"x{n}",), 0.0, alone, overrun) for n, (alone, overrun) in enumerate(given_busy)]
+    found = assign(lanes, busy, capacity, 100, 0.0, 3.0)
+    names = [name for task in found for name in task.lanes]
+    by_name = {one.key.shard: one for one in lanes}
+    assert len(names) == len(set(names)), "no lane twice"
+    assert all(by_name[name].activity is Activity.DUE for name in names)
+    assert not found or len(found) + len(busy) <= capacity
+    assert all(len(task.lanes) == 1 for task in found if task.alone)
+    assert all(by_name[name].alone == task.alone for task in found for name in task.lanes)
+    suspects = sum(task.alone or task.overrun for task in busy) + sum(task.alone for task in found)
+    assert not any(task.alone for task in found) or suspects <= capacity - 1
+    sound = [one for one in lanes if one.activity is Activity.DUE and not one.alone]
+    given_sound = [name for task in found if not task.alone for name in task.lanes]
+    assert len(given_sound) in (0, len(sound)), "sound lanes are dealt all at once or wait for a place"
+    alone = sorted((one.since, one.key.shard) for one in lanes if one.activity is Activity.DUE and one.alone)
+    first = sum(task.alone for task in found)
+    assert {by_name[task.lanes[0]].since for task in found if task.alone} == {since for since, _ in alone[:first]}
+
+
+def test_waiting_lanes_get_a_seat_as_soon_as_one_is_free() -> None:
+    assert assigned([lane("a")], [Assignment(1, ("x",), 9.0, True)], 2) == [(("a",), False)]
+
+
+def test_a_lane_is_due_from_the_moment_it_is_told() -> None:
+    assert due(replace(lane("a"), activity=Activity.WAITING), 4.0).since == 4.0

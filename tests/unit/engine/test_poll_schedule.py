@@ -1,0 +1,168 @@
+"""Looks of many tables go through few lines; a DN or a table that does not answer never holds back those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from core.engine.driver.poll_schedule import ALL_AGAIN, DN_AGAIN, LINES, Due, PollSchedule, poll_pause
+
+LANES = ("dn_1", "dn_2", "dn_3")
+ONE = {"t": {lane: place for place, lane in enumerate(LANES)}}
+
+
+def lanes(table: str) -> tuple[str, ...]:
+    return tuple(f"{table}/{lane}" for lane in LANES)
+
+
+def tables(count: int) -> dict[str, dict[str, int]]:
+    return {f"t{n}": {lane: place for place, lane in enumerate(lanes(f"t{n}"))} for n in range(count)}
+
+
+def idle(*names: Iterable[str]) -> set[str]:
+    return {lane for some in names for lane in some}
+
+
+def together(found: list[Due]) -> list[str]:
+    return [one.table for one in found if one.line is not None]
+
+
+def alone(found: list[Due]) -> set[str]:
+    return {lane for one in found for lane in one.lanes if one.line is None}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "seconds"), [(0, 0.5), (1, 0.5), (2, 1.0), (7, 3.5), (19, 9.5), (20, 10.0), (21, 10.0), (5_000, 10.0)]
+)
+def test_the_pause_between_looks_grows_with_empty_rounds_up_to_its_limit(rounds: int, seconds: float) -> None:
+    assert poll_pause(rounds, 500, 10_000) == seconds
+
+
+def test_while_all_answer_one_query_looks_at_all_idle_lanes_and_no_second_one_beside_it() -> None:
+    statuses = PollSchedule(ONE)
+    assert statuses.due(idle(LANES), 0) == [Due("t", LANES, 0)]
+    assert statuses.due(idle(LANES), 0) == []
+    statuses.together_ended("t")
+    statuses.paced("t", found=False, now=0, sleep_ms=500, max_sleep_ms=10_000)
+    assert statuses.due(idle(LANES), 0.4) == []
+    assert statuses.due(set(), 0.6) == [], "nothing idle, nothing to look at"
+    assert statuses.due(idle(LANES), 0.6) == [Due("t", LANES, 0)]
+
+
+def test_after_a_failure_each_is_looked_at_by_itself_and_the_one_that_hangs_waits_alone() -> None:
+    statuses = PollSchedule(ONE)
+    statuses.due(idle(LANES), 0)
+    statuses.together_failed("t", 2)
+    assert alone(statuses.due(idle(LANES), 2)) == {*LANES}
+    statuses.alone_ended("t", "dn_2", True, 2)
+    statuses.alone_ended("t", "dn_3", True, 2)
+    statuses.paced("t", found=False, now=2, sleep_ms=500, max_sleep_ms=10_000)
+    assert alone(statuses.due(idle(LANES), 2.5)) == {"dn_2", "dn_3"}
+
+
+def test_beside_that_it_is_tried_now_and_then_whether_all_answer_again() -> None:
+    statuses = PollSchedule(ONE)
+    statuses.due(idle(LANES), 0)
+    statuses.together_failed("t", 0)
+    assert together(statuses.due(set(), ALL_AGAIN - 1)) == []
+    assert statuses.due(set(), ALL_AGAIN) == [Due("t", (), 0)]
+    assert statuses.due(set(), ALL_AGAIN + 1) == [], "one such query at a time"
+    statuses.together_failed("t", ALL_AGAIN + 2)
+    assert alone(statuses.due({"dn_2"}, ALL_AGAIN + 3)) == {"dn_2"}
+    assert together(statuses.due(set(), 2 * ALL_AGAIN + 2)) == ["t"]
+    statuses.together_ended("t")
+    found = statuses.due(idle(LANES), 2 * ALL_AGAIN + 3)
+    assert found == [Due("t", ("dn_1", "dn_3"), 0)], "dn_2's own look is still under way"
+
+
+def test_pauses_grow_with_empty_rounds_and_shrink_when_a_lane_is_due() -> None:
+    statuses, now, pauses = PollSchedule(ONE), 0.0, []
+    statuses.due(idle(LANES), now)
+    for found in (False, False, False, True):
+        statuses.together_ended("t")
+        statuses.paced("t", found, now, 500, 10_000)
+        later = now
+        while not statuses.due(idle(LANES), later):
+            later += 0.25
+        pauses.append(later - now)
+        now = later
+    assert pauses == [0.5, 1.0, 1.5, 0.5]
+
+
+def test_looks_at_many_tables_take_turns_on_few_lines_the_longest_due_first() -> None:
+    many, statuses, now = tables(12 * LINES), PollSchedule(tables(12 * LINES)), 0.0
+    all_idle, counts = idle(*many.values()), dict.fromkeys(many, 0)
+    for _ in range(20 * 12):
+        found = statuses.due(all_idle, now)
+        assert len({one.line for one in found}) == len(found) <= LINES
+        for one in found:
+            counts[one.table] += 1
+            statuses.together_ended(one.table)
+            statuses.paced(one.table, False, now, 100, 100)
+        now += 0.05
+    assert max(counts.values()) - min(counts.values()) <= 2, counts
+
+
+def test_a_table_of_its_own_trouble_is_looked_at_dn_by_dn_and_the_others_are_not() -> None:
+    many = tables(2 * LINES)
+    statuses, all_idle = PollSchedule(many), idle(*many.values())
+    statuses.due(all_idle, 0)
+    statuses.together_failed("t0", 2)
+    for other in ("t1", "t2", "t3"):
+        statuses.together_ended(other)
+        statuses.paced(other, False, 2, 500, 10_000)
+    found = statuses.due(all_idle, 2)
+    assert (together(found), alone(found)) == (["t4", "t5", "t6", "t7"], {*many["t0"]})
+    statuses.together_failed("t5", 3)
+    assert together(statuses.due(all_idle, 4)) == ["t1"], "others have answered between the two failures"
+
+
+def test_a_dn_that_hangs_is_found_once_and_not_by_each_table() -> None:
+    many = tables(100)
+    statuses, all_idle = PollSchedule(many), idle(*many.values())
+    statuses.due(all_idle, 0)
+    statuses.together_failed("t0", 2)
+    statuses.together_failed("t1", 2)
+    found = statuses.due(all_idle, 2)
+    assert (together(found), len(found)) == ([], len(LANES)), "one look at each DN at a time"
+    for one in found:
+        statuses.alone_ended(one.table, one.lanes[0], not one.lanes[0].endswith("dn_3"), 2)
+    later = alone(statuses.due(all_idle, 2.1))
+    assert {lane[-4:] for lane in later} == {"dn_1", "dn_2"}, "the one that failed rests, and so does its line"
+    assert {lane[-4:] for lane in alone(statuses.due(all_idle, 2 + DN_AGAIN))} == {"dn_3"}
+
+
+def test_while_a_dn_hangs_one_table_tries_for_all_whether_it_answers_again() -> None:
+    many = tables(10)
+    statuses, all_idle = PollSchedule(many), idle(*many.values())
+    statuses.due(all_idle, 0)
+    for table in ("t0", "t1", "t2", "t3"):
+        statuses.together_failed(table, 0)
+    first = together(statuses.due(all_idle, ALL_AGAIN))
+    assert first == ["t2"], "not one of the two that told"
+    statuses.together_failed(first[0], ALL_AGAIN)
+    assert together(statuses.due(all_idle, ALL_AGAIN + 1)) == []
+    assert together(statuses.due(all_idle, 2 * ALL_AGAIN)) == ["t3"], "another: the first may have a trouble of its own"
+    statuses.together_ended("t3")
+    assert len(together(statuses.due(all_idle, 2 * ALL_AGAIN))) == LINES, "all look together again"
+
+
+def test_every_table_is_looked_at_dn_by_dn_in_its_turn_while_a_dn_hangs() -> None:
+    many = tables(30)
+    statuses, all_idle, now = PollSchedule(many), idle(*many.values()), 0.0
+    statuses.due(all_idle, now)
+    for table in ("t0", "t1", "t2", "t3"):
+        statuses.together_failed(table, now)
+    counts = dict.fromkeys(all_idle, 0)
+    for _ in range(1_000):
+        now += 0.01
+        for one in statuses.due(all_idle, now):
+            if one.line is not None or one.lanes[0].endswith("dn_3"):
+                continue  # it hangs
+            counts[one.lanes[0]] += 1
+            statuses.alone_ended(one.table, one.lanes[0], True, now)
+            statuses.paced(one.table, False, now, 100, 100)
+    sound = [count for lane, count in counts.items() if not lane.endswith("dn_3")]
+    assert min(sound) > 10
+    assert max(sound) - min(sound) <= 2
