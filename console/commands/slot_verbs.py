@@ -20,11 +20,11 @@ from core.domain.text import typed
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import slot_commands
-from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, Verb, per_shard
+from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
 from core.slots.create import CREATE
 from core.slots.drop import DROP
 from core.slots.full_sync import REGISTER
-from core.slots.status.preflight import Action, Answer, Preflight, Rate, rate_between
+from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
 from core.state.sqlite import Store
 
 RATE_SECONDS = 3.0
@@ -81,7 +81,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
             {
                 "source": found.source,
                 "table": found.table,
-                "clear": all(found.answer(each) is Answer.YES for each in actions),
+                "clear": all(found.answer(each) is MayBegin.YES for each in actions),
                 "verdicts": answers,
                 "consumed": found.consumed,
                 "consumed_by_dn": found.by_shard,
@@ -94,7 +94,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
         )
     else:
         _print(found, select.ascii_only(ctx))
-    if any(found.answer(each) is not Answer.YES for each in actions):
+    if any(found.answer(each) is not MayBegin.YES for each in actions):
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
 
@@ -171,7 +171,7 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
     return Owner(job, view.state, view.lives, view.elsewhere)
 
 
-def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
+def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
     loaded = context.of(ctx).load()
     table, slot, source = asked
     place = (*places.place(loaded, source, table), slot)

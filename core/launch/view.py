@@ -15,7 +15,7 @@ __all__ = ["JobView", "observe", "observe_all", "view_of"]
 
 
 def observe(store: Store, job: str) -> JobView:
-    """SlotStatus at a job; Refused where it is unknown."""
+    """Look at a job; Refused where it is unknown."""
     row = store.job(job)
     if row is None:
         store.wanted(job)  # raises the same refusal as every other question about an unknown job
@@ -24,7 +24,7 @@ def observe(store: Store, job: str) -> JobView:
 
 
 def observe_all(store: Store) -> list[JobView]:
-    """SlotStatus at every job."""
+    """Look at every job."""
     return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 

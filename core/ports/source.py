@@ -16,6 +16,7 @@ from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.sight import Sight
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
+from core.errors import Busy
 
 LOST_ANSWER_WAIT = 15.0
 """So many seconds a call of a killed driver can still land: longer than a registration may take at the server."""
@@ -135,6 +136,14 @@ class SlotAdmin(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+def register_point(admin: SlotAdmin, shard: Shard, point: int, checkpoint: bool, xmin: int) -> None:
+    """Register one point on one DN; Busy where the server answers that it reached another number of nodes."""
+    nodes = admin.register(shard, point, checkpoint, xmin)
+    if nodes != 1:
+        flag = "true" if checkpoint else "false"
+        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
 class Retention(SlotAdmin, Protocol):

@@ -30,7 +30,7 @@ from core.slots.change import (
     Consent,
     Done,
     Owner,
-    Verb,
+    SlotVerb,
     per_shard,
     refuse_unless_at_rest,
     refuse_without_consent,
@@ -117,7 +117,7 @@ class Changed:
 
 
 def change(
-    loaded: Loaded, verb: Verb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, show: Show
+    loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, show: Show
 ) -> Changed:
     """ChangePlan a slot command on (source, table, slot); carry it out where that was consented to.
 

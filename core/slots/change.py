@@ -104,7 +104,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class SlotVerb:
     """One slot command: what it would do, and doing it; `left` is what the slot's TTL leaves it."""
 
     plan: Callable[[SlotViewer, Asked, TimeLeft | None], ChangePlan]

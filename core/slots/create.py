@@ -12,7 +12,7 @@ from core.domain.slot import Shard, SlotStatus, slot_name
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
-from core.slots.change import Asked, ChangePlan, Done, Verb, per_shard, planned, seen, view_of
+from core.slots.change import Asked, ChangePlan, Done, SlotVerb, per_shard, planned, seen, view_of
 
 
 def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
@@ -61,5 +61,5 @@ def _without(nodes: Sequence[Shard], statuses: Sequence[SlotStatus]) -> list[Sha
     return sorted(set(nodes) - {status.shard for status in statuses})
 
 
-CREATE = Verb(plan, create)
+CREATE = SlotVerb(plan, create)
 """`slots create`."""

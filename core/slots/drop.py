@@ -14,7 +14,7 @@ from core.slots.change import (
     ChangePlan,
     Done,
     Owner,
-    Verb,
+    SlotVerb,
     per_shard,
     planned,
     seen,
@@ -88,5 +88,5 @@ def _for_owner(owner: Owner | None) -> tuple[str, ...]:
     return (f"job {owner.job} has no progress row: its next start makes the slot anew",)
 
 
-DROP = Verb(plan, drop)
+DROP = SlotVerb(plan, drop)
 """`slots drop`."""

@@ -17,7 +17,7 @@ from core.slots.change import (
     ChangePlan,
     Done,
     Owner,
-    Verb,
+    SlotVerb,
     per_shard,
     planned,
     seen,
@@ -84,5 +84,5 @@ def _for_owner(owner: Owner | None) -> tuple[str, ...]:
     )
 
 
-REGISTER = Verb(plan, register)
+REGISTER = SlotVerb(plan, register)
 """`slots register`."""

@@ -45,7 +45,7 @@ LEASE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SlotSeen:
     """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none was allowed."""
 
     identity: TableIdentity
@@ -55,7 +55,7 @@ class Seen:
     left: float | None
 
 
-def see(ctx: ResetContext) -> Seen:
+def see(ctx: ResetContext) -> SlotSeen:
     """Rows, points and reach of every lane; raises Refused where the sink knows nothing of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
@@ -73,7 +73,7 @@ def see(ctx: ResetContext) -> Seen:
         latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
         lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
     left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
-    return Seen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
+    return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
 
 def _may_observe(
@@ -110,7 +110,7 @@ def _left(ctx: ResetContext, listed: Sequence[RegisteredPoint] | None, shards: s
 
 
 def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
-    """SlotStatus, decide, count, check, and keep the plan for `--execute`."""
+    """Look, decide, count, check, and keep the plan for `--execute`."""
     seen = see(ctx)
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(ctx, goal, seen)
@@ -138,7 +138,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     return named(plan)
 
 
-def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: Seen) -> None:
+def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
     names = [lane.row.key.shard for lane in seen.lanes]
     unknown = sorted(({dn for dn, _ in goal.points} | set(goal.dns)) - {*names, EVERY})
     if unknown:
@@ -150,7 +150,7 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: Seen) -> None:
         raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(ctx: ResetContext, goal: Goal, seen: Seen) -> int:
+def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> int:
     """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
     what does not show yet, because its commit is under way, lies beyond that."""
     moment = datetime.fromisoformat(goal.at)
@@ -162,7 +162,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: Seen) -> int:
     return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
 
 
-def _moves(ctx: ResetContext, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:
+def _moves(ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: int | None) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row)) for lane in seen.lanes]
     if backup is not None:
@@ -180,7 +180,7 @@ def _moves(ctx: ResetContext, goal: Goal, seen: Seen, backup: Backup | None, res
     return moves
 
 
-def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
+def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
     saved = {lane.row.key.shard: lane for lane in backup.lanes}
     moves = []
     for lane in seen.lanes:
@@ -197,7 +197,7 @@ def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
 
-def _xmin(ctx: ResetContext, seen: Seen, lane: LaneSeen, new: Position) -> int:
+def _xmin(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> int:
     """An xmin that is never newer than the point: the record's at it, the look's at the newest, else an older one."""
     known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
     old = min(known, default=0)
@@ -256,7 +256,7 @@ def _utc(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _checks(ctx: ResetContext, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
+def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows

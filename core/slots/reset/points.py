@@ -13,6 +13,7 @@ from core.domain.reset import Move, ResetPlan
 from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
+from core.ports.source import register_point
 from core.slots.reset.context import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
@@ -97,15 +98,13 @@ def _both(ctx: ResetContext, move: Move, points: Registered, first: SlotStatus) 
 
 
 def _send(ctx: ResetContext, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
-    place, flag = move.seen.row.key.shard, "true" if checkpoint else "false"
     try:
-        nodes = ctx.retention.register(move.seen.shard, point, checkpoint, xmin)
+        register_point(ctx.retention, move.seen.shard, point, checkpoint, xmin)
     except SlotkeeperError as error:
         if error.kind is not ErrorKind.UNKNOWN:
             raise
-        raise Refused(f"{place}: {error.message}", REFUSED_BACK, error.code, error.where) from error
-    if nodes != 1:
-        raise Busy(f"{place}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+        sentence = f"{move.seen.row.key.shard}: {error.message}"
+        raise Refused(sentence, REFUSED_BACK, error.code, error.where) from error
 
 
 def _read_status(ctx: ResetContext, move: Move) -> SlotStatus:

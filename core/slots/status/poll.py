@@ -27,7 +27,7 @@ NO_TIME = "the server did not count unread rows of this table in time"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PolledTable:
     """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet)."""
 
     slots: TableSlots
@@ -37,11 +37,11 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PollTurn:
     """What one question brought: the table it was about, what is known of it now, and why it was not answered."""
 
     table: str
-    seen: Seen | None
+    seen: PolledTable | None
     error: SlotkeeperError | None = None
 
     @property
@@ -89,7 +89,7 @@ class Watch:
         self._utc = utc
         self._tables = {table: _Table() for table in owners}
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         """Put the question that is most overdue."""
         now = self._now()
         table, question = self._due(now)
@@ -101,8 +101,8 @@ class Watch:
             else:
                 self._count(table, mine)
         except SlotkeeperError as error:
-            return Turn(table, self._seen(table, mine), error)
-        return Turn(table, self._seen(table, mine))
+            return PollTurn(table, self._seen(table, mine), error)
+        return PollTurn(table, self._seen(table, mine))
 
     def close(self) -> None:
         """End the session; a later turn opens another one."""
@@ -147,7 +147,7 @@ class Watch:
         slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count will not learn it
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
-    def _seen(self, table: str, mine: _Table) -> Seen | None:
+    def _seen(self, table: str, mine: _Table) -> PolledTable | None:
         told, at = mine.told, mine.at
         if told is None or at is None:
             return None
@@ -156,4 +156,4 @@ class Watch:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
         ttl = ttl_of(told.options or "")
         found = put_together(ttl, told.consume_timeout, told.now, told.points, mine.unread, mine.ours)
-        return Seen(slots, found, at, mine.counted_at)
+        return PolledTable(slots, found, at, mine.counted_at)

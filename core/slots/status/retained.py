@@ -34,7 +34,7 @@ class OwnLane:
     registered_at: datetime | None
 
 
-class Clock(Enum):
+class KnownBy(Enum):
     """Whose registration time it is."""
 
     SERVER = "server"
@@ -55,7 +55,7 @@ class Holding:
     behind: Behind | None
     unread: int | None
     registered_at: datetime | None
-    known_by: Clock | None
+    known_by: KnownBy | None
     left: TimeLeft | None
     oldest: bool | None
 
@@ -188,7 +188,7 @@ def _holding(
         behind_of(live, durable),
         max(rows) if rows and len(rows) == len(counts) else None,
         at,
-        Clock.SERVER if at is not None else None,
+        KnownBy.SERVER if at is not None else None,
         left_of(at, ttl, now),
         None if lowest is None or not known else min(known) == lowest,
     )
@@ -203,7 +203,7 @@ def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> Holding:
         behind_of(lane.live, lane.durable),
         None,
         at,
-        Clock.OURS if at is not None else None,
+        KnownBy.OURS if at is not None else None,
         left_of(at, ttl, now),
         None,
     )
