@@ -18,14 +18,14 @@ from console.commands import reset_view
 from core.config.model import Loaded
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.reset import EVERY, Check, Goal, TargetKind
-from core.domain.reset_entry import DONE, Entry
+from core.domain.reset_entry import DONE, ResetEntry
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import reset as reset_service
 from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import Order, Result
+from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import BACKUPS, ResetContext
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
@@ -84,7 +84,7 @@ def reset(
     if not table or not slot:
         raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
     job = reset_service.job_of(loaded, table, slot)
-    order = Order(plan_id, reason, confirm, rows)
+    order = ResetOrder(plan_id, reason, confirm, rows)
     goal = None if execute else _goal(to, points or [], time, backup, tuple(dns or ()))
     _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
 
@@ -104,14 +104,14 @@ def undo(
     loaded = context.of(ctx).load()
     job = _job_of_backup(loaded, backup)
     goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
-    _plan_or_execute(ctx, loaded, job, goal, Order(plan_id, reason, confirm, rows), steal, as_json, backup)
+    _plan_or_execute(ctx, loaded, job, goal, ResetOrder(plan_id, reason, confirm, rows), steal, as_json, backup)
 
 
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
     """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
     loaded = context.of(ctx).load()
     job = reset_service.job_of(loaded, table, slot)
-    found: list[Entry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
+    found: list[ResetEntry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
     if as_json:
         output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
         return
@@ -123,7 +123,7 @@ def _plan_or_execute(
     loaded: Loaded,
     job: JobSpec,
     goal: Goal | None,
-    order: Order,
+    order: ResetOrder,
     steal: str,
     as_json: bool,
     undoing: str = "",
@@ -200,7 +200,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
         saved = reset_view.backup_from(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
-        entry: Entry | None = _on(loaded, job, lambda reset_context: reset_context.resets.reset(backup), lock=False)
+        entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
         if entry is not None:
             return reset_service.job_of(loaded, entry.table, entry.slot)
     raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")

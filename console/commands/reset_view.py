@@ -7,8 +7,8 @@ from typing import Any
 
 from console.cli import output, places
 from core.domain import reset_text
-from core.domain.reset import Check, Move, Plan
-from core.domain.reset_entry import Entry
+from core.domain.reset import Check, Move, ResetPlan
+from core.domain.reset_entry import ResetEntry
 from core.domain.reset_text import backup_from
 from core.domain.text import typed
 from core.slots.reset.apply import Result
@@ -19,7 +19,7 @@ UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
 _SAID = {True: "pass", False: "FAIL", None: "unknown"}
 
 
-def plan_values(plan: Plan) -> dict[str, Any]:
+def plan_values(plan: ResetPlan) -> dict[str, Any]:
     """A plan as JSON values, with what is told in words."""
     found = reset_text.plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
@@ -31,12 +31,12 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     return found
 
 
-def to_type(plan: Plan) -> dict[str, str | None]:
+def to_type(plan: ResetPlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
 
 
-def entry_values(entry: Entry) -> dict[str, Any]:
+def entry_values(entry: ResetEntry) -> dict[str, Any]:
     """A reset of the history as JSON values."""
     return {
         "backup": entry.id,
@@ -52,7 +52,7 @@ def entry_values(entry: Entry) -> dict[str, Any]:
     }
 
 
-def print_plan(plan: Plan, undoing: str, ascii_only: bool) -> None:
+def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     """A plan for a person: lanes, what it means, what holds, what will be sent, how to carry it out."""
 
     def say(label: str, text: str) -> None:
@@ -90,13 +90,13 @@ def print_result(result: Result, ascii_only: bool) -> None:
     places.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
 
 
-def print_history(found: list[Entry], ascii_only: bool) -> None:
+def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
     """A slot's resets."""
     rows: list[list[object]] = [[one.id, one.target, one.step, one.who, one.reason] for one in found]
     output.table(["backup", "target", "outcome", "who", "why"], rows, ascii_only)
 
 
-def _how(plan: Plan, undoing: str) -> list[str]:
+def _how(plan: ResetPlan, undoing: str) -> list[str]:
     if plan.failed:
         return [f"not possible now: {len(plan.failed)} precondition(s) fail"]
     what = f"undo {typed(undoing)}" if undoing else f"reset {typed(plan.table, plan.slot)}"

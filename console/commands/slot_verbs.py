@@ -20,9 +20,11 @@ from core.domain.text import typed
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import slot_commands
-from core.services.slot_commands import Create, Drop, Register, Verb
-from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
-from core.slots.status.preflight import Action, Answer, Preflight, Rate, rate_between
+from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
+from core.slots.create import CREATE
+from core.slots.drop import DROP
+from core.slots.full_sync import REGISTER
+from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
 from core.state.sqlite import Store
 
 RATE_SECONDS = 3.0
@@ -79,7 +81,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
             {
                 "source": found.source,
                 "table": found.table,
-                "clear": all(found.answer(each) is Answer.YES for each in actions),
+                "clear": all(found.answer(each) is MayBegin.YES for each in actions),
                 "verdicts": answers,
                 "consumed": found.consumed,
                 "consumed_by_dn": found.by_shard,
@@ -92,7 +94,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
         )
     else:
         _print(found, select.ascii_only(ctx))
-    if any(found.answer(each) is not Answer.YES for each in actions):
+    if any(found.answer(each) is not MayBegin.YES for each in actions):
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
 
@@ -113,7 +115,7 @@ def create(
     the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table)
-    _run(ctx, Create(), (table, slot, source), consent, as_json)
+    _run(ctx, CREATE, (table, slot, source), consent, as_json)
 
 
 def register(
@@ -134,7 +136,7 @@ def register(
     as well where no configured job owns the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, Register(), (table, slot, source), consent, as_json)
+    _run(ctx, REGISTER, (table, slot, source), consent, as_json)
 
 
 def drop(
@@ -155,7 +157,7 @@ def drop(
     TABLE as well where no configured job owns the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, Drop(), (table, slot, source), consent, as_json)
+    _run(ctx, DROP, (table, slot, source), consent, as_json)
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
@@ -169,13 +171,13 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
     return Owner(job, view.state, view.lives, view.elsewhere)
 
 
-def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
+def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
     loaded = context.of(ctx).load()
     table, slot, source = asked
     place = (*places.place(loaded, source, table), slot)
     ascii_only = select.ascii_only(ctx)
 
-    def show(plan: Plan) -> None:
+    def show(plan: ChangePlan) -> None:
         if not as_json:
             _show(plan, ascii_only)
 
@@ -197,14 +199,14 @@ def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: C
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def to_type(plan: Plan) -> dict[str, str | None]:
+def to_type(plan: ChangePlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `core.slots.change` asks for it; null where it is not asked for."""
     rows = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
     table = plan.table if plan.highest else None
     return {"confirm": plan.slot, "confirm_table": table, "rows": None if rows == "0" else rows}
 
 
-def _show(plan: Plan, ascii_only: bool) -> None:
+def _show(plan: ChangePlan, ascii_only: bool) -> None:
     owner = f"job {plan.owner.job}" if plan.owner else "external (no job of this configuration)"
     places.paragraph("", f"{plan.verb} {plan.what}; {owner}", ascii_only)
     if plan.before.shards:
@@ -215,7 +217,7 @@ def _show(plan: Plan, ascii_only: bool) -> None:
         output.line(f"sql     {each}", ascii_only)
 
 
-def _say_how(plan: Plan, ascii_only: bool) -> None:
+def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     verb = "drop" if plan.verb == "abandon" else plan.verb
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = "" if plan.rows == 0 else f" --rows {'unknown' if plan.rows is None else plan.rows}"

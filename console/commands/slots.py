@@ -12,12 +12,12 @@ import typer
 
 from console.cli import context, diagnostics, output, places, refusals, select
 from console.commands import peek, reset, slot_verbs
-from core.domain.ttl import Left, Ttl, in_words
+from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
 from core.services import slot_commands
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView
-from core.slots.status.retained import Clock, Holding, SlotHold, TableHold
+from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
 
@@ -128,7 +128,7 @@ def _ttl_words(ttl: Ttl) -> str:
     return in_words(ttl.seconds) + (" (default)" if ttl.default else "")
 
 
-def _left(left: Left | None) -> list[object]:
+def _left(left: TimeLeft | None) -> list[object]:
     return [None, None] if left is None else [in_words(left.seconds), left.severity]
 
 
@@ -199,8 +199,8 @@ def _dn(one: SlotOnShard, held: Holding | None) -> dict[str, object]:
         "unread": one.unread,
         "registered_at": held.registered_at if held else one.registered_at,
         "registered_by": held.known_by if held else None,
-        "our_live": held.live if held and held.known_by is Clock.OURS else None,
-        "our_durable": held.durable if held and held.known_by is Clock.OURS else None,
+        "our_live": held.live if held and held.known_by is KnownBy.OURS else None,
+        "our_durable": held.durable if held and held.known_by is KnownBy.OURS else None,
         "behind": held.behind if held else None,
         "oldest_reader": held.oldest if held else None,
         "cleared_at": left.cleared_at if left else None,

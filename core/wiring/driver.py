@@ -186,6 +186,12 @@ def _end(*sessions: DwsSession | SinkSession) -> None:
         late.cancel()
 
 
+def end_job_sessions(job: JobSpec, admin: DwsSlotAdmin) -> bool:
+    """End the job's other sessions at the source, of any epoch; False where it is not certain."""
+    pattern = session_name(job.name, "%").replace("_", r"\_")
+    return admin.end_sessions(pattern, admin.session.application_name)
+
+
 class WiredSessions:
     """The driver's sessions by name; implements `core.engine.driver.context.DriverSessions`.
 
@@ -253,9 +259,7 @@ class WiredSessions:
         """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
         self._close_named()
         self._opened.epoch = str(epoch)
-        pattern = session_name(self._job.name, "%").replace("_", r"\_")
-        admin = self.of(self._job.channels[0].source_table).admin("start")
-        return admin.end_sessions(pattern, admin.session.application_name)
+        return end_job_sessions(self._job, self.of(self._job.channels[0].source_table).admin("start"))
 
     def close(self) -> None:
         """End all sessions."""

@@ -29,7 +29,7 @@ from tests.support import standin
 from tests.support.effects import Effects
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
 DATABASE = "dws_sink"
@@ -75,10 +75,7 @@ def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     yield DATABASE
     drop_database(pg_server, DATABASE)
 

@@ -28,7 +28,7 @@ from core.sqltext import dotted
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from tests.support.polling import job, server
-from tests.support.standin import MakeWarehouse, Surface, run
+from tests.support.standin import MakeWarehouse, Surface, run, slot_points
 
 TABLE, FOREIGN = "ods.orders", "elsewhere"
 HOSTILE = ["\x1b]52;c;aGFjaw==\x07", "\x9b31m", "\u202egnp.exe", "[@click=app.quit]q[/]", "a\u200bb", "x" * 100_000]
@@ -43,14 +43,7 @@ class Place:
     config: Path
 
     def slots(self) -> list[tuple[Any, ...]]:
-        """Every slot point that the server keeps, behind the surface."""
-        connection = self.warehouse.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        return slot_points(self.warehouse)
 
     def dn_of(self, key: int) -> str:
         """The DN on which a key's rows are."""

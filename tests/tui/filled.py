@@ -19,7 +19,7 @@ from console.monitor.store_reader import Reader
 from console.tui.app import ConsoleApp
 from console.tui.launch import place_of
 from console.tui.services import Services
-from core.clock import Clock, SystemClock
+from core.clock import KnownBy, SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
@@ -32,7 +32,7 @@ from core.errors import SlotkeeperError
 from core.launch import identity as processes
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from core.slots.status.poll import Seen, Turn
+from core.slots.status.poll import PolledTable, PollTurn
 from core.slots.status.retained import Clock as Whose
 from core.slots.status.retained import Holding, SlotHold, TableHold
 from core.state.audit import Audit
@@ -101,19 +101,19 @@ class PlantedWatch:
 
     answers: dict[tuple[str, str], Polled | Exception]
     source: str
-    clock: Clock
+    clock: KnownBy
     turns: int = 0
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         tables = sorted(table for source, table in self.answers if source == self.source)
         table = tables[self.turns % len(tables)]
         self.turns += 1
         found = self.answers[self.source, table]
         if isinstance(found, SlotkeeperError):
-            return Turn(table, None, found)
+            return PollTurn(table, None, found)
         if isinstance(found, Exception):
             raise found
-        return Turn(table, Seen(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
+        return PollTurn(table, PolledTable(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
 
     def close(self) -> None:
         return
@@ -237,7 +237,7 @@ def console(
         clock.at += timedelta(seconds=1)
     answers: dict[tuple[str, str], Polled | Exception] = {("dws1", "ods.orders"): planted()}
 
-    def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
+    def watch(given: Loaded, source: str, its_clock: KnownBy) -> PlantedWatch:
         return PlantedWatch(answers, source, its_clock)
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))

@@ -7,14 +7,13 @@ Next door: `core.sources.dws.peek` reads, `core.services.binlog_rows` connects; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
 
-from core.domain.peek import Ask, ChangeRow, Filter, First, Page, Range
+from core.domain.peek import Ask, ChangeRow, Filter, Page, Range
 from core.domain.position import NOTHING, Position
-from core.domain.slot import Shard, TableIdentity
+from core.domain.slot import RegisteredPoint, Shard, TableIdentity
 from core.errors import Refused, SlotkeeperError
-from core.slots.status.inspect import Point
+from core.ports.source import BinlogReader
 
 SECONDS = 5.0
 """How long a look may go on; a statement of it has its own, shorter limit at the server."""
@@ -24,32 +23,7 @@ _WIDER, _NARROWER = 8, 16
 _TIMED_OUT = "57014"
 
 
-class PeekReader(Protocol):
-    """What a source session must answer for this; no call of it creates a slot."""
-
-    def identity(self, table: str) -> TableIdentity:
-        """The table's columns and key."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
-
-    def points(self, table: str) -> Sequence[Point] | None:
-        """Every registered point of a table; None where this kernel has no function for it."""
-
-    def first(self, table: str, shard: Shard, point: int) -> First:
-        """The first record of a DN at or after a point."""
-
-    def firsts(self, table: str, point: int) -> dict[str, First]:
-        """The first record at or after a point by DN."""
-
-    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
-        """The point of a DN's first record at or after a time; Refused where times are not kept."""
-
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
-        """Rows of a range in the order of the stream."""
-
-
-def peek(reader: PeekReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
+def peek(reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
     """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there."""
     identity = reader.identity(table)
     _refuse_unknown(identity, table, ask.filter)
@@ -73,7 +47,7 @@ def peek(reader: PeekReader, source: str, table: str, ask: Ask, now: Callable[[]
     )  # fmt: skip
 
 
-def stands(points: Collection[Point], slot: str, shard: str) -> int | None:
+def stands(points: Collection[RegisteredPoint], slot: str, shard: str) -> int | None:
     """The point of a slot that lies further back on a DN; None where it has none there."""
     known = [one.point for one in points if (one.slot, one.shard) == (slot, shard) and one.point is not None]
     return min(known, default=None)
@@ -86,7 +60,9 @@ def _refuse_unknown(identity: TableIdentity, table: str, only: Filter) -> None:
             raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
 
 
-def _shard(reader: PeekReader, table: str, nodes: Mapping[str, int], ask: Ask, points: Collection[Point]) -> Shard:
+def _shard(
+    reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, points: Collection[RegisteredPoint]
+) -> Shard:
     """The DN that was named; else the one with the oldest row that the slot has not read, or with any row."""
     if not nodes:
         raise Refused("the source names no DN", "check the rights on pgxc_node", where="source")
@@ -106,7 +82,7 @@ def _shard(reader: PeekReader, table: str, nodes: Mapping[str, int], ask: Ask, p
 
 
 def _begin(
-    reader: PeekReader, table: str, shard: Shard, ask: Ask, points: Collection[Point]
+    reader: BinlogReader, table: str, shard: Shard, ask: Ask, points: Collection[RegisteredPoint]
 ) -> tuple[Position | None, list[str]]:
     if ask.after is not None:
         return ask.after, []
@@ -128,7 +104,7 @@ class _Search:
 
     def __init__(
         self,
-        reader: PeekReader,
+        reader: BinlogReader,
         identity: TableIdentity,
         table: str,
         shard: Shard,
