@@ -1,7 +1,7 @@
 """The entry point: runs the command line, and is the one place where any error becomes a message and an exit code.
 
-Next door: `console.tui.startup` opens the console, `console.cli.main` has the commands, `console.cli.diagnostics` the
-messages.
+Next door: `console.tui.startup` opens the console, `console.commands.main` has the commands,
+`console.cli.diagnostics` the messages.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _run(args: Sequence[str]) -> int:
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)
-    from console.cli import main as main_cli  # Typer is loaded for commands only
     from console.cli import reset_warning
+    from console.commands import main as main_cli  # Typer is loaded for commands only
 
     reset_warning.tell(args)
     return main_cli.run(args)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from console.actions.record import Action, Record, Said, Stage, stage_of
 from console.actions.store import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
@@ -42,27 +41,8 @@ class Order:
     listed: bool = True
 
 
-class Runs(Protocol):
-    """What the screens ask for."""
-
-    def start(self, order: Order) -> str:
-        """Set a command going and return its id; raises SlotkeeperError where it was not."""
-
-    def read_status(self, id: str) -> Action | None:
-        """One action as it is now."""
-
-    def said(self, id: str) -> Said:
-        """What it has said so far."""
-
-    def recent(self) -> list[Action]:
-        """What was asked for lately, without dry runs; the newest first."""
-
-    def running(self) -> list[Action]:
-        """What is on its way, without dry runs."""
-
-
 class Runner:
-    """The real one, over a state folder."""
+    """Over a state folder."""
 
     def __init__(self, folder: Path, clock: Clock, command: Sequence[str] = COMMAND) -> None:
         self._folder = folder

@@ -66,6 +66,11 @@ def usage(message: str, hint: str = "") -> ExitCode:
     return ExitCode.USAGE
 
 
+def with_hint(error: SlotkeeperError) -> str:
+    """What went wrong and what to do next, on one line."""
+    return f"{error}" + (f" ({error.hint})" if error.hint else "")
+
+
 def warn(message: str) -> None:
     """One line about what works and should not stay so."""
     _say(f"warning: {message}")

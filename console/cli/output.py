@@ -11,6 +11,7 @@ import json
 import math
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
@@ -29,6 +30,14 @@ def line(text: object = "", ascii_only: bool = False) -> None:
     _write(_cell(text, ascii_only, limit=10_000) + "\n")
 
 
+def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
+    """A label and its text over as many lines as it takes."""
+    indent = " " * (len(label) + 2)
+    first = f"{label}  " if label else ""
+    for each in textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=indent if label else ""):
+        line(each, ascii_only)
+
+
 def block(text: str) -> None:
     """Several lines that are ours (help texts); each made visible, their line ends kept."""
     _write("".join(safe(each, 10_000) + "\n" for each in text.splitlines()))
@@ -40,6 +49,11 @@ def table(
     """Rows under headers, fitted to `width` columns (default: the terminal's, 80 where there is none)."""
     for each in table_lines(headers, rows, ascii_only, width or _terminal_width()):
         _write(each + "\n")
+
+
+def second(moment: datetime | None) -> str | None:
+    """A moment to the second, for people."""
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def as_json(value: object) -> None:

@@ -1,19 +1,21 @@
-"""What a command line chose of the configuration: a job by its name, the state folder, with a helpful refusal.
+"""What a command line chose of the configuration: a job by its name, a table, the state folder, with a helpful refusal.
 
-Next door: `console.cli.context` loads the configuration; commands that connect to servers or start jobs ask here.
+Next door: `console.cli.context` loads the configuration; commands ask here. Loads no database driver.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
 import typer
 
-from console.cli import context
+from console.cli import context, diagnostics
 from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
+from core.config.places import tables
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store
@@ -37,6 +39,19 @@ def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
         raise loaded.refused[job]
 
 
+def refused(loaded: Loaded | None) -> dict[str, str]:
+    """The jobs that the configuration refuses while others are served, each with its sentence and what to do."""
+    return {name: diagnostics.with_hint(error) for name, error in (loaded.refused if loaded else {}).items()}
+
+
+def tell_refused(loaded: Loaded | None) -> dict[str, str]:
+    """The same, once a line for each has gone to stderr."""
+    found = refused(loaded)
+    for name, sentence in found.items():
+        diagnostics.warn(f"job {name} is refused: {sentence}")
+    return found
+
+
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
     """The configuration, where one is read, and the state folder: `given`, the configured one, or the default."""
     if given is not None:
@@ -49,12 +64,50 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
     return loaded, loaded.state_dir
 
 
-def seconds(text: str) -> float:
-    """A typed duration ("500ms", "10m") in seconds."""
+def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
+    """(source, table) of what was asked for; a table that no job reads needs one source to ask."""
+    if source and source not in loaded.sources:
+        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+    found = tables(loaded, source, table)
+    if found or not table:
+        return found
+    names = [source] if source else sorted(loaded.sources)
+    if len(names) != 1:
+        raise ConfigError(f"no job reads {table}, so its source is not known", "name it with --source")
+    return [(names[0], table)]
+
+
+def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
+    """The one (source, table) that was asked for; raises ConfigError where several sources have it."""
+    found = places(loaded, source, table)
+    if len(found) > 1:
+        names = ", ".join(name for name, _ in found)
+        raise ConfigError(f"{table} is read from several sources: {names}", "name one with --source")
+    return found[0]
+
+
+def milliseconds(text: str) -> int:
+    """A typed duration ("500ms", "10m") in milliseconds, a day at most."""
     try:
-        return float(str(values.duration(0, values.DAY)(text))) / 1000
+        return int(str(values.duration(0, values.DAY)(text)))
     except values.BadValue as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def seconds(text: str) -> float:
+    """The same in seconds."""
+    return milliseconds(text) / 1000
+
+
+def moment(text: str) -> datetime:
+    """A typed moment with its offset from UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+    if found.tzinfo is None:
+        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
+    return found
 
 
 def ascii_only(ctx: typer.Context) -> bool:

@@ -5,12 +5,12 @@ Next door: `core.state.audit` keeps the lines.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from console.cli import diagnostics, output, select
+from console.cli.options import StateDir
 from core.domain.audit import AuditLine, Phase
 from core.state.audit import Audit
 from core.state.folder import StateFolder
@@ -28,9 +28,7 @@ def list_lines(
     ctx: typer.Context,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="how many of the newest lines")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text, with the result per DN")] = False,
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
-    ] = None,
+    state_dir: StateDir = None,
 ) -> None:
     """The newest lines, the newest first: an intent before an action, its outcome after it."""
     audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, refusals
+from console.cli import context, diagnostics, output, select
+from console.cli.options import OneJson
 from core.config.model import Loaded
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
@@ -18,11 +19,11 @@ app = typer.Typer(help="Check and show the configuration.", no_args_is_help=Fals
 @app.command()
 def check(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    as_json: OneJson = False,
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
-    refused = refusals.of(loaded)
+    refused = select.refused(loaded)
     if as_json:
         output.as_json(
             {

@@ -1,7 +1,8 @@
 """`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
 
 Here: Java and Spark, memory, the state folder, logind. Next door: `core.services.doctor` looks at the servers,
-`doctor_probe` is the part that makes a scratch table; Spark's own Python is asked in a process of its own.
+`core.services.probe` makes scratch tables there, `docs/probe.md` lists its questions. Spark's own Python is asked in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -10,27 +11,33 @@ import configparser
 import getpass
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import psutil
 import typer
 
-from console.cli import context, diagnostics, output, refusals, select
-from console.commands import doctor_probe
+from console.cli import context, diagnostics, output, select
+from console.cli.options import OneJson, Reason
 from core.config.model import Loaded
 from core.domain.master import Master, MasterKind
 from core.domain.spec import JobSpec
 from core.domain.text import safe
-from core.errors import ConfigError, SlotkeeperError
+from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
 from core.services import probe as probe_service
 from core.services.doctor import Finding, Level
+from core.services.probe import ProbePlan, Report
+from core.sources.dws.probe.questions import Answer
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
@@ -58,7 +65,6 @@ _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base
 Probed = Annotated[str, typer.Option("--probe", metavar="SOURCE", help="ask how this cluster behaves, and keep it")]
 Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="where the scratch tables are made")]
 Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is PROD")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
 Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
 
 
@@ -70,7 +76,7 @@ def doctor(
     execute: Execute = False,
     reason: Reason = "",
     confirm: Confirm = "",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    as_json: OneJson = False,
 ) -> None:
     """Check this machine, the sources and the sinks; prints the GRANT script; exit 1 where something fails.
 
@@ -79,8 +85,8 @@ def doctor(
     """
     loaded = context.of(ctx).load()
     if probe:
-        wanted = doctor_probe.Wanted(probe, schema, execute, reason, confirm)
-        doctor_probe.probe(loaded, wanted, as_json, select.ascii_only(ctx))
+        wanted = ProbeWanted(probe, schema, execute, reason, confirm)
+        _probe(loaded, wanted, as_json, select.ascii_only(ctx))
         return
     if schema or execute or reason or confirm:
         raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
@@ -137,7 +143,7 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
         yield Finding("configuration", Level.WARN, warning)
-    for name, sentence in refusals.of(loaded).items():
+    for name, sentence in select.refused(loaded).items():
         yield Finding(f"job {name}", Level.FAIL, f"refused: {sentence}")
     if kills_left_processes(root):
         yield Finding("logind", Level.WARN, logind_text())
@@ -223,7 +229,7 @@ def state_folder(path: Path) -> Finding:
     try:
         folder = StateFolder.open(path)
     except SlotkeeperError as error:
-        return Finding("state folder", Level.FAIL, f"{error}" + (f" ({error.hint})" if error.hint else ""))
+        return Finding("state folder", Level.FAIL, diagnostics.with_hint(error))
     mode = folder.path.stat().st_mode & 0o7777
     return Finding("state folder", Level.OK, f"{folder.path}, mode {mode:04o}{', shared' if folder.shared else ''}")
 
@@ -252,3 +258,118 @@ def logind_text() -> str:
         "KillUserProcesses=yes: logging out ends running jobs;"
         f" `loginctl enable-linger {getpass.getuser()}` keeps them, or run them as a service with `slotkeeper run JOB`"
     )
+
+
+# -- how a cluster behaves where its vendor documents nothing ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeWanted:
+    """What a person typed."""
+
+    source: str
+    schema: str = ""
+    execute: bool = False
+    reason: str = ""
+    confirm: str = ""
+
+
+def _probe(loaded: Loaded, wanted: ProbeWanted, as_json: bool, ascii_only: bool) -> None:
+    """Plan, ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
+    found = probe_service.plan(loaded, wanted.source, wanted.schema)
+    for one in found.others:
+        diagnostics.warn(f"there is {one.table} ({one.why}); if nobody probes now: {one.cure}")
+    if found.prod and not wanted.execute:
+        if as_json:
+            output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})
+        else:
+            _show_plan(found, ascii_only)
+        return
+    _refuse_without_consent(found, wanted)
+    with _ended_by_signals():
+        report = probe_service.probe(
+            loaded, found, wanted.reason, lambda said: diagnostics.note(f"probe: {said}"), diagnostics.warn
+        )
+    if as_json:
+        output.as_json({"executed": True, "file": report.file, **report.as_json()})
+    else:
+        _tell(report, ascii_only)
+    for left in report.left:
+        diagnostics.warn(f"left behind: {left.table} ({left.why}); cure: {left.cure}")
+    if report.wrong or report.left:
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _refuse_without_consent(found: ProbePlan, wanted: ProbeWanted) -> None:
+    if found.prod and not wanted.reason.strip():
+        raise Refused(f"a probe of {found.source}, which is PROD, needs a reason", "--reason TEXT")
+    if wanted.confirm != found.source and (found.prod or wanted.confirm):
+        raise Refused(f"the name typed is not {found.source!r}", f"--confirm {found.source}")
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let a request to end, and a lost terminal, do what Ctrl-C does: end the probe, which drops its tables."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _show_plan(found: ProbePlan, ascii_only: bool) -> None:
+    output.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
+    for effect in (
+        "two scratch tables and a slot on each are made, written to, altered, emptied and dropped again",
+        f"{probe_service.ASKED} questions are asked about them; no other table or slot is touched",
+        "each registration may move the cluster's sync point by one, as a job's do",
+    ):
+        output.paragraph("effect", effect, ascii_only)
+    for each in found.statements:
+        output.line(f"sql     {each}", ascii_only)
+    output.line("dry run: nothing was changed; to do it:", ascii_only)
+    schema = f" --probe-schema {found.schema}"
+    typed = f"--execute --reason TEXT --confirm {found.source}"
+    output.line(f"  slotkeeper doctor --probe {found.source}{schema} {typed}", ascii_only)
+
+
+def _tell(report: Report, ascii_only: bool) -> None:
+    output.paragraph("", f"{report.plan.place}: {report.plan.server}", ascii_only)
+    if report.plan.stand_in:
+        output.line("a stand-in, not a DWS", ascii_only)
+    rows = [
+        [one.question.name, one.told.answer, one.question.documented or None, _reader(one)] for one in report.answers
+    ]
+    output.table(["question", "answer", "documented", "our reader"], rows, ascii_only)
+    topic = ""
+    for one in report.answers:
+        if one.question.topic != topic:
+            topic = one.question.topic
+            output.line("")
+            output.line(topic, ascii_only)
+        _detail(one, ascii_only)
+    output.line("")
+    told = sum(one.told.answer is not None for one in report.answers)
+    verdict = f"WRONG under {len(report.wrong)} answers" if report.wrong else "right under all of these"
+    text = f"{told} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
+    output.paragraph("", text, ascii_only)
+    output.line(f"kept in {report.file or 'no file'}", ascii_only)
+
+
+def _detail(one: Answer, ascii_only: bool) -> None:
+    said = one.told.answer or "not asked" if one.question.topic == "not asked" else one.told.answer or "not told"
+    output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
+    if one.told.because:
+        output.paragraph("    because", one.told.because, ascii_only)
+    output.paragraph("    reader ", f"{_reader(one)}: {one.question.rule}", ascii_only)
+    for seen in one.evidence:
+        output.paragraph("    seen   ", seen, ascii_only)
+
+
+def _reader(one: Answer) -> str:
+    return one.told.reader.value

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, diagnostics, output, select
+from console.cli.options import ConfirmJob, Job, Json
 from core.config.model import Loaded
 from core.domain.quarantine import Held, HeldState, Replayed, Wanted
 from core.domain.spec import JobSpec
@@ -25,10 +26,8 @@ app = typer.Typer(help="Rows that a target refused: look, replay, discard.", no_
 _ALL = "all"
 _STATES = [*(state.value for state in HeldState), _ALL]
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
 All = Annotated[bool, typer.Option("--all", help="all that is held of the job")]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the entries and in the audit")]
 
 
@@ -108,7 +107,7 @@ def discard(
     every: All = False,
     execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
     reason: Reason = "",
-    confirm: Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")] = "",
+    confirm: ConfirmJob = "",
     rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are given up")] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,48 +1,56 @@
 """`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are.
 
 Next door: `core.launch.control` does it and waits for the effect; `core.launch.view` is what is shown;
-`job_verbs` has cancel and drain.
+`core.domain.job` says when a job may be cancelled, `core.slots.status.preflight` what is not drained.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, refusals, select
-from console.commands import job_verbs
-from console.commands.job_audit import noted
+from console.cli import diagnostics, output, select
+from console.cli.options import ConfirmJob, Job, Json, Reason, StateDir
+from console.monitor.health import why_of
 from core.clock import SystemClock
-from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig
+from core.config.model import Loaded
+from core.domain.audit import AuditLine
 from core.domain.identity import Identity
-from core.domain.job import JobState
+from core.domain.job import JobEvent, JobState, transition
+from core.domain.text import safe
 from core.domain.verified import in_a_phrase
-from core.errors import ConfigError
+from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
-from core.launch.control import Patience
+from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
 from core.launch.view import JobView, observe, observe_all
+from core.state.audit import Audit, intent, outcome
+from core.state.faults import StateError
 from core.state.sqlite import Store
 from core.state.verified import last
+
+if TYPE_CHECKING:
+    from core.domain.spec import JobSpec
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.", no_args_is_help=True)
 
 _SHOWN_EVENTS = 10
 _REFUSED = "refused by the configuration"
+LOCK_SECONDS = 5.0
+POLL_SECONDS = 0.5
+_PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
+NOT_KNOWN = "?"
 
-
-Name = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
-StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
-]
 Wait = Annotated[
     float,
     typer.Option(
@@ -52,8 +60,11 @@ Wait = Annotated[
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="end sessions of an earlier start, also of one on another machine")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+DrainWait = Annotated[
+    float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most (10m)")
+]
 _WAIT = "30s"
+_DRAIN_WAIT = "10m"
 
 
 @app.command("list")
@@ -64,21 +75,21 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         views = observe_all(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
-    refused = refusals.say(loaded)
+    refused = select.tell_refused(loaded)
     if as_json:
         found = [*map(_brief, views), *map(_never_started, [*idle, *(name for name in refused if name not in known)])]
         output.as_json([{**one, "refused": refused.get(str(one["job"]))} for one in found])
         return
     rows: list[list[object]] = [
-        [view.name, view.state, _alive(view), _REFUSED if view.name in refused else _why(view)] for view in views
+        [view.name, view.state, _alive(view), _REFUSED if view.name in refused else why_of(view)] for view in views
     ]
     rows += [[name, None, "no", "never started"] for name in idle]
     rows += [[name, None, "no", _REFUSED] for name in refused if name not in known]
-    output.table(["job", "state", "alive", "reason"], sorted(rows, key=lambda row: str(row[0])), _ascii(ctx))
+    output.table(["job", "state", "alive", "reason"], sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
 
 
 @app.command()
-def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
+def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDir = None) -> None:
     """One job: its state, its processes, its lanes, its errors and what happened last."""
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
@@ -91,7 +102,7 @@ def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateD
         output.as_json({**_brief(view), **proof, "report": view.report, "errors": errors, "events": events})
         return
     _show_head(ctx, view)
-    output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", _ascii(ctx))
+    output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
     if view.report is not None and view.report.lanes:
         table = any(lane.label for lane in view.report.lanes)
         lanes = [
@@ -99,17 +110,21 @@ def show(ctx: typer.Context, job: Name, as_json: Json = False, state_dir: StateD
             for lane in view.report.lanes
         ]
         heads = ["dn", "state", "activity", "position", "retry"]
-        output.table(["table", *heads] if table else heads, lanes, _ascii(ctx))
+        output.table(["table", *heads] if table else heads, lanes, select.ascii_only(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
-        output.table(["count", "side", "code", "error"], rows, _ascii(ctx))
-    output.table(["at", "event", "text"], [[_second(e.at), e.event, e.text] for e in reversed(events)], _ascii(ctx))
+        output.table(["count", "side", "code", "error"], rows, select.ascii_only(ctx))
+    output.table(
+        ["at", "event", "text"],
+        [[output.second(e.at), e.event, e.text] for e in reversed(events)],
+        select.ascii_only(ctx),
+    )
 
 
 @app.command()
 def start(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     take_over: TakeOver = False,
     reason: Reason = "",
@@ -117,7 +132,7 @@ def start(
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
     loaded, _ = select.job_of(ctx, job)
-    with Store.open(loaded.state_dir) as store, noted(store, "start", job, reason) as seen:
+    with Store.open(loaded.state_dir) as store, _noted(store, "start", job, reason) as seen:
         config = str(loaded.path.resolve())
         seen.view = view = control.start(store, job, config, take_over=take_over, patience=_patience(wait))
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
@@ -126,7 +141,7 @@ def start(
 @app.command()
 def restart(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     reason: Reason = "",
     as_json: Json = False,
@@ -135,7 +150,7 @@ def restart(
     loaded, _ = select.job_of(ctx, job)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, str(loaded.path.resolve()))
-        with noted(store, "restart", job, reason) as seen:
+        with _noted(store, "restart", job, reason) as seen:
             seen.view = view = control.restart(store, job, str(loaded.path.resolve()), patience=_patience(wait))
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
@@ -143,7 +158,7 @@ def restart(
 @app.command()
 def stop(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     reason: Reason = "",
     as_json: Json = False,
@@ -156,7 +171,7 @@ def stop(
 @app.command()
 def pause(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     reason: Reason = "",
     as_json: Json = False,
@@ -169,7 +184,7 @@ def pause(
 @app.command()
 def resume(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
     reason: Reason = "",
     as_json: Json = False,
@@ -182,7 +197,7 @@ def resume(
 @app.command()
 def logs(
     ctx: typer.Context,
-    job: Name,
+    job: Job,
     lines: Annotated[int, typer.Option("--lines", min=1, max=10_000, help="how many of the last lines")] = 100,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -196,7 +211,79 @@ def logs(
         output.as_json({"job": job, "file": file, "lines": found})
         return
     for each in found:
-        output.line(each, _ascii(ctx))
+        output.line(each, select.ascii_only(ctx))
+
+
+@app.command()
+def cancel(
+    ctx: typer.Context,
+    job: Job,
+    confirm: ConfirmJob = "",
+    reason: Reason = "",
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
+    # `jobs list` must load no database driver
+    from core.services.audit import audited
+    from core.slots.change import Done
+
+    if confirm != job:
+        raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
+    if not reason.strip():
+        raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
+    with Store.open(select.state_of(ctx, state_dir)[1]) as store:
+        observe(store, job)
+        with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
+            view = observe(store, job)
+            _refuse_unless_at_rest(view)
+            refuse_open_reset(store, job)
+
+            def act() -> Done:
+                store.apply(job, JobEvent.CANCELLED, reason)
+                store.record_event(job, JobEvent.CANCELLED.value, reason)
+                return Done(observe(store, job).state.value, {})
+
+            line = intent("jobs cancel", f"job {job}", reason, {"state": view.state.value})
+            done = audited(Audit(store.folder), line, act)
+    if as_json:
+        output.as_json({"job": job, "state": done.outcome})
+    else:
+        output.line(f"{job}: {done.outcome}; its slot stays until its TTL ends or `slots drop`", select.ascii_only(ctx))
+
+
+@app.command()
+def drain(
+    ctx: typer.Context,
+    job: Job,
+    wait: DrainWait = _DRAIN_WAIT,  # type: ignore[assignment]
+    as_json: Json = False,
+) -> None:
+    """Wait until nothing of the job's tables is unread, then say so: the moment for VACUUM FULL or scaling out.
+
+    The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
+    """
+    loaded, spec = select.job_of(ctx, job)
+    tables = [channel.source_table for channel in spec.channels]
+    end = time.monotonic() + wait
+    told: Mapping[str, str] = {}
+    with Store.open(loaded.state_dir) as store:
+        view = _streaming(store, job)
+        while True:
+            try:
+                left = _left(loaded, spec, tables)
+            except SlotkeeperError as error:
+                if error.kind not in _PASSING:
+                    raise
+                left = {NOT_KNOWN: error.message}
+            if not left or time.monotonic() >= end:
+                break
+            if told != left:
+                diagnostics.note(f"{job}: {_left_in_words(left)}")
+                told = left
+            time.sleep(POLL_SECONDS)
+            view = _streaming(store, job, exit_code=True)
+    _tell_drained(ctx, job, tables, left, view, as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,24 +307,18 @@ def _steer(
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
         observe(store, job)
-        with noted(store, verb.__name__, job, asked.reason) as seen:
+        with _noted(store, verb.__name__, job, asked.reason) as seen:
             seen.view = view = verb(store, job, _patience(asked.wait))
     _tell(ctx, view, asked.as_json, fine=reached(view) or asked.wait == 0)
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
     """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
-    if state_dir is not None:
-        return None, state_dir
-    shared = context.of(ctx)
     try:
-        loaded = shared.load()
-    except NoConfig:
-        return None, default_state_dir(shared.env)
+        return select.state_of(ctx, state_dir)
     except ConfigError as error:
         hint = f"{error.hint}; " if error.hint else ""
         raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
-    return loaded, loaded.state_dir
 
 
 def _patience(wait: float) -> Patience:
@@ -251,7 +332,7 @@ def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
     if as_json:
         output.as_json(_brief(view))
     else:
-        output.line(f"{view.name}: {view.state.value}{_bracketed(_why(view))}", _ascii(ctx))
+        output.line(f"{view.name}: {view.state.value}{_bracketed(why_of(view))}", select.ascii_only(ctx))
     if not fine:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
@@ -261,18 +342,18 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
         ("job", view.name),
         ("state", view.state),
         ("wanted", view.wanted),
-        ("reason", _why(view)),
+        ("reason", why_of(view)),
         ("safe to do", view.safe),
-        ("started", _second(view.started_at)),
-        ("ended", _second(view.ended_at)),
+        ("started", output.second(view.started_at)),
+        ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
         ("supervisor", _who(view.supervisor, view.supervisor_alive)),
-        ("reported", _second(view.reported_at)),
+        ("reported", output.second(view.reported_at)),
         ("config", view.config),
     ]
     for label, value in rows:
         if value not in (None, ""):
-            output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", _ascii(ctx))
+            output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
 
 
 def _brief(view: JobView) -> dict[str, object]:
@@ -297,20 +378,117 @@ def _alive(view: JobView) -> str:
     )
 
 
-def _why(view: JobView) -> str:
-    return ": ".join(part for part in (view.trouble, view.reason) if part)
-
-
 def _bracketed(text: str) -> str:
     return f" ({text})" if text else ""
 
 
-def _second(moment: object) -> str | None:
-    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+# -- who did it, in the audit: a line before and one after --------------------------------------------------------
 
 
-def _ascii(ctx: typer.Context) -> bool:
-    return context.of(ctx).ascii_only
+@dataclass
+class _Noted:
+    """What was seen after it; set by whoever did it."""
+
+    view: JobView | None = None
 
 
-job_verbs.add_to(app)
+@contextmanager
+def _noted(store: Store, verb: str, job: str, reason: str) -> Iterator[_Noted]:
+    """Write what is meant, let it be done, write what was seen; an error is written and goes on its way.
+
+    Unlike a change of a slot, a job is stopped even where the audit cannot be written: a full disk must not keep it
+    running.
+    """
+    audit, seen = Audit(store.folder), _Noted()
+    row = store.job(job)
+    line = intent(f"jobs {verb}", f"job {job}", reason, {"state": row.state.value if row else "never started"})
+    _write(audit, line)
+    try:
+        yield seen
+    except BaseException as error:
+        _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
+        raise
+    state = seen.view.state.value if seen.view else "?"
+    _write(audit, outcome(line, state, {"state": state}))
+
+
+def _write(audit: Audit, line: AuditLine) -> None:
+    try:
+        audit.append(line)
+    except StateError as error:
+        diagnostics.warn(f"not in the audit: {error.message}")
+
+
+# -- cancel and drain -------------------------------------------------------------------------------------------------
+
+
+def _left(loaded: Loaded, spec: JobSpec, tables: list[str]) -> Mapping[str, str]:
+    """What is unread by DN, or by table and DN where the job reads several."""
+    from core.services import slot_commands
+    from core.slots.status.preflight import left_by_shard
+
+    found: dict[str, str] = {}
+    for table in tables:
+        left = left_by_shard(slot_commands.preflight(loaded, spec.source.name, table, lambda jobs: ()))
+        found |= {spec.lane_name(table, shard): said for shard, said in left.items()}
+    return found
+
+
+def _tell_drained(
+    ctx: typer.Context, job: str, tables: list[str], left: Mapping[str, str], view: JobView, as_json: bool
+) -> None:
+    at, table = SystemClock().utc(), ", ".join(tables)
+    holds = f"until the next commit on {table}; the job reads and registers that again by itself"
+    if as_json:
+        quiet = _quiet_seconds(view, at)
+        output.as_json(
+            {
+                "job": job,
+                "table": table,
+                "drained": not left,
+                "at": at,
+                "holds": holds,
+                "quiet_seconds": quiet,
+                "left": left,
+            }
+        )
+    elif left:
+        output.line(f"{job}: not drained: {_left_in_words(left)}", select.ascii_only(ctx))
+    else:
+        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
+        output.line(f"it holds {holds}", select.ascii_only(ctx))
+    if left:
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _quiet_seconds(view: JobView, now: datetime) -> float | None:
+    """How long ago the job last applied a change, as far as this run of it knows."""
+    if view.report is None or view.reported_at is None:
+        return None
+    ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]
+    return round(min(ages) + (now - view.reported_at).total_seconds(), 1) if ages else None
+
+
+def _streaming(store: Store, job: str, exit_code: bool = False) -> JobView:
+    """The job while it streams; Refused (or, later on, exit code 1) where it does not."""
+    view = observe(store, job)
+    if view.state in _STREAMING and view.lives:
+        return view
+    why = f": {view.reason}" if view.reason else ""
+    text = f"job {job} is {view.state.value}{why}; draining needs a job that is RUNNING or CATCHING UP"
+    if exit_code:
+        diagnostics.warn(text)
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+    raise Refused(text, f"`slotkeeper jobs start {job}`")
+
+
+def _refuse_unless_at_rest(view: JobView) -> None:
+    transition(view.state, JobEvent.CANCELLED)
+    if view.elsewhere:
+        raise Refused(f"job {view.name} was started elsewhere and may live there", "stop it there first")
+    if view.lives:
+        raise Refused(f"a process of job {view.name} still lives", f"`slotkeeper jobs stop {view.name}` first")
+
+
+def _left_in_words(left: Mapping[str, str]) -> str:
+    return "; ".join(text if shard == NOT_KNOWN else f"{shard}: {text}" for shard, text in left.items())

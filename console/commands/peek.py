@@ -7,12 +7,13 @@ key, unless --unmask asks for them, which the audit keeps. Next door: `core.serv
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import timezone
 from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, output, places, select
+from console.cli import context, output, select
+from console.cli.options import Json, Source, Table
 from console.views import binlog
 from console.views.binlog import Shown
 from console.views.rows import Column, Row
@@ -26,8 +27,6 @@ from core.services import binlog_rows
 LATEST = "latest"
 TYPES = "IdBU"
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
-Source = Annotated[str, typer.Option("--source", metavar="NAME", help="the table's source, where several have it")]
 Slot = Annotated[
     str, typer.Option("--slot", metavar="SLOT", help="from where this slot stands; default: the job's, if it is one")
 ]
@@ -43,7 +42,6 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="at mo
 Newest = Annotated[bool, typer.Option("--newest", help="the last rows, wherever a slot stands")]
 Unmask = Annotated[bool, typer.Option("--unmask", help="show masked values; the audit keeps who did and why")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="with --unmask: why, for the audit")]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="one JSON object per row")]
 
 
@@ -75,7 +73,7 @@ def peek(
     if ways > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
     loaded = context.of(ctx).load()
-    place = places.place(loaded, source, table)
+    place = select.place(loaded, source, table)
     slot = slot or ("" if ways else own_slot(loaded, *place))
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
     after = None if start is None else Position(start)
@@ -151,7 +149,7 @@ def _print(page: Page, ascii_only: bool) -> None:
     if not rows:
         output.line("no rows", ascii_only)
     for note in page.notes:
-        places.paragraph("note", note, ascii_only)
+        output.paragraph("note", note, ascii_only)
     if not page.whole and page.begun:
         output.line(f"there may be more: --dn {page.shard} --from {page.on.point}", ascii_only)
 
@@ -183,12 +181,4 @@ def _point(text: str) -> int | None:
 
 
 def _moment(text: str) -> str:
-    if not text:
-        return ""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
-    if at.tzinfo is None:
-        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
-    return at.astimezone(timezone.utc).isoformat()
+    return select.moment(text).astimezone(timezone.utc).isoformat() if text else ""

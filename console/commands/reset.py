@@ -1,25 +1,28 @@
 """`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
 
 A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
-Next door: `core.slots.reset.plan` and `apply` do it, `core.services.reset` connects them, `reset_view` prints.
+Next door: `core.slots.reset.plan` and `apply` do it, `core.services.reset` connects them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.commands import reset_view
+from console.cli.options import ConfirmSlot, Json, Slot, Table
 from core.config.model import Loaded
+from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition
-from core.domain.reset import EVERY, Check, Goal, TargetKind
+from core.domain.reset import EVERY, Check, Goal, Move, ResetPlan, TargetKind
 from core.domain.reset_entry import DONE, ResetEntry
+from core.domain.reset_text import backup_from
 from core.domain.spec import JobSpec
+from core.domain.text import typed
 from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
@@ -31,10 +34,9 @@ from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
 
 LOCK_SECONDS = 5.0
+UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
+_PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
-Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name")]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
 Points = Annotated[
     list[str] | None, typer.Option("--point", metavar="DN=N", help="with --to point: per DN, or one number for all")
@@ -45,7 +47,6 @@ Dns = Annotated[list[str] | None, typer.Option("--dn", metavar="NAME", help="onl
 Execute = Annotated[bool, typer.Option("--execute", help="carry out --plan; without this only a plan is made")]
 PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the backup and in the audit")]
-Confirm = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the slot's name, typed again")]
 Rows = Annotated[int | None, typer.Option("--rows", metavar="N", help="the number of changes that are skipped")]
 Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the lease's holder, named by its run")]
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back what a crash left behind")]
@@ -70,7 +71,7 @@ def reset(
     execute: Execute = False,
     plan_id: PlanId = "",
     reason: Reason = "",
-    confirm: Confirm = "",
+    confirm: ConfirmSlot = "",
     rows: Rows = None,
     steal: Steal = "",
     go_on: Resume = False,
@@ -95,7 +96,7 @@ def undo(
     execute: Execute = False,
     plan_id: PlanId = "",
     reason: Reason = "",
-    confirm: Confirm = "",
+    confirm: ConfirmSlot = "",
     rows: Rows = None,
     steal: Steal = "",
     as_json: Json = False,
@@ -113,9 +114,9 @@ def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False)
     job = reset_service.job_of(loaded, table, slot)
     found: list[ResetEntry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
     if as_json:
-        output.as_json({"table": table, "slot": slot, "resets": list(map(reset_view.entry_values, found))})
+        output.as_json({"table": table, "slot": slot, "resets": list(map(entry_as_json, found))})
         return
-    reset_view.print_history(found, select.ascii_only(ctx))
+    print_history(found, select.ascii_only(ctx))
 
 
 def _plan_or_execute(
@@ -143,9 +144,9 @@ def _plan_or_execute(
 
     made = _on(loaded, job, make, lock=False)
     if as_json:
-        output.as_json(reset_view.plan_values(made))
+        output.as_json(plan_as_json(made))
     else:
-        reset_view.print_plan(made, undoing, ascii_only)
+        print_plan(made, undoing, ascii_only)
     if made.failed:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
@@ -172,17 +173,8 @@ def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns:
         if bool(given) != (to is kind):
             raise ConfigError(f"{name} goes with --to {kind.value}, and the other way round", "see --help")
     if time:
-        _refuse_no_time(time)
+        select.moment(time)
     return Goal(to, tuple(map(_point, points)), time, backup, dns)
-
-
-def _refuse_no_time(text: str) -> None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
-    if moment.tzinfo is None:
-        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
 
 
 def _point(text: str) -> tuple[str, int]:
@@ -197,7 +189,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
-        saved = reset_view.backup_from(text)
+        saved = backup_from(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
         entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
@@ -213,7 +205,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
         with (
             held,
             reset_service.reset_context(
-                job, store.folder, lambda: at_rest(store, job.name), lambda text: _told(store, job.name, text), steal
+                job, store.folder, lambda: at_rest(store, job.name), lambda text: _record(store, job.name, text), steal
             ) as reset_context,
         ):
             return act(reset_context)
@@ -235,7 +227,7 @@ def at_rest(store: Store, job: str) -> Check:
     return Check(name, True, f"{view.state.value}, no process lives")
 
 
-def _told(store: Store, job: str, text: str) -> None:
+def _record(store: Store, job: str, text: str) -> None:
     row = store.job(job)
     if row is not None and row.state in (JobState.STOPPED, JobState.FAILED):
         store.apply(job, JobEvent.RESET, text)
@@ -246,6 +238,130 @@ def _tell(result: Result, as_json: bool, ascii_only: bool) -> None:
     if as_json:
         output.as_json(result)
     else:
-        reset_view.print_result(result, ascii_only)
+        print_result(result, ascii_only)
     if result.outcome != DONE:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
+
+
+# -- plans, results and the history, as text of 80 columns and as JSON ------------------------------------------------
+
+
+def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
+    """A plan as JSON values, with what is told in words."""
+    found = reset_text.plan_values(plan)
+    for values, move in zip(found["moves"], plan.moves, strict=True):
+        values["effect"] = move.effect
+    found["goal"]["text"] = plan.goal.text
+    found |= {"skipped": plan.skipped, "possible": not plan.failed}
+    found |= {"to_type": to_type(plan), "undo": UNDO}
+    found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
+    return found
+
+
+def to_type(plan: ResetPlan) -> dict[str, str | None]:
+    """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
+    return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
+
+
+def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
+    """A reset of the history as JSON values."""
+    return {
+        "backup": entry.id,
+        "job": entry.job,
+        "target": entry.target,
+        "plan": entry.plan_id,
+        "step": entry.step,
+        "who": entry.who,
+        "reason": entry.reason,
+        "outcome": entry.outcome,
+        "begun_at": entry.begun_at,
+        "ended_at": entry.ended_at or None,
+    }
+
+
+def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
+    """A plan for a person: lanes, what it means, what holds, what will be sent, how to carry it out."""
+
+    def say(label: str, text: str) -> None:
+        output.paragraph(label, text, ascii_only)
+
+    say("plan", f"{plan.id}: {plan.source} {plan.table} slot {plan.slot} (job {plan.job}) to {plan.goal.text}")
+    say("", f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet")
+    output.line("")
+    lanes = [[_name(m), _position(m, False), _position(m, True), _points(m), _new_points(m)] for m in plan.moves]
+    output.table(["dn", "position", "new", "points", "new points"], lanes, ascii_only)
+    output.line("")
+    counts = [[_name(m), m.replayed.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
+    output.table(["dn", "replayed", "skipped", "oldest", "of"], counts, ascii_only)
+    output.line("")
+    for move in plan.moves:
+        say(_name(move), move.effect)
+    for note in plan.notes:
+        say("note", note)
+    output.line("")
+    for check in plan.checks:
+        say(f"{_passed(check):<7}", f"{check.name}: {check.sentence}")
+    output.line("")
+    for statement in plan.sql or ("nothing is sent",):
+        say("sql", statement)
+    output.line("")
+    for each in _how(plan, undoing):
+        output.line(each, ascii_only)
+
+
+def print_result(result: Result, ascii_only: bool) -> None:
+    """How a reset ended."""
+    output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
+    for shard, seen in sorted(result.lanes.items()):
+        output.paragraph(shard, seen, ascii_only)
+    output.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
+
+
+def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
+    """A slot's resets."""
+    rows: list[list[object]] = [[one.id, one.target, one.step, one.who, one.reason] for one in found]
+    output.table(["backup", "target", "outcome", "who", "why"], rows, ascii_only)
+
+
+def _how(plan: ResetPlan, undoing: str) -> list[str]:
+    if plan.failed:
+        return [f"not possible now: {len(plan.failed)} precondition(s) fail"]
+    what = f"undo {typed(undoing)}" if undoing else f"reset {typed(plan.table, plan.slot)}"
+    rows = f" --rows {plan.skipped}" if plan.skipped else ""
+    consent = f"  --execute --plan {plan.id} --confirm {typed(plan.slot)}{rows} --reason '...'"
+    return [f"slotkeeper slots {what} \\", consent]
+
+
+def _name(move: Move) -> str:
+    return move.seen.row.key.shard
+
+
+def _position(move: Move, after: bool) -> str | None:
+    position = move.to.position if after else move.before
+    return position.text if position else None
+
+
+def _points(move: Move) -> str:
+    return f"{_shown(move.seen.live)}/{_shown(move.seen.durable)}"
+
+
+def _new_points(move: Move) -> str:
+    return f"{move.points.live}/{move.points.durable}" if move.points else "unchanged"
+
+
+def _oldest(move: Move) -> tuple[int | None, str | None]:
+    """The oldest change touched: its point, and its time where the table keeps one."""
+    count = move.replayed if move.replayed.total else move.skipped
+    return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
+
+
+def _passed(check: Check) -> str:
+    return _PASSED[check.ok]
+
+
+def _shown(point: int | None) -> str:
+    return "-" if point is None else str(point)
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

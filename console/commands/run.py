@@ -18,7 +18,8 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, select
-from core.config import values
+from console.cli.options import Job
+from console.monitor.health import why_of
 from core.domain.job import JobState
 from core.launch import control, verdict
 from core.launch.launch import Launch
@@ -30,28 +31,20 @@ app = typer.Typer(help="Run one job in the foreground.")
 LAUNCH = Launch()
 """How the driver is started; tests put a driver without Spark here."""
 
-_DAY_MS = 86_400_000
 _FOLLOW_SECONDS = 0.25
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        return int(str(values.duration(0, _DAY_MS)(text)))
-    except values.BadValue as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @app.command()
 def run(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
+    job: Job,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="end once everything that the source has is applied")
     ] = False,
     wait: Annotated[
         int | None,
         typer.Option(
-            "--wait", parser=_milliseconds, metavar="TIME", help="limit of the wait for open transactions (10m)"
+            "--wait", parser=select.milliseconds, metavar="TIME", help="limit of the wait for open transactions (10m)"
         ),
     ] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
@@ -68,7 +61,7 @@ def run(
         ended = store.run(view.run)
     code = exit_code(ended.exit_code if ended else None, view)
     if code is not diagnostics.ExitCode.FINE:
-        why = ": ".join(part for part in (view.trouble, view.reason) if part)
+        why = why_of(view)
         diagnostics.note(f"{job}: {view.state.value}" + (f" ({why})" if why else ""))
         if view.safe:
             diagnostics.note(view.safe)

@@ -6,15 +6,19 @@ Next door: `console.monitor.health` says how a job stands; `jobs show` says more
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, output, refusals, select
-from console.monitor.health import JobStatus, Severity, judge, worst
+from console.cli import diagnostics, output, select
+from console.cli.options import OneJson, StateDir
+from console.monitor.health import facts
+from console.monitor.snapshot import JobFacts, Level
+from console.monitor.store_reader import complete
+from console.views.rows import rank
 from core.clock import SystemClock
 from core.domain.verified import in_a_phrase
 from core.errors import SlotkeeperError
@@ -24,19 +28,17 @@ from core.state.verified import last
 
 app = typer.Typer(help="One answer for monitoring.")
 
-EXIT_CODES = {Severity.OK: 0, Severity.WARNING: 1, Severity.CRITICAL: 2, Severity.UNKNOWN: 3}
+EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: 3}
 
 
 @app.command()
 def status(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    as_json: OneJson = False,
     by_code: Annotated[
         bool, typer.Option("--exit-code", help="end with 0 ok, 1 warning, 2 critical, 3 unknown")
     ] = False,
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
-    ] = None,
+    state_dir: StateDir = None,
 ) -> None:
     """One line per job, from the state store only; no server is asked."""
     try:
@@ -46,33 +48,57 @@ def status(
     except SlotkeeperError as error:
         if not by_code:
             raise
-        diagnostics.warn(f"{error}" + (f" ({error.hint})" if error.hint else ""))
-        raise typer.Exit(EXIT_CODES[Severity.UNKNOWN]) from None
+        diagnostics.warn(diagnostics.with_hint(error))
+        raise typer.Exit(EXIT_CODES[Level.UNKNOWN]) from None
     now = SystemClock().utc()
-    known = {view.name for view in views}
-    idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
-    found = [judge(view, now) for view in views]
-    found += [JobStatus(name, Severity.OK, None, False, "never started") for name in idle]
-    refused = [name for name in refusals.say(loaded) if name not in known]
-    found += [JobStatus(name, Severity.WARNING, None, False, "refused by the configuration") for name in refused]
-    found = [replace(one, verified=verified.get(one.job)) for one in found]
-    found.sort(key=lambda one: one.job)
-    overall = worst(one.severity for one in found)
+    select.tell_refused(loaded)
+    found = sorted(complete([facts(view, now) for view in views], loaded, verified), key=lambda one: one.name)
+    found = [replace(one, wrong="refused by the configuration") if one.refused else one for one in found]
+    overall = worst(one.level for one in found)
     if as_json:
-        output.as_json({"severity": overall, "jobs": found})
+        output.as_json({"severity": _word(overall), "jobs": list(map(_values, found))})
     else:
         for one in found:
             output.line(_line(one, now), select.ascii_only(ctx))
         if not found:
             output.line("no job is known here")
     if by_code:
-        raise typer.Exit(EXIT_CODES[overall])
+        raise typer.Exit(EXIT_CODES.get(overall, 0))
 
 
-def _line(one: JobStatus, now: datetime) -> str:
+def worst(levels: Iterable[Level]) -> Level:
+    """The one that matters most; no job at all is fine.
+
+    >>> worst([Level.FINE, Level.UNKNOWN, Level.WARNING])
+    <Level.WARNING: '!'>
+    """
+    return min((level for level in levels if level in EXIT_CODES), key=rank, default=Level.FINE)
+
+
+def _word(level: Level) -> str:
+    """In the words of monitoring plugins."""
+    return level.name.lower() if level in EXIT_CODES else "ok"
+
+
+def _values(one: JobFacts) -> dict[str, object]:
+    return {
+        "job": one.name,
+        "severity": _word(one.level),
+        "state": one.state,
+        "alive": bool(one.alive),
+        "text": one.wrong,
+        "behind": one.behind,
+        "reported_at": one.reported_at,
+        "verified": one.verified,
+        "quarantined": one.held,
+        "only_held": one.only_held,
+    }
+
+
+def _line(one: JobFacts, now: datetime) -> str:
     state = one.state.value if one.state else "-"
     alive = "" if one.alive or one.state is None or not one.state.has_process else " (no process here)"
     behind = f"; {one.behind} sync points behind" if one.behind else ""
-    text = f": {one.text}" if one.text else ""
+    text = f": {one.wrong}" if one.wrong else ""
     verified = f"; {in_a_phrase(one.verified, now)}" if one.verified else ""
-    return f"{one.severity.value.upper():<8}  {one.job}  {state}{alive}{text}{behind}{verified}"
+    return f"{_word(one.level).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from console.cli import diagnostics, output, select
+from console.cli.options import Job, OneJson
 from core.clock import SystemClock
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
@@ -34,8 +34,8 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 @app.command()
 def verify(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    job: Job,
+    as_json: OneJson = False,
 ) -> None:
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 

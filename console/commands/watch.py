@@ -1,7 +1,7 @@
 """`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
 
 Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup. Next door:
-`console.views.watch` has the lines, `console.monitor.store_reader` the facts; the full screen is `console.tui.app`.
+`console.views.watch` has the lines, `console.monitor.health` the facts; the full screen is `console.tui.app`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -20,8 +18,9 @@ from rich.live import Live
 from rich.text import Text
 
 from console.cli import diagnostics, output, select
-from console.monitor.snapshot import Happened, JobFacts, Level
-from console.monitor.store_reader import facts
+from console.cli.options import Job, StateDir
+from console.monitor.health import facts
+from console.monitor.snapshot import Level
 from console.views.rows import plain
 from console.views.watch import watch_lines
 from core.clock import SystemClock
@@ -38,10 +37,8 @@ _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magen
 @app.command()
 def watch(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="the job's name")],
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
-    ] = None,
+    job: Job,
+    state_dir: StateDir = None,
 ) -> None:
     """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
     loaded, folder = select.state_of(ctx, state_dir)
@@ -89,9 +86,8 @@ class _Lines:
     def of(self, view: JobView) -> list[tuple[Level, str]]:
         """What is known now."""
         now = self._clock.utc()
-        found: JobFacts = facts(view, now)
-        events = [Happened(one.at, one.job, one.event, one.text) for one in self._store.events(self._job, 1)]
-        return watch_lines(found, events, now)
+        found = facts(view, now)
+        return watch_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:
         """The lines, none wider than the terminal: one that wraps could not be drawn over."""

@@ -6,19 +6,16 @@ screens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from console.monitor.snapshot import JobFacts, Level
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.verified import rows_held
 
 if TYPE_CHECKING:
-    from core.domain.verified import Verified
     from core.launch.view import JobView
 
 STALE_SECONDS = 30.0
@@ -27,94 +24,81 @@ STALE_SECONDS = 30.0
 SILENT_SECONDS = 300.0
 
 
-class Severity(Enum):
-    """How a job stands, in the words of monitoring plugins."""
-
-    OK = "ok"
-    WARNING = "warning"
-    CRITICAL = "critical"
-    UNKNOWN = "unknown"
+_MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
-_WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """One job in one line; `behind` is the number of sync points of its furthest lane, None where unknown.
-
-    `verified` is what the last `slotkeeper verify` found, None where there was none. `quarantined` rows are held by the
-    job's last report, None where it does not say; `only_held` where nothing else is the matter.
-    """
-
-    job: str
-    severity: Severity
-    state: JobState | None
-    alive: bool
-    text: str
-    behind: int | None = None
-    reported_at: datetime | None = None
-    verified: Verified | None = None
-    quarantined: int | None = None
-    only_held: bool = False
-
-
-def worst(severities: Iterable[Severity]) -> Severity:
-    """The one that matters most; no job at all is fine.
-
-    >>> worst([Severity.OK, Severity.UNKNOWN, Severity.WARNING])
-    <Severity.WARNING: 'warning'>
-    """
-    found = set(severities)
-    return next((severity for severity in _WORST_FIRST if severity in found), Severity.OK)
-
-
-def judge(view: JobView, now: datetime) -> JobStatus:
-    """How a job stands, from one look at it; pure."""
-    severity, text = _told(view, now)
-    behind = _behind(view.report) if view.reported and view.state.has_process else None
+def facts(view: JobView, now: datetime) -> JobFacts:
+    """A look at a job, judged."""
+    level, text = _told(view, now)
     held = view.report.quarantined if view.report else None
-    only = bool(held) and severity is Severity.OK
+    only = bool(held) and level is Level.FINE
     if held:
         said = rows_held(held) + ("" if view.state.has_process else " when it ended")
         text = f"{said}, which the target lacks" if only else f"{text}; {said}"
-        severity = Severity.WARNING if only else severity
-    return JobStatus(view.name, severity, view.state, view.lives, text, behind, view.reported_at, None, held, only)
+        level = Level.WARNING if only else level
+    calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
+    holder = view.driver or view.supervisor
+    return JobFacts(
+        name=view.name,
+        level=calm if level is Level.FINE else level,
+        state=view.state,
+        wrong=text,
+        safe=view.safe,
+        wanted=view.wanted.value,
+        trouble=view.trouble,
+        alive=None if view.elsewhere and not view.lives else view.lives,
+        holder=f"pid {holder.pid}" if holder else "",
+        behind=_behind(view.report) if view.reported and view.state.has_process else None,
+        report=view.report,
+        reported_at=view.reported_at,
+        current=view.reported,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        changed_at=view.changed_at,
+        exit_code=view.exit_code,
+        elsewhere=view.elsewhere,
+        only_held=only,
+    )
 
 
-def _told(view: JobView, now: datetime) -> tuple[Severity, str]:
-    why = ": ".join(part for part in (view.trouble, view.reason) if part)
+def why_of(view: JobView) -> str:
+    """What is the matter with a job, as the store and its processes say."""
+    return ": ".join(part for part in (view.trouble, view.reason) if part)
+
+
+def _told(view: JobView, now: datetime) -> tuple[Level, str]:
+    why = why_of(view)
     if view.state is JobState.FAILED:
-        return Severity.CRITICAL, why
+        return Level.CRITICAL, why
     if not view.state.has_process:
         return _at_rest(view, why)
     if view.elsewhere and not view.lives:
-        return Severity.UNKNOWN, why
+        return Level.UNKNOWN, why
     if not view.lives:
-        return Severity.CRITICAL, why
+        return Level.CRITICAL, why
     if view.state is JobState.PAUSED:
-        return Severity.WARNING, why or "applies nothing; the TTL of its slot may run on"
+        return Level.WARNING, why or "applies nothing; the TTL of its slot may run on"
     return _living(view, why, now)
 
 
-def _at_rest(view: JobView, why: str) -> tuple[Severity, str]:
+def _at_rest(view: JobView, why: str) -> tuple[Level, str]:
     if view.trouble or (view.state is JobState.STOPPED and view.run):
-        return Severity.WARNING, f"{why}; the TTL of its slot runs on" if not view.trouble else why
-    return Severity.OK, why
+        return Level.WARNING, f"{why}; the TTL of its slot runs on" if not view.trouble else why
+    return Level.FINE, why
 
 
-def _living(view: JobView, why: str, now: datetime) -> tuple[Severity, str]:
+def _living(view: JobView, why: str, now: datetime) -> tuple[Level, str]:
     if view.reported_at is not None and view.reported:
         silent = (now - view.reported_at).total_seconds()
         if silent > SILENT_SECONDS:
-            return Severity.CRITICAL, f"its driver lives and has not reported for {silent:.0f} s"
+            return Level.CRITICAL, f"its driver lives and has not reported for {silent:.0f} s"
         if silent > STALE_SECONDS:
-            return Severity.WARNING, f"its driver lives and has not reported for {silent:.0f} s"
+            return Level.WARNING, f"its driver lives and has not reported for {silent:.0f} s"
     report = view.report if view.reported else None
     retry = _retrying(report)
     if retry or view.trouble or why:
-        return Severity.WARNING, retry or why
-    return Severity.OK, _progress(report)
+        return Level.WARNING, retry or why
+    return Level.FINE, _progress(report)
 
 
 def _retrying(report: JobReport | None) -> str:

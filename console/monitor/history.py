@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from console.monitor.snapshot import ErrorSeen, Happened, JobDetail, JobFacts, Level, Local
-from console.monitor.store_reader import complete, facts, told
+from console.monitor.health import facts
+from console.monitor.snapshot import JobDetail, JobFacts, Level, Local
+from console.monitor.store_reader import complete, told
 from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config.model import Loaded
@@ -159,7 +160,7 @@ class Past:
         return Local(
             at,
             tuple(paces.told(one, at) for one in jobs),
-            tuple(Happened(one.at, one.job, one.event, one.text) for one in metrics.events_until(at, _EVENTS)),
+            tuple(metrics.events_until(at, _EVENTS)),
             tuple(line for line in audit.lines if line.at <= at)[:_AUDIT],
             audit.damaged,
             tuple(errors),
@@ -177,14 +178,14 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
     return job
 
 
-def _detail(job: str, errors: list[ErrorSeen]) -> JobDetail:
-    mine = [(one.number, one.last, f"{one.side} {one.code} {one.message}") for one in errors if one.job == job]
+def _detail(job: str, errors: list[ErrorRow]) -> JobDetail:
+    mine = [(one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in errors if one.job == job]
     return JobDetail(job, tuple(mine[:5]), (LOG_NOT_RECORDED,))
 
 
-def _error(row: ErrorRow, at: datetime) -> ErrorSeen:
+def _error(row: ErrorRow, at: datetime) -> ErrorRow:
     """An error as far as it was known then; how often it had come by then is not recorded, so one is the least."""
     if row.last_at <= at:
-        return ErrorSeen(row.job, row.signature, row.count, row.first_at, row.last_at, row.side, row.code, row.message)
+        return row
     later = f"{row.message} (at least once by then, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
-    return ErrorSeen(row.job, row.signature, 1, row.first_at, row.first_at, row.side, row.code, later)
+    return replace(row, count=1, last_at=row.first_at, message=later)

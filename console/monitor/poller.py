@@ -55,30 +55,8 @@ class Reads(Protocol):
         """Give it back."""
 
 
-class Feed(Protocol):
-    """What the app needs of a collector; tests give one without threads."""
-
-    def start(self, post: Post) -> None:
-        """Begin to collect; messages go to `post`."""
-
-    def want(self, job: str, slots: bool) -> None:
-        """Whose errors and log are shown now, and whether slots are."""
-
-    def now(self) -> None:
-        """Read the store again now; slots keep to their interval."""
-
-    def set_every(self, seconds: float) -> None:
-        """Read so often from now on; a source is never asked more often than at first."""
-
-    def rest(self, resting: bool) -> None:
-        """Nobody sees what is read: read seldom; and at once, where somebody looks again."""
-
-    def stop(self) -> None:
-        """Collect no more."""
-
-
 class Collector:
-    """The feed over real threads."""
+    """Collects over threads; messages go to `post`."""
 
     def __init__(self, reader: Reads, slot_poller: SlotPoller, every: float = EVERY, linger: float = LINGER) -> None:
         self._reader = reader

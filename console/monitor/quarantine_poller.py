@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from console.monitor.snapshot import SinkSeen
+from console.monitor.snapshot import SinkSeen, sink_of
 
 if TYPE_CHECKING:
     from core.clock import Clock
@@ -46,21 +46,8 @@ class Whole:
     masked: bool = False
 
 
-class Holdings(Protocol):
-    """What reads the quarantine of a job's sink; each raises what the sink raises."""
-
-    def counts(self, job: JobSpec) -> Sequence[HeldCount]:
-        """How many are held, by slot, of all jobs of that sink."""
-
-    def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
-        """Entries without their values, the newest first."""
-
-    def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
-        """One entry whole; None where it is not there any more."""
-
-
 class SinkHoldings:
-    """The real one; its drivers are loaded when a sink is first asked."""
+    """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked."""
 
     def counts(self, job: JobSpec) -> Sequence[HeldCount]:
         """How many are held, by slot, of all jobs of that sink."""
@@ -128,9 +115,7 @@ class _Sink:
 class Sinks:
     """Asks each sink of a configuration how many rows are held there."""
 
-    def __init__(self, loaded: Loaded | None, clock: Clock, holdings: Holdings) -> None:
-        from console.views.quarantine import sink_of
-
+    def __init__(self, loaded: Loaded | None, clock: Clock, holdings: SinkHoldings) -> None:
         self._clock = clock
         self._holdings = holdings
         by_key = {sink_of(job): job for job in loaded.jobs.values()} if loaded else {}

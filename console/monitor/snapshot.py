@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from core.domain.job import JobState
     from core.domain.quarantine import HeldCount
     from core.domain.report import JobReport
+    from core.domain.spec import JobSpec
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
     from core.slots.status.retained import TableHold
+    from core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "
 """How what is wrong with a refused job begins."""
@@ -104,30 +106,6 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """Something that happened to a job."""
-
-    at: datetime
-    job: str
-    event: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorSeen:
-    """One kind of error of a job: how often, from when to when; `side` is source, sink or ""."""
-
-    job: str
-    signature: str
-    number: int
-    first: datetime
-    last: datetime
-    side: str
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Unfinished:
     """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
 
@@ -160,10 +138,10 @@ class Local:
 
     at: datetime
     jobs: tuple[JobFacts, ...] = ()
-    events: tuple[Happened, ...] = ()
+    events: tuple[EventRow, ...] = ()
     audit: tuple[AuditLine, ...] = ()
     damaged: int = 0
-    errors: tuple[ErrorSeen, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
@@ -195,6 +173,14 @@ class SinkSeen:
     at: datetime | None = None
     counts: tuple[HeldCount, ...] = ()
     fault: str = ""
+
+
+def sink_of(job: JobSpec) -> str:
+    """What tells the quarantine of a job's sink from others: server and schema.
+
+    Jobs of one sink share its quarantine.
+    """
+    return f"{job.sink.place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)

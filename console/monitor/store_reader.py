@@ -12,13 +12,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from console.monitor.health import Severity, judge
-from console.monitor.snapshot import REFUSED, ErrorSeen, Happened, JobDetail, JobFacts, Level, Local, Unfinished
+from console.monitor.health import facts
+from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, Unfinished
 from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
-from core.domain.job import JobState
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.errors import SlotkeeperError
@@ -29,18 +28,11 @@ from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.metrics import Metrics
 from core.state.resets import marks
-from core.state.rows import ErrorRow
 from core.state.sqlite import Store
 from core.state.verified import last
 
 LOG_LINES = 40
 _EVENTS = 20
-_MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
-_LEVELS = {
-    Severity.CRITICAL: Level.CRITICAL,
-    Severity.WARNING: Level.WARNING,
-    Severity.UNKNOWN: Level.UNKNOWN,
-}
 
 
 class Reader:
@@ -81,10 +73,10 @@ class Reader:
         return Local(
             now,
             tuple(jobs),
-            tuple(Happened(one.at, one.job, one.event, one.text) for one in events[:_EVENTS]),
+            tuple(events[:_EVENTS]),
             audit.lines,
             audit.damaged,
-            tuple(_error(one) for name in sorted(known) for one in store.errors(name)),
+            tuple(one for name in sorted(known) for one in store.errors(name)),
             tuple(Unfinished(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
@@ -98,7 +90,7 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
     known = {job.name for job in jobs}
     never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
     never += [
-        JobFacts(name, _LEVELS[Severity.WARNING], None, f"{REFUSED}{error}")
+        JobFacts(name, Level.WARNING, None, f"{REFUSED}{error}")
         for name, error in (loaded.refused.items() if loaded else ())
         if name not in known
     ]
@@ -119,34 +111,6 @@ def _limit(job: JobSpec | None) -> int | None:
     return job.sink_options.quarantine_limit if job is not None and job.sink_options.quarantines else None
 
 
-def facts(view: JobView, now: datetime) -> JobFacts:
-    """A look at a job as the screens show it; how it stands is judged as `slotkeeper status` does."""
-    judged = judge(view, now)
-    calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
-    holder = view.driver or view.supervisor
-    return JobFacts(
-        name=view.name,
-        level=_LEVELS.get(judged.severity, calm),
-        state=view.state,
-        wrong=judged.text,
-        safe=view.safe,
-        wanted=view.wanted.value,
-        trouble=view.trouble,
-        alive=None if view.elsewhere and not view.lives else view.lives,
-        holder=f"pid {holder.pid}" if holder else "",
-        behind=judged.behind,
-        report=view.report,
-        reported_at=view.reported_at,
-        current=view.reported,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        changed_at=view.changed_at,
-        exit_code=view.exit_code,
-        elsewhere=view.elsewhere,
-        only_held=judged.only_held,
-    )
-
-
 def tables_of(job: JobSpec | None) -> tuple[str, str]:
     """Source and target of a job's first channel, as far as the configuration tells."""
     return (job.channels[0].source_table, job.channels[0].target) if job else ("", "")
@@ -161,10 +125,6 @@ def told(error: Exception) -> str:
     """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
     return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
-
-
-def _error(row: ErrorRow) -> ErrorSeen:
-    return ErrorSeen(row.job, row.signature, row.count, row.first_at, row.last_at, row.side, row.code, row.message)
 
 
 def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from console.monitor.quarantine_poller import SinkPolled
-from console.monitor.snapshot import Level, Local, Picture
+from console.monitor.snapshot import Local, Picture
 from console.tui import terminal
 from console.tui.navigation import Ways, lazily
 from console.tui.screens.base import Frame
@@ -86,6 +86,11 @@ class ConsoleApp(Ways):
         return STAND_IN in [one.upper() for one in self.environments]
 
     @property
+    def replaying(self) -> bool:
+        """Whether the past is shown."""
+        return self.replay is not None
+
+    @property
     def now(self) -> datetime:
         """The time of what is shown: that of a replay, that of the pause while paused."""
         if self.replay is not None and self.replay.local is not None:
@@ -105,7 +110,7 @@ class ConsoleApp(Ways):
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
         if self.services.loaded is None:
-            self.push_screen(lazily("welcome", "WelcomeScreen")())
+            self.push_screen(lazily("console.tui.screens.welcome", "WelcomeScreen")())
 
     def on_unmount(self) -> None:
         """Collect no more."""
@@ -143,19 +148,13 @@ class ConsoleApp(Ways):
 
     def _count(self) -> None:
         """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
-        from console.views.alerts import alerts, firing  # the first frame is seen before these are loaded
-        from console.views.errors import open_count
-        from console.views.quarantine import held_of, number_of
+        from console.views.alerts import counts_of  # the first frame is seen before it is loaded
 
-        local, now, loaded = self._latest.local, self.now_real(), self.services.loaded
-        acks = dict(local.acks) if local else {}
-        found = firing(alerts(self._latest, now), acks, now)
-        held = number_of(held_of(self._latest, loaded.jobs if loaded else {}), acks, now)
-        self.counts = {"4": open_count(local, acks, now) + held, "6": len(found)}
-        critical = {one.key for one in found if one.level is Level.CRITICAL}
+        loaded = self.services.loaded
+        self.counts, critical = counts_of(self._latest, loaded.jobs if loaded else {}, self.now_real())
         if self._critical is not None and critical - self._critical:
             self.bell()
-        self._critical = critical if local is not None else None
+        self._critical = critical if self._latest.local is not None else None
 
     def redrawn(self) -> None:
         """Everything that is seen is drawn anew."""

@@ -21,6 +21,7 @@ from textual.timer import Timer
 
 from console.monitor.snapshot import Level
 from console.tui import write_mode
+from console.tui.host import INTERVALS, Said
 from console.tui.keymap import bindings_of
 from console.tui.screens.base import Frame
 from console.tui.services import Services
@@ -31,9 +32,7 @@ from console.tui.widgets.panel import Panel
 from console.tui.write_mode import Arming
 from core.domain.text import safe
 
-INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
 MESSAGE_SECONDS = 8.0
-Said = tuple[Level, str]
 
 
 class Shell(LeanApp):

@@ -1,7 +1,7 @@
 """The commands that can be typed after `:`, each in one place. To add one: `add(Command(...))`.
 
 A command gets the app and what was typed behind its name. Next door: `console.tui.screens.command_line` is the line
-they are typed into; `console.tui.screens.help` lists them; `console.tui.keymap` writes them into the keymap's page.
+they are typed into; `console.tui.screens.help` lists them; `console.tui.keymap_page` writes them into that page.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from console.tui.host import INTERVALS
+from console.tui.theme import THEMES
 from console.views.slots import all_slots
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.tui.host import Host
 
-THEMES = ("dark", "light", "mono")
+_SECONDS = {f"{one:g}": one for one in INTERVALS}
+_THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
 
 
-def _nothing(app: ConsoleApp) -> Iterable[str]:
+def _nothing(app: Host) -> Iterable[str]:
     return ()
 
 
@@ -29,9 +32,9 @@ class Command:
 
     name: str
     help: str
-    run: Callable[[ConsoleApp, str], object]
+    run: Callable[[Host, str], object]
     argument: str = ""
-    values: Callable[[ConsoleApp], Iterable[str]] = _nothing
+    values: Callable[[Host], Iterable[str]] = _nothing
 
     @property
     def usage(self) -> str:
@@ -47,7 +50,7 @@ def add(command: Command) -> None:
     COMMANDS[command.name] = command
 
 
-def completions(app: ConsoleApp, typed: str) -> list[tuple[str, str]]:
+def completions(app: Host, typed: str) -> list[tuple[str, str]]:
     """What the typed text can become, with what that does, best first."""
     name, space, rest = typed.lstrip(": ").partition(" ")
     if not space:
@@ -72,7 +75,7 @@ def wrong(typed: str) -> str:
     return f"something is missing: :{command.usage}" if needed and not rest.strip() else ""
 
 
-def run(app: ConsoleApp, typed: str) -> None:
+def run(app: Host, typed: str) -> None:
     """Run a typed command, or say what is wrong with it."""
     said = wrong(typed)
     name, _, rest = typed.strip().lstrip(": ").partition(" ")
@@ -96,25 +99,25 @@ def _meant(name: str) -> Command | None:
 # -- what they do ----------------------------------------------------------------------------------------------------
 
 
-def _key(name: str) -> Callable[[ConsoleApp, str], object]:
+def _key(name: str) -> Callable[[Host, str], object]:
     """What a key does on the screen that is seen."""
 
-    def press(app: ConsoleApp, rest: str) -> None:
+    def press(app: Host, rest: str) -> None:
         app.press(name)
 
     return press
 
 
-def _jobs(app: ConsoleApp) -> Iterable[str]:
+def _jobs(app: Host) -> Iterable[str]:
     return [one.name for one in app.shown.local.jobs] if app.shown.local else []
 
 
-def _slots(app: ConsoleApp) -> dict[str, str]:
+def _slots(app: Host) -> dict[str, str]:
     """What slots are called, to their keys."""
     return {f"{one.seen.table} {one.slot.name}": one.key for one in all_slots(app.shown.tables.values())}
 
 
-def _job(app: ConsoleApp, name: str) -> None:
+def _job(app: Host, name: str) -> None:
     known = list(_jobs(app))
     if name in known:
         app.open_job(name, "2")
@@ -123,7 +126,7 @@ def _job(app: ConsoleApp, name: str) -> None:
     app.say(f"there is no job {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def _slot(app: ConsoleApp, name: str) -> None:
+def _slot(app: Host, name: str) -> None:
     known = _slots(app)
     found = [key for words, key in known.items() if name in (words, words.split(" ", 1)[-1])]
     if len(found) == 1:
@@ -134,25 +137,22 @@ def _slot(app: ConsoleApp, name: str) -> None:
         app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"there is no slot {name}")
 
 
-def _refresh(app: ConsoleApp, seconds: str) -> None:
-    from console.tui.base_app import INTERVALS
-
-    known = {f"{one:g}": one for one in INTERVALS}
-    if seconds.rstrip("s") in known:
-        app.poll_every(known[seconds.rstrip("s")])
+def _refresh(app: Host, seconds: str) -> None:
+    if seconds.rstrip("s") in _SECONDS:
+        app.poll_every(_SECONDS[seconds.rstrip("s")])
     else:
-        app.say(f"one of {', '.join(known)} seconds")
+        app.say(f"one of {', '.join(_SECONDS)} seconds")
 
 
-def _at(app: ConsoleApp, moment: str) -> None:
+def _at(app: Host, moment: str) -> None:
     app.show_past(moment)
 
 
-def _theme(app: ConsoleApp, name: str) -> None:
-    if name in THEMES:
-        app.wear(f"slotkeeper-{name}")
+def _theme(app: Host, name: str) -> None:
+    if name in _THEMES:
+        app.wear(_THEMES[name])
     else:
-        app.say(f"one of {', '.join(THEMES)}")
+        app.say(f"one of {', '.join(_THEMES)}")
 
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
@@ -161,8 +161,8 @@ add(Command("job", "open one job", _job, "NAME", _jobs))
 add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", _slots))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
-add(Command("refresh", "look every so many seconds", _refresh, "SECONDS", lambda app: ("1", "2", "5", "10", "30")))
-add(Command("theme", "how it looks", _theme, "NAME", lambda app: THEMES))
+add(Command("refresh", "look every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
+add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("replay", "what was recorded; again leaves it", lambda app, rest: app.action_replay()))
 add(Command("at", "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m", _at, "TIME"))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))

@@ -1,6 +1,6 @@
 """Opens the console on this terminal.
 
-Next door: `console.cli.main` decides whether there is one, `console.tui.app` is the console.
+Next door: `console.commands.main` decides whether there is one, `console.tui.app` is the console.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How one gets from screen to screen: by number, by opening a thing, by help, by a typed command.
+"""How one gets from screen to screen: by number, by opening a thing or its menu of actions, by help, by typing.
 
 Next door: `console.tui.app` adds the picture; `console.tui.commands` has the commands.
 """
@@ -6,19 +6,25 @@ Next door: `console.tui.app` adds the picture; `console.tui.commands` has the co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from console.monitor.snapshot import Level
 from console.tui.base_app import Shell
 from console.tui.screens.base import Frame
 from console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.actions.commands import Doing
+    from console.tui.host import Host
+    from console.views.quarantine import Choice
+    from console.views.slots import SlotFacts
+
+ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
 
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
@@ -27,7 +33,7 @@ def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
 
 
 def _made(module: str, name: str, *args: object) -> Screen[Any]:
-    made = getattr(importlib.import_module(f"console.tui.screens.{module}"), name)
+    made = getattr(importlib.import_module(module), name)
     return cast("Screen[Any]", made(*args))
 
 
@@ -46,16 +52,21 @@ class Ways(Shell):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
         "overview": OverviewScreen,
         "jobs": JobsScreen,
-        "slots": lazily("slots", "SlotsScreen"),
-        "errors": lazily("errors", "ErrorsScreen"),
-        "binlog": lazily("binlog", "BinlogScreen"),
-        "alerts": lazily("alerts", "AlertsScreen"),
-        "audit": lazily("audit", "AuditScreen"),
+        "slots": lazily("console.tui.screens.slots", "SlotsScreen"),
+        "errors": lazily("console.tui.screens.errors", "ErrorsScreen"),
+        "binlog": lazily("console.tui.screens.binlog", "BinlogScreen"),
+        "alerts": lazily("console.tui.screens.alerts", "AlertsScreen"),
+        "audit": lazily("console.tui.screens.audit", "AuditScreen"),
     }
     DEFAULT_MODE = "overview"
     LATER: ClassVar[list[str]] = [
-        f"console.tui.screens.{name}"
-        for name in ("slots", "errors", "alerts", "audit", "binlog", "help", "command_line")
+        "console.tui.screens.slots",
+        "console.tui.screens.errors",
+        "console.tui.screens.alerts",
+        "console.tui.screens.audit",
+        "console.tui.screens.binlog",
+        "console.tui.screens.help",
+        "console.tui.screens.command_line",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
@@ -67,19 +78,45 @@ class Ways(Shell):
 
     def open_slot(self, key: str) -> None:
         """One slot DN by DN."""
-        self.push_screen(lazily("slots", "SlotScreen", key)())
+        self.push_screen(lazily("console.tui.screens.slots", "SlotScreen", key)())
 
     def open_held(self, job: str, key: str = "") -> None:
         """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
-        self.push_screen(lazily("quarantine", "QuarantineScreen", job, key)())
+        self.push_screen(lazily("console.tui.screens.quarantine", "QuarantineScreen", job, key)())
 
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
-        self.push_screen(lazily("actions.history", "ActionsScreen")())
+        self.push_screen(lazily("console.tui.screens.actions.history", "ActionsScreen")())
 
-    def on_job_screen_errors_of(self, message: JobScreen.ErrorsOf) -> None:
+    def open_errors(self, job: str) -> None:
         """The errors of one job."""
-        self.push_screen(lazily("errors", "ErrorsScreen", message.job)())
+        self.push_screen(lazily("console.tui.screens.errors", "ErrorsScreen", job)())
+
+    # Actions: what is acted upon is given here, at the key press; rows may move afterwards
+
+    def open_job_menu(self, names: Sequence[str]) -> None:
+        """What can be done to these jobs."""
+        if names:
+            self.push_screen(lazily("console.tui.screens.actions.menu", "JobMenu", names)())
+        else:
+            self.say("no job is chosen", Level.WARNING)
+
+    def open_slot_menu(self, slots: Sequence[SlotFacts]) -> None:
+        """What can be done to this slot; several are refused."""
+        if len(slots) == 1:
+            self.push_screen(lazily("console.tui.screens.actions.menu", "SlotMenu", slots[0])())
+        else:
+            self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+
+    def open_held_menu(self, choice: Choice) -> None:
+        """What can be done to these rows in quarantine."""
+        self.push_screen(lazily("console.tui.screens.actions.quarantine", "HeldMenu", choice)())
+
+    def plan_again(self, doing: Doing) -> None:
+        """Another plan, of what is there now, in place of the screen that is seen."""
+        self.switch_screen(lazily("console.tui.screens.actions.preview", "SlotPreview", doing)())
+
+    # Keys
 
     def action_go(self, mode: str) -> None:
         """Another screen; pressed again it goes back to that screen's beginning."""
@@ -90,7 +127,7 @@ class Ways(Shell):
     def action_keys(self) -> None:
         """The keys of this screen."""
         if isinstance(self.screen, Frame) and self.screen.subject:
-            self.push_screen(lazily("help", "HelpScreen", self.screen)())
+            self.push_screen(lazily("console.tui.screens.help", "HelpScreen", self.screen)())
 
     def action_palette(self, typed: str = "") -> None:
         """Type a command, and run it."""
@@ -99,6 +136,6 @@ class Ways(Shell):
 
         def run(said: str | None) -> None:
             if said:
-                commands.run(cast("ConsoleApp", self), said)
+                commands.run(cast("Host", self), said)
 
         self.push_screen(PaletteScreen(typed), run)

@@ -20,7 +20,7 @@ from console.monitor.snapshot import Level, Local
 from core.errors import SlotkeeperError
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.tui.host import Host
 
 NOTHING = "nothing is recorded yet: supervisors record while jobs run"
 T = TypeVar("T")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Rewind:
     """Where a console is in the past; `local` is None before the first moment was read."""
 
-    def __init__(self, app: ConsoleApp) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self._past = Past(app.services.loaded, app.services.folder, app.services.clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="slotkeeper-past")

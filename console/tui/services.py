@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.cli.context import Invocation
-from console.monitor.poller import Collector, Feed
-from console.monitor.quarantine_poller import Holdings, SinkHoldings, Sinks
+from console.monitor.poller import Collector
+from console.monitor.quarantine_poller import SinkHoldings, Sinks
 from console.monitor.slot_poller import SlotPoller
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
-    from console.actions.runner import Runs
+    from console.actions.runner import Runner
     from console.monitor.snapshot import Local
     from console.monitor.store_reader import Reader
     from core.domain.peek import Ask, Page
@@ -49,11 +49,11 @@ def whoami() -> str:
     return f"{name}@{socket.gethostname().partition('.')[0]}"
 
 
-Actions = Callable[[Path, Clock], "Runs"]
+Actions = Callable[[Path, Clock], "Runner"]
 """Makes what sets commands going, over a state folder."""
 
 
-def detached(folder: Path, clock: Clock) -> Runs:
+def detached(folder: Path, clock: Clock) -> Runner:
     """The real one."""
     from console.actions.runner import Runner
 
@@ -64,7 +64,7 @@ def detached(folder: Path, clock: Clock) -> Runs:
 class Services:
     """`loaded` is None where there is no configuration; `folder` is the state folder; `who` is user@host."""
 
-    feed: Feed
+    feed: Collector
     clock: Clock
     loaded: Loaded | None
     folder: Path
@@ -72,10 +72,10 @@ class Services:
     who: str = field(default_factory=whoami)
     peeker: Peeker = peek
     actions: Actions = detached
-    holdings: Holdings = field(default_factory=SinkHoldings)
+    holdings: SinkHoldings = field(default_factory=SinkHoldings)
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> Runner:
         """What sets commands going; made when it is first asked for."""
         return self.actions(self.folder, self.clock)
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from console.monitor.snapshot import JobFacts, Level, Picture, TableSeen
-from console.views.quarantine import fullness
+from console.views.errors import open_count
+from console.views.quarantine import fullness, held_of, number_of
 from console.views.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from console.views.slots import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.report import LaneReport
+from core.domain.spec import JobSpec
 from core.domain.text import safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
 from core.domain.verified import rows_held
@@ -88,6 +90,14 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
     quiet = [acks[one.key] for one in every if is_quiet(acks.get(one.key), now)]
     silent = sum(ack.until is not None for ack in quiet)
     return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silent"
+
+
+def counts_of(picture: Picture, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
+    """How many errors and alerts wait for somebody, by the keys of their screens; which alerts are critical."""
+    acks = dict(picture.local.acks) if picture.local else {}
+    found = firing(alerts(picture, now), acks, now)
+    errors = open_count(picture.local, acks, now) + number_of(held_of(picture, jobs), acks, now)
+    return {"4": errors, "6": len(found)}, {one.key for one in found if one.level is Level.CRITICAL}
 
 
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:

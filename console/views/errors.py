@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 
-from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
+from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.remedies import named, ranked, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.text import safe
+from core.state.rows import ErrorRow
 
 ERROR_COLUMNS = (
     Column("mark", "", 1),
@@ -45,17 +46,17 @@ class Standing(Enum):
 _LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standing.HEALED: Level.FINE}
 
 
-def error_key(one: ErrorSeen) -> str:
+def error_key(one: ErrorRow) -> str:
     """What tells it from every other error."""
     return f"{one.job}\x1f{one.signature}"
 
 
-def ack_key(one: ErrorSeen) -> str:
+def ack_key(one: ErrorRow) -> str:
     """What an acknowledgement is of: this kind of error up to its last time; a later one is news."""
-    return f"error\x1f{error_key(one)}\x1f{one.last.timestamp():.3f}"
+    return f"error\x1f{error_key(one)}\x1f{one.last_at.timestamp():.3f}"
 
 
-def standing(one: ErrorSeen, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
+def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
     """What became of it: fatal ended its job; open may still be going on; healed is behind a job that runs well."""
     if job is None or job.state is None:
         return Standing.PAST
@@ -64,17 +65,17 @@ def standing(one: ErrorSeen, job: JobFacts | None, latest: bool, now: datetime) 
     if not job.state.has_process:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
-    if troubled and (latest or (now - one.last).total_seconds() < _FRESH_SECONDS):
+    if troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
         return Standing.OPEN
     return Standing.HEALED
 
 
-def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[ErrorSeen, Standing]]:
+def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
     """Every error with what became of it."""
     jobs = {job.name: job for job in local.jobs}
-    newest: dict[str, ErrorSeen] = {}
+    newest: dict[str, ErrorRow] = {}
     for one in local.errors:
-        if one.job not in newest or one.last > newest[one.job].last:
+        if one.job not in newest or one.last_at > newest[one.job].last_at:
             newest[one.job] = one
     found = []
     for one in local.errors:
@@ -88,7 +89,7 @@ def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[E
 def error_rows(local: Local, acks: dict[str, Ack], now: datetime, job: str = "") -> list[Row]:
     """The errors, those that still matter first, then the newest; of one job where it is named."""
     keyed = [
-        (rank(level_of(state)), -one.last.timestamp(), one, state)
+        (rank(level_of(state)), -one.last_at.timestamp(), one, state)
         for one, state in standings(local, acks, now)
         if job in ("", one.job)
     ]
@@ -107,15 +108,15 @@ def level_of(state: Standing) -> Level:
     return _LEVELS.get(state, Level.REST)
 
 
-def error_lines(one: ErrorSeen, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
+def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
     """The message, what it does to the job, and what is known about it, the way that loses least first."""
     known = remedy_for(one.code, one.message)
     said = [
         (Level.FINE, safe(one.message, 2_000)),
         (
             Level.REST,
-            f"{count(one.number)} times from {clock(one.first)} to {clock(one.last)} UTC, last {age(one.last, now)}"
-            f" ago   side {one.side or '?'}   code {safe(one.code or '?', 40)}",
+            f"{count(one.count)} times from {clock(one.first_at)} to {clock(one.last_at)} UTC, last"
+            f" {age(one.last_at, now)} ago   side {one.side or '?'}   code {safe(one.code or '?', 40)}",
         ),
     ]
     if job is not None and job.state is not None:
@@ -150,18 +151,18 @@ def dn_of(message: str) -> str:
     return found[1] if found and found[1] not in ("source", "sink") else "-"
 
 
-def _row(one: ErrorSeen, state: Standing) -> Row:
+def _row(one: ErrorRow, state: Standing) -> Row:
     level = level_of(state)
     cells = {
         "mark": level.value,
-        "last": clock(one.last),
-        "first": clock(one.first),
-        "number": count(one.number),
+        "last": clock(one.last_at),
+        "first": clock(one.first_at),
+        "number": count(one.count),
         "job": safe(one.job, 80),
         "dn": safe(dn_of(one.message), 40),
         "side": one.side or "?",
         "state": state.value,
         "signature": safe(one.message, 300),
     }
-    order = {"last": one.last.timestamp(), "first": one.first.timestamp(), "number": float(one.number)}
+    order = {"last": one.last_at.timestamp(), "first": one.first_at.timestamp(), "number": float(one.count)}
     return Row(error_key(one), level, cells, order)

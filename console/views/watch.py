@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from console.monitor.snapshot import Happened, JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level
 from console.views.jobs import what_is_safe, what_is_wrong, worst_dn
 from console.views.rows import age, count
 from core.domain.text import safe
+from core.state.rows import EventRow
 
 LINES = 6
 
 
-def watch_lines(job: JobFacts, events: Sequence[Happened], now: datetime) -> list[tuple[Level, str]]:
+def watch_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
     """Six lines, whatever is known."""
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
@@ -46,7 +47,7 @@ def _copied(job: JobFacts) -> str:
     return f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
 
 
-def _last(events: Sequence[Happened]) -> str:
+def _last(events: Sequence[EventRow]) -> str:
     if not events:
         return "last    nothing happened yet"
     one = events[0]

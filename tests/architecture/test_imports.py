@@ -26,6 +26,8 @@ SEEDED = {
     "import core.state.seeded": "core/embedded/seeded.py",
     "import core.config.seeded": "core/drivers/seeded.py",
     "import core.ports": "core/errors.py",
+    "import console.views.seeded": "console/monitor/seeded.py",
+    "import console.commands.seeded": "console/tui/seeded.py",
 }
 HEADLESS = (
     "core.config.load",
@@ -37,7 +39,7 @@ HEADLESS = (
     "core.spark.task",
     "core.wiring",
     "console.__main__",
-    "console.cli.main",
+    "console.commands.main",
     "console.cli.output",
     "console.cli.diagnostics",
 )

@@ -75,9 +75,7 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """String constants that are no docstrings: keys, columns, and what screens show."""
     silent = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:

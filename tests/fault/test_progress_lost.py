@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.commands import reset_view
+from console.commands import reset
 from core.domain.reset import Goal, TargetKind
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, Trouble, TroubleName
@@ -31,7 +31,7 @@ def test_what_is_printed_of_an_odd_name_can_be_pasted_and_a_drop_leads_out_of_pr
     mirror.stop()
     resetting = Resetting(mirror, tmp_path / "state")
     plan = resetting.plan(Goal(TargetKind.EARLIEST))
-    assert shlex.split(" ".join(reset_view._how(plan, "")).replace("\\ ", ""))[:5] == [
+    assert shlex.split(" ".join(reset._how(plan, "")).replace("\\ ", ""))[:5] == [
         *("slotkeeper", "slots", "reset", TABLE, mirror.job.slot)
     ]
     printed = [text.partition(": ")[2] for text in plan.sql if text.startswith("source")]

@@ -10,7 +10,7 @@ import pytest
 
 from console.__main__ import main
 from console.cli import diagnostics
-from console.commands import slot_verbs
+from console.commands import slots
 from core.domain.job import JobState
 from core.launch import control
 from core.slots.status.preflight import Rate
@@ -130,9 +130,9 @@ def test_cancelling_is_final_typed_reasoned_and_audited(place: Place, capsys: py
 
 def test_the_rate_of_a_living_job_is_taken_from_two_of_its_reports(place: Place) -> None:
     store = place.jobs.store
-    assert slot_verbs.rate_of(store, JOB) is None
+    assert slots.rate_of(store, JOB) is None
     place.jobs.start(JOB)
-    assert slot_verbs.rate_of(store, JOB) == Rate(JOB, 0.0)
+    assert slots.rate_of(store, JOB) == Rate(JOB, 0.0)
 
 
 def test_preflight_estimates_by_the_owning_jobs_rate_and_says_where_it_has_none(

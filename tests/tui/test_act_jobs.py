@@ -10,10 +10,9 @@ from textual.pilot import Pilot
 
 from console.actions.runner import Order
 from console.tui.app import ConsoleApp
+from console.tui.screens.actions.confirm import JobConfirm
 from console.tui.screens.actions.history import ActionsScreen
-from console.tui.screens.actions.job import JobConfirm
 from console.tui.screens.actions.menu import JobMenu
-from console.tui.screens.actions.openings import open_actions
 from console.tui.screens.jobs import OverviewScreen
 from console.tui.screens.table import TableScreen
 from core.domain.job import JobState
@@ -195,7 +194,7 @@ def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
         hold(made.app, "orders_rt")
         await press(pilot, "a", "r", "y", "escape")
         assert "it goes on without this screen; `:actions` shows it" in screen(made.app)
-        open_actions(made.app)
+        made.app.open_actions()
         await until(pilot, made.app, "restart job orders_rt", "running")
         assert isinstance(made.app.screen, ActionsScreen)
         runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: not now\n")

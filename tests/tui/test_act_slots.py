@@ -16,7 +16,7 @@ from textual.widgets import Input
 from console.actions.record import Stage
 from console.actions.runner import Order
 from console.tui.app import ConsoleApp
-from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.confirm import JobConfirm
 from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import SlotProgress
 from console.tui.screens.slots import SlotsScreen

@@ -16,8 +16,8 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.strip import Segment, Strip
 
-from console.cli import main
 from console.cli.context import FLAGS, Invocation, bare
+from console.commands import main
 from console.monitor.poller import Collector, LocalSeen
 from console.monitor.slot_poller import SlotPoller
 from console.monitor.snapshot import JobFacts, Level, Local

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from console.tui.app import ConsoleApp
 from console.tui.base_app import Shell
-from console.tui.keymap import own, page, screens, two_meanings
+from console.tui.keymap import own
+from console.tui.keymap_page import page, screens, two_meanings
 from console.tui.screens.base import Frame
 from console.tui.screens.table import TableScreen
 from console.tui.widgets.live_table import LiveTable
@@ -17,7 +18,7 @@ EVERYWHERE = (ConsoleApp, Shell, LiveTable, Panel)
 
 
 def test_the_page_is_what_the_bindings_say() -> None:
-    assert PAGE.read_text("utf-8") == page(), "python -m console.tui.keymap > docs/keymap.md"
+    assert PAGE.read_text("utf-8") == page(), "python -m console.tui.keymap_page > docs/keymap.md"
 
 
 def test_no_key_means_one_thing_here_and_another_there() -> None:

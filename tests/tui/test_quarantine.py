@@ -15,8 +15,7 @@ from textual.pilot import Pilot
 from console.tui.app import ConsoleApp
 from console.tui.screens.actions.quarantine import HeldConfirm, HeldMenu
 from console.tui.screens.errors import ErrorsScreen
-from console.tui.screens.quarantine import PAGE, QuarantineScreen
-from console.tui.screens.quarantine_entry import HeldRowScreen
+from console.tui.screens.quarantine import PAGE, HeldRowScreen, QuarantineScreen
 from console.tui.screens.table import TableScreen
 from core.domain.quarantine import HeldState
 from core.errors import Unreachable

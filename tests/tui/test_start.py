@@ -151,7 +151,7 @@ def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(tmp_path:
     demo = tmp_path / "console" / "__main__.py"
     demo.parent.mkdir()
     demo.write_text("import sys; print('DEMO IS', sys.argv[1:])", encoding="utf-8")
-    code = "import os, sys; from console import terminal; os.chdir(sys.argv[1]); terminal.followed(64, os.environ)"
+    code = "import os, sys; from console.tui import terminal; os.chdir(sys.argv[1]); terminal.followed(64, os.environ)"
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

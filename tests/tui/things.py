@@ -40,6 +40,9 @@ class Things(TableScreen):
     def heading(self) -> str:
         return "Things"
 
+    def leave(self) -> None:
+        """It stays, as a first screen does."""
+
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return "About", [(Level.FINE, f"line {number} of {key}") for number in range(1, self.words + 1)]
 

@@ -59,7 +59,7 @@ class AckingScreen(TableScreen):
             self._change(lambda file: file.put(key, ack), said)
 
     def _key(self) -> str:
-        if self.console.replay is not None:
+        if self.console.replaying:
             self.console.say("a moment of the past cannot be acknowledged; R leaves the replay", Level.WARNING)
             return ""
         row = self.table.cursor_key

@@ -23,6 +23,8 @@ class AlertsScreen(AckingScreen):
     """The conditions that hold now."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silent for 1h", id="snooze")]
+    its_place = "Alerts   bell: critical only"
+    its_name = "Alerts"
     number = "6"
     columns = ALERT_COLUMNS
     panel_height = 9
@@ -31,10 +33,6 @@ class AlertsScreen(AckingScreen):
     def rows(self) -> list[Row]:
         """The alerts, those that need somebody first."""
         return alert_rows(self._alerts(), self._acks(), self.console.now)
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Alerts"
 
     def about(self) -> str:
         """How many fire."""
@@ -62,10 +60,6 @@ class AlertsScreen(AckingScreen):
             self.console.open_slot(name)
         else:
             self.console.say("this is about no single job or slot", Level.REST)
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Alerts   bell: critical only"
 
     def ack_of(self, key: str) -> str:
         """The alert's own key: it changes where the condition ends and comes back."""

@@ -17,6 +17,8 @@ from console.views.rows import Row
 class AuditScreen(TableScreen):
     """The newest lines of the audit."""
 
+    its_place = "Audit"
+    its_name = "Audit"
     number = "7"
     columns = AUDIT_COLUMNS
     panel_height = 7
@@ -27,10 +29,6 @@ class AuditScreen(TableScreen):
         """The lines, the newest first."""
         local = self.console.shown.local
         return audit_rows(local.audit) if local else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Audit"
 
     def about(self) -> str:
         """What could not be read."""
@@ -48,7 +46,3 @@ class AuditScreen(TableScreen):
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""
         self.action_pane(1)
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Audit"

@@ -28,7 +28,7 @@ from console.views.header import Identity, parts
 from console.views.rows import NARROW, WIDE, age, plain
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.tui.host import Host
 
 SMALLEST = (60, 15)
 FULL = (80, 24)
@@ -53,15 +53,19 @@ class Frame(Screen[None]):
         Binding("left_square_bracket", "sibling(-1)", "previous", id="previous", key_display="["),
         Binding("right_square_bracket", "sibling(1)", "next", id="next", key_display="]"),
     ]
+    keys_work = "everywhere"
+    """Where the keys that stand at a class work, for help; "screen" where a class does not say."""
     number = ""
+    its_place = ""
+    """Where one is, if that is always the same."""
     subject = True
     """Whether it shows something of its own; help is about the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "pause", "refresh", "quit")
 
     @property
-    def console(self) -> ConsoleApp:
+    def console(self) -> Host:
         """The app, as ours."""
-        return cast("ConsoleApp", self.app)
+        return cast("Host", self.app)
 
     def compose(self) -> ComposeResult:
         """Rows from top to bottom; `body` is the screen's own."""
@@ -82,7 +86,7 @@ class Frame(Screen[None]):
 
     def crumb(self) -> str:
         """Where one is."""
-        return ""
+        return self.its_place
 
     def panes(self) -> list[Widget]:
         """What Tab goes through."""
@@ -152,7 +156,19 @@ class Frame(Screen[None]):
         return bool(self.neighbours()) if action == "sibling" else True
 
     def action_back(self) -> None:
-        """Nothing to go back to."""
+        """Leave."""
+        self.close_screen()
+
+    def close_screen(self) -> bool:
+        """Close this screen where it is the one that is seen and one lies below it; whether it was.
+
+        A key that is typed twice, faster than screens change, closes one screen and not two.
+        """
+        app = self.app
+        if app.screen is not self or len(app.screen_stack) < 2:
+            return False
+        app.pop_screen()
+        return True
 
     def action_sibling(self, step: int) -> None:
         """The next one of its kind, or the one before."""
@@ -231,7 +247,7 @@ class Frame(Screen[None]):
             stale=local is not None and app.is_stale(local.at),
             now=app.now,
             paused=app.paused,
-            replay=app.replay is not None,
+            replay=app.replaying,
             stand_in=app.stand_in,
         )
         text = Text(no_wrap=True, end="")

@@ -1,13 +1,11 @@
 """The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
 
-Nothing is polled: a look is made when a person asks, in a thread of its own, and a look that is left is forgotten.
-Next door: `console.views.binlog` has rows and words, `console.tui.screens.binlog_row` one row in full,
-`core.services.binlog_rows` reads.
+Nothing is polled: a look is made when a person asks. Next door: `console.views.binlog` has rows and words,
+`console.tui.screens.asking` asks, `core.services.binlog_rows` reads.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +18,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.monitor.snapshot import Level, TableSeen
-from console.monitor.store_reader import told
+from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.binlog import Place
@@ -37,6 +34,8 @@ Keys = tuple[str, ...]
 class BinlogScreen(TableScreen):
     """The tables whose binlog can be looked at, by the configuration."""
 
+    its_place = "Binlog   read-only: looking creates and moves nothing"
+    its_name = "Binlog"
     number = "5"
     columns = models.PLACE_COLUMNS
     usual_order = "by name"
@@ -49,10 +48,6 @@ class BinlogScreen(TableScreen):
     def rows(self) -> list[Row]:
         """The tables."""
         return models.place_rows(self._places(), self.console.shown.tables)
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Binlog"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What opening it does."""
@@ -71,10 +66,6 @@ class BinlogScreen(TableScreen):
         place = next((one for one in self._places() if one.key == key), None)
         if place is not None:
             self.app.push_screen(self.at(place.source, place.table, slot=place.slot))
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Binlog   read-only: looking creates and moves nothing"
 
     def _places(self) -> list[Place]:
         loaded = self.console.services.loaded
@@ -111,18 +102,7 @@ class AskLine(Input):
         self.post_message(self.Answered(self.what, event.value.strip()))
 
 
-class Peeked(Message):
-    """A look has ended: a page, or a sentence on why there is none."""
-
-    def __init__(self, number: int, page: Page | None, fault: str, seconds: float) -> None:
-        super().__init__()
-        self.number = number
-        self.page = page
-        self.fault = fault
-        self.seconds = seconds
-
-
-class BinlogRowsScreen(TableScreen):
+class BinlogRowsScreen(AskingScreen):
     """Rows of one DN's binlog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -155,10 +135,6 @@ class BinlogRowsScreen(TableScreen):
         self.page: Page | None = None
         self.hidden = False
         self._unmask = False
-        self._fault = ""
-        self._took = ""
-        self._number = 0
-        self._asked_at: float | None = None
         self._rows: list[Row] = []
 
     def body(self) -> Iterator[Widget]:
@@ -174,37 +150,19 @@ class BinlogRowsScreen(TableScreen):
     # Looking
 
     def read_status(self, ask: Ask, unmask: bool | None = None) -> None:
-        """Ask the source, in a thread that the console does not wait for; an answer to an earlier look is dropped."""
+        """Ask the source."""
         loaded, peeker = self.console.services.loaded, self.console.services.peeker
         if loaded is None:
-            self._fault = "there is no configuration"
+            self.fault = "there is no configuration"
             return
         self.ask = ask
         wanted = self._unmask if unmask is None else unmask
-        self._number += 1
-        number, began = self._number, time.monotonic()
-        self._asked_at = began
+        self.begin(lambda: peeker(loaded, self.source, self.its_table, ask, wanted))
 
-        def work() -> None:
-            page, fault = None, ""
-            try:
-                page = peeker(loaded, self.source, self.its_table, ask, wanted)
-            except Exception as error:  # the top of a thread: whatever it is must be told
-                fault = told(error)
-            self.post_message(Peeked(number, page, fault, time.monotonic() - began))
-
-        threading.Thread(target=work, name=f"slotkeeper-peek-{number}", daemon=True).start()
-        self.redraw()
-
-    def on_peeked(self, message: Peeked) -> None:
-        """Show what was found; where nothing could be, the last page stays and the sentence says why."""
-        if message.number != self._number:
-            return
-        self._asked_at, self._fault = None, message.fault
-        self._took = f"{message.seconds * 1000:.0f} ms"
-        if message.page is not None:
-            self.show(message.page)
-        self.rearranged()
+    def taken(self, found: object) -> None:
+        """A page."""
+        assert isinstance(found, Page)
+        self.show(found)
 
     def show(self, page: Page) -> None:
         """A page; what it hides stays hidden until somebody asks."""
@@ -231,16 +189,17 @@ class BinlogRowsScreen(TableScreen):
 
     def about(self) -> str:
         """That it only reads, how much of it, and how long it took."""
-        if self._asked_at is not None:
-            return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self._asked_at:.0f} s"
-        return f"peek, read-only, at most {self.ask.most}   {self._took}"
+        if self.asked_at is not None:
+            return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self.asked_at:.0f} s"
+        took = f"{self.took * 1000:.0f} ms" if self.took else ""
+        return f"peek, read-only, at most {self.ask.most}   {took}"
 
     def strip(self) -> Lines:
         """What was asked for, and what is not as asked for."""
         masked = "  masked" if self.hidden else ""
         lines = [(Level.FINE, models.said_of(self.ask, self.page) + masked)]
-        if self._fault:
-            lines.append((Level.CRITICAL, safe(self._fault, 300)))
+        if self.fault:
+            lines.append((Level.CRITICAL, safe(self.fault, 300)))
         for note in self.page.notes if self.page else ():
             lines.append((Level.WARNING, safe(note, 200)))
         left = models.left_out(self.page, self.columns) if self.page and self._rows else 0
@@ -272,14 +231,8 @@ class BinlogRowsScreen(TableScreen):
 
     def opened(self, key: str) -> None:
         """One row in full."""
-        from console.tui.screens.binlog_row import BinlogRowScreen
-
         if self.page is not None:
             self.app.push_screen(BinlogRowScreen(self.page, key, self.hidden))
-
-    def leave(self) -> None:
-        """Back to where it was opened."""
-        close(self)
 
     # Keys
 
@@ -370,3 +323,41 @@ class BinlogRowsScreen(TableScreen):
 
     def _seen(self) -> TableSeen | None:
         return self.console.shown.tables.get((self.source, self.its_table))
+
+
+class BinlogRowScreen(TableScreen):
+    """One row column by column, before and after; it does not change while it is looked at."""
+
+    its_name = "Columns"
+    number = "5"
+    columns = models.IMAGE_COLUMNS
+    panel_height = 8
+    usual_order = "as in the table"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "previous", "next", "copy", "quit")
+
+    def __init__(self, page: Page, key: str, hidden: bool) -> None:
+        super().__init__()
+        self._page = page
+        self._key = key
+        self._hidden = hidden
+
+    def rows(self) -> list[Row]:
+        """The columns."""
+        return models.images(self._page, self._key, self._hidden)
+
+    def about(self) -> str:
+        """Which row it is."""
+        return models.image_title(self._page, self._key)
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """The column's values in full."""
+        row = next((one for one in self.rows() if one.key == key), None)
+        if row is None:
+            return "Column", [(Level.REST, "no column is chosen")]
+        column = next(one for one in self._page.identity.columns if one.name == key)
+        lines = [(Level.FINE, f"before  {row.cells['before']}"), (Level.FINE, f"after   {row.cells['after']}")]
+        return f"{safe(column.name, 60)}  {safe(column.type, 60)}", lines
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"Binlog > {safe(self._page.table, 60)} > {self._key}"

@@ -16,12 +16,11 @@ from textual.widgets import Input
 
 from console.tui import commands
 from console.tui.theme import style_of
-from console.tui.widgets.line import Line
-from console.tui.widgets.typeahead import catch
+from console.tui.widgets.line import Line, catch
 from console.views.rows import plain
 
 if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
+    from console.tui.host import Host
 
 _MOST = 8
 
@@ -97,8 +96,8 @@ class PaletteScreen(ModalScreen[str]):
             self._fill(offered[max(0, self._chosen)][0])
 
     @property
-    def _owner(self) -> ConsoleApp:
-        return cast("ConsoleApp", self.app)
+    def _owner(self) -> Host:
+        return cast("Host", self.app)
 
     def _fill(self, typed: str) -> None:
         line = self.query_one(Input)

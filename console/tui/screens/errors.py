@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.monitor.snapshot import ErrorSeen, Level
+from console.monitor.snapshot import Level
 from console.tui.screens.ack_table import AckingScreen
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
 from console.views.rows import Row, rank
 from core.domain.text import safe
 from core.domain.verified import rows_held
+from core.state.rows import ErrorRow
 
 
 class ErrorsScreen(AckingScreen):
     """One row per job and kind of error, and one per job that holds rows; of one job where it is named."""
 
+    its_name = "Errors"
     number = "4"
     columns = ERROR_COLUMNS
     panel_height = 10
@@ -41,10 +42,6 @@ class ErrorsScreen(AckingScreen):
     def _errors(self) -> list[Row]:
         local = self.console.shown.local
         return error_rows(local, self._acks(), self.console.now, self.job) if local else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Errors"
 
     def about(self) -> str:
         """How many kinds, how often in all; how many rows are held."""
@@ -73,11 +70,9 @@ class ErrorsScreen(AckingScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
-        from console.tui.screens.actions.openings import open_held_menu
-
         found = [held for key in keys if (held := self._held_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            open_held_menu(self.console, found[0].choice)
+            self.console.open_held_menu(found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
@@ -90,11 +85,6 @@ class ErrorsScreen(AckingScreen):
         held, one = self._held_at(key), self._error(key)
         return held.ack if held is not None else ack_key(one) if one else ""
 
-    def leave(self) -> None:
-        """Back to the job that it was opened from."""
-        if self.job:
-            close(self)
-
     def _held(self) -> list[HeldOf]:
         loaded = self.console.services.loaded
         found = held_of(self.console.shown, loaded.jobs if loaded else {})
@@ -103,6 +93,6 @@ class ErrorsScreen(AckingScreen):
     def _held_at(self, key: str | None) -> HeldOf | None:
         return next((one for one in self._held() if one.key == key), None)
 
-    def _error(self, key: str | None) -> ErrorSeen | None:
+    def _error(self, key: str | None) -> ErrorRow | None:
         local = self.console.shown.local
         return next((one for one in local.errors if error_key(one) == key), None) if local else None

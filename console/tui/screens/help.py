@@ -18,8 +18,7 @@ from textual.widgets import Input
 from console.tui.commands import COMMANDS
 from console.tui.keymap import Bound, bindings_of, keys_of
 from console.tui.screens.base import Frame, Line
-from console.tui.screens.closing import close
-from console.tui.widgets.typeahead import catch
+from console.tui.widgets.line import catch
 from console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
@@ -72,6 +71,7 @@ class HelpScreen(Frame):
         Binding("pagedown", "page(1)", "page down", id="help-page-down", key_display="PgDn"),
         Binding("pageup", "page(-1)", "page up", id="help-page-up", key_display="PgUp"),
     ]
+    its_place = "Help   Enter does it on the screen below"
     subject = False
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "help-page-down", "help-page-up")
 
@@ -112,14 +112,6 @@ class HelpScreen(Frame):
         self.say("title", self.rule(f"Help: {crumb}", state))
         self.say("body", self._drawn())
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Help   Enter does it on the screen below"
-
-    def action_back(self) -> None:
-        """Close it."""
-        close(self)
-
     def action_choose(self, step: int) -> None:
         """Another line."""
         self._choose(self._chosen + step, step)
@@ -144,7 +136,7 @@ class HelpScreen(Frame):
         """Do it on the screen below."""
         found = self._found()
         run = found[self._chosen].run if self._chosen < len(found) else None
-        if run is not None and close(self):
+        if run is not None and self.close_screen():
             self.app.call_later(run)
 
     # Underneath

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.rows import NARROW, Column, Row
 from core.config import secrets
@@ -58,10 +57,6 @@ class DescribeScreen(TableScreen):
     def crumb(self) -> str:
         """Where one is."""
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > settings"
-
-    def leave(self) -> None:
-        """Back to the job."""
-        close(self)
 
 
 def describe_rows(loaded: Loaded, job: str) -> list[Row]:

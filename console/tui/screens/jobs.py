@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from console.monitor.snapshot import JobDetail, JobFacts, Level
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
 from console.views.lanes import (
@@ -37,13 +35,6 @@ from console.views.slots import all_slots, slot_risk, soonest
 from core.domain.text import safe
 
 
-def act_on_jobs(screen: TableScreen, names: list[str]) -> None:
-    """The menu of what can be done to these jobs."""
-    from console.tui.screens.actions.openings import open_job_menu
-
-    open_job_menu(screen.console, names)
-
-
 class _OfJobs(TableScreen):
     """A table of jobs; Enter opens one."""
 
@@ -60,7 +51,7 @@ class _OfJobs(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these jobs."""
-        act_on_jobs(self, keys)
+        self.console.open_job_menu(keys)
 
     def fault(self) -> Lines:
         """Where the state store cannot be read."""
@@ -90,14 +81,12 @@ class _OfJobs(TableScreen):
 class OverviewScreen(_OfJobs):
     """What is wrong and what is safe, worst first."""
 
+    its_place = "Overview"
+    its_name = "Jobs"
     number = "1"
     columns = JOB_COLUMNS
     has_strip = True
     panel_height = 7
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Jobs"
 
     def strip(self) -> Lines:
         """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
@@ -105,7 +94,7 @@ class OverviewScreen(_OfJobs):
         if local is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
-        if self.console.replay is not None:
+        if self.console.replaying:
             slots = Level.REST, "slots: not recorded; R leaves the replay"
         if local.fault:
             return [*self.fault(), slots]
@@ -118,20 +107,14 @@ class OverviewScreen(_OfJobs):
         lines = [*self.told(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Overview"
-
 
 class JobsScreen(_OfJobs):
     """Jobs with their processes."""
 
+    its_place = "Jobs"
+    its_name = "Jobs"
     number = "2"
     columns = PROCESS_COLUMNS
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Jobs"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor."""
@@ -140,10 +123,6 @@ class JobsScreen(_OfJobs):
         if job is not None and job.state is not None:
             lines.append((Level.FINE, _run(job)))
         return (safe(key, 60) if key else "Job"), lines
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Jobs"
 
 
 class JobScreen(TableScreen):
@@ -154,18 +133,12 @@ class JobScreen(TableScreen):
         Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
     ]
+    its_name = "DN"
     columns = LANE_COLUMNS
     has_strip = True
     has_actions = True
     panel_height = 7
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "log", "errors-of", "describe", "faults", "pane")
-
-    class ErrorsOf(Message):
-        """The errors of one job were asked for."""
-
-        def __init__(self, job: str) -> None:
-            super().__init__()
-            self.job = job
 
     def __init__(self, job: str, number: str) -> None:
         super().__init__()
@@ -181,10 +154,6 @@ class JobScreen(TableScreen):
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
         return lane_rows(job, self.console.ascii_only) if job else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "DN"
 
     def about(self) -> str:
         """Whose report it is, and how old."""
@@ -240,7 +209,7 @@ class JobScreen(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to this job, whatever DN the cursor is on."""
-        act_on_jobs(self, [self.job])
+        self.console.open_job_menu([self.job])
 
     def action_log(self) -> None:
         """The log over the whole screen."""
@@ -256,15 +225,11 @@ class JobScreen(TableScreen):
 
     def action_errors_of(self) -> None:
         """The errors of this job only."""
-        self.post_message(self.ErrorsOf(self.job))
+        self.console.open_errors(self.job)
 
     def crumb(self) -> str:
         """Where one is."""
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
-
-    def leave(self) -> None:
-        """Back to the jobs."""
-        close(self)
 
 
 def _more(job: JobFacts) -> str:

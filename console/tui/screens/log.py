@@ -16,7 +16,6 @@ from textual.widgets import Input
 from console.monitor.log_tail import LogLine, Tail
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line
-from console.tui.screens.closing import close
 from console.views.lanes import line_level
 from console.views.rows import Row, kept
 from core.domain.text import safe
@@ -114,7 +113,7 @@ class LogScreen(Frame):
             self._show_filter(False)
             self.redraw()
         else:
-            close(self)
+            self.close_screen()
 
     def action_move(self, by: int) -> None:
         """Lines up or down; at the end it follows again."""

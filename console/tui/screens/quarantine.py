@@ -1,47 +1,33 @@
 """The rows of one job that its target refused, and what may become of them. The sink is asked when a person asks.
 
-Nothing is polled: opening, `r`, and coming back from something that was done ask once, in a thread of its own; an
-answer to an earlier question is dropped. Next door: `console.views.quarantine_entries` has rows and words,
-`console.monitor.quarantine_poller` reads, `console.tui.screens.quarantine_entry` shows one entry whole.
+Nothing is polled: opening, `r`, and coming back from something that was done ask once. Next door:
+`console.views.quarantine` has rows and words, `console.tui.screens.asking` asks, `console.monitor.quarantine_poller`
+reads.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
+from console.monitor.quarantine_poller import Whole
 from console.monitor.snapshot import Level
-from console.monitor.store_reader import told
+from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
-from console.tui.screens.table import TableScreen
 from console.views import quarantine as models
-from console.views import quarantine_entries
-from console.views.quarantine import HeldOf
+from console.views.quarantine import Choice, HeldOf
 from console.views.rows import Column, Row, age
 from core.domain.quarantine import Held, Wanted
+from core.domain.spec import JobSpec
 from core.domain.text import safe
+from core.errors import Refused
 
 PAGE = 500
-NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
 
 
-class HeldRead(Message):
-    """Entries were read; or a sentence on why they could not be."""
-
-    def __init__(self, number: int, entries: Sequence[Held] | None, wanted: Wanted, fault: str) -> None:
-        super().__init__()
-        self.number = number
-        self.entries = entries
-        self.wanted = wanted
-        self.fault = fault
-
-
-class QuarantineScreen(TableScreen):
+class QuarantineScreen(AskingScreen):
     """The entries of one job: those that are held, or all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -64,10 +50,7 @@ class QuarantineScreen(TableScreen):
         self.entries: list[Held] = []
         self._key = key
         self._rows: list[Row] = []
-        self._number = 0
-        self._asking = False
         self._before: int | None = None
-        self._fault = ""
         self._of: HeldOf | None = None
 
     # Reading
@@ -94,52 +77,34 @@ class QuarantineScreen(TableScreen):
         return one
 
     def _read(self, limit: int, before: int | None = None) -> None:
-        """Ask the sink, in a thread that the console does not wait for."""
+        """Ask the sink."""
         of = self.held()
         spec = models.asked_by(of, self.console.services.loaded)
-        if self.console.replay is not None or spec is None:
-            self._fault = NOT_RECORDED if self.console.replay is not None else models.NO_SINK
+        if self.console.replaying or spec is None:
+            self.fault = models.NOT_RECORDED if self.console.replaying else models.NO_SINK
             self.redraw()
             return
-        self._number += 1
-        self._asking = True
-        number, wanted = self._number, models.wanted_of(of, self.every, limit, before)
-        holdings = self.console.services.holdings
+        wanted, holdings = models.wanted_of(of, self.every, limit, before), self.console.services.holdings
+        self.begin(lambda: (wanted, holdings.page(spec, wanted)))
 
-        def work() -> None:
-            entries, fault = None, ""
-            try:
-                entries = holdings.page(spec, wanted)
-            except Exception as error:  # the top of a thread: whatever it is must be told
-                fault = told(error)
-            self.post_message(HeldRead(number, entries, wanted, fault))
-
-        threading.Thread(target=work, name=f"slotkeeper-held-{number}", daemon=True).start()
-        self.redraw()
-
-    def on_held_read(self, message: HeldRead) -> None:
-        """Show what was read; where nothing could be, the last entries stay and the sentence says why."""
-        if message.number != self._number:
-            return
-        self._asking, self._fault = False, message.fault
-        if message.entries is not None:
-            kept = [one for one in self.entries if message.wanted.before is not None]
-            self.entries = [*kept, *models.only_of(self.held(), message.entries)]
-            full = len(message.entries) == message.wanted.limit
-            self._before = message.entries[-1].id if full else None
-            self._rows = quarantine_entries.entry_rows(self.entries)
-        self.rearranged()
+    def taken(self, found: object) -> None:
+        """Entries; those before the ones that are shown already, or all anew."""
+        wanted, entries = cast("tuple[Wanted, Sequence[Held]]", found)
+        kept = [one for one in self.entries if wanted.before is not None]
+        self.entries = [*kept, *models.only_of(self.held(), entries)]
+        self._before = entries[-1].id if len(entries) == wanted.limit else None
+        self._rows = models.entry_rows(self.entries)
 
     # What it says
 
     def rows(self) -> list[Row]:
         """The entries; none of them in a replay."""
-        return self._rows if self.console.replay is None else []
+        return self._rows if not self.console.replaying else []
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
         """What became of an entry is a column where not only held ones are listed."""
-        return quarantine_entries.entry_columns(self.every)
+        return models.entry_columns(self.every)
 
     def heading(self) -> str:
         """The table's name."""
@@ -148,16 +113,16 @@ class QuarantineScreen(TableScreen):
     def about(self) -> str:
         """Which entries, whether there are more, and what failed."""
         said = ["all states" if self.every else "held"]
-        said += ["asking the sink"] if self._asking else []
+        said += ["asking the sink"] if self.asked_at is not None else []
         said += ["f: there are more"] if self._before is not None else []
-        return "   ".join([*said, "not as it is now" if self._fault else ""]).rstrip()
+        return "   ".join([*said, "not as it is now" if self.fault else ""]).rstrip()
 
     def strip(self) -> Lines:
         """How many, since when, what the limit is; and what could not be asked."""
         of = self.held()
         lines = [(of.level if of.number else Level.FINE, of.text)]
-        if self._fault:
-            lines.append((Level.UNKNOWN, safe(self._fault, 300)))
+        if self.fault:
+            lines.append((Level.UNKNOWN, safe(self.fault, 300)))
         elif of.asked_at is not None:
             lines.append((Level.REST, f"counted at the sink {age(of.asked_at, self.console.now)} ago"))
         return lines
@@ -166,10 +131,10 @@ class QuarantineScreen(TableScreen):
         """What is wrong with the row under the cursor and what a replay would do."""
         one = self._entry(key)
         if one is None:
-            empty = "asking" if self._asking else self._fault or "nothing is held"
+            empty = "asking" if self.asked_at is not None else self.fault or "nothing is held"
             return "Entry", [(Level.REST, "no row is chosen" if self.rows() else safe(empty, 300))]
-        return f"Entry {one.id}  {one.state.value}", quarantine_entries.entry_lines(
-            one, quarantine_entries.other_half(one, self.entries), self.console.now
+        return f"Entry {one.id}  {one.state.value}", models.entry_lines(
+            one, models.other_half(one, self.entries), self.console.now
         )
 
     def crumb(self) -> str:
@@ -178,24 +143,15 @@ class QuarantineScreen(TableScreen):
 
     def opened(self, key: str) -> None:
         """One entry whole."""
-        from console.tui.screens.quarantine_entry import HeldRowScreen
-
         one, spec = self._entry(key), models.asked_by(self.held(), self.console.services.loaded)
         if one is not None and spec is not None:
-            choice = quarantine_entries.choice_of(self.held(), self.entries, [one.id])
-            self.app.push_screen(HeldRowScreen(spec, one, quarantine_entries.other_half(one, self.entries), choice))
+            choice = models.choice_of(self.held(), self.entries, [one.id])
+            self.app.push_screen(HeldRowScreen(spec, one, models.other_half(one, self.entries), choice))
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these entries, or to all that the job holds."""
-        from console.tui.screens.actions.openings import open_held_menu
-
-        open_held_menu(
-            self.console, quarantine_entries.choice_of(self.held(), self.entries, [int(key) for key in keys])
-        )
-
-    def leave(self) -> None:
-        """Back to where it was opened."""
-        close(self)
+        choice = models.choice_of(self.held(), self.entries, [int(key) for key in keys])
+        self.console.open_held_menu(choice)
 
     # Keys
 
@@ -214,3 +170,111 @@ class QuarantineScreen(TableScreen):
 
     def _entry(self, key: str | None) -> Held | None:
         return next((one for one in self.entries if str(one.id) == key), None)
+
+
+class HeldRowScreen(AskingScreen):
+    """One entry whole: the row by column as the source's text, why it was refused, what may be done.
+
+    Values of a PROD source are masked until a person asks, which is audited, as in the binlog.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "mask", "mask", id="held-mask", tooltip="unmasking a PROD source is audited"),
+    ]
+    its_name = "Columns"
+    number = "4"
+    columns = models.VALUE_COLUMNS
+    has_actions = True
+    panel_height = 9
+    usual_order = "as in the table"
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "back", "act", "held-mask", "filter", "previous", "next", "pane", "copy",
+    )  # fmt: skip
+
+    def __init__(self, spec: JobSpec, entry: Held, other: Held | None, choice: Choice) -> None:
+        super().__init__()
+        self.entry = entry
+        self.hidden = True
+        self._spec = spec
+        self._other = other
+        self._choice = choice
+        self._masked = False
+
+    # Reading
+
+    def on_screen_resume(self) -> None:
+        """Opened, or come back to."""
+        super().on_screen_resume()
+        self.renewed()
+
+    def renewed(self) -> None:
+        """Read it; what was shown unmasked stays so until this is left."""
+        self._read(not self.hidden and self._masked)
+
+    def _read(self, unmask: bool) -> None:
+        loaded, holdings, spec = self.console.services.loaded, self.console.services.holdings, self._spec
+        if self.console.replaying or loaded is None:
+            self.fault = models.NOT_RECORDED
+            self.redraw()
+            return
+        id = self.entry.id
+
+        def question() -> tuple[Whole, bool]:
+            whole = holdings.entry(loaded, spec, id, unmask)
+            if whole is None:
+                raise Refused("the sink has no such entry any more")
+            return whole, unmask
+
+        self.begin(question)
+
+    def taken(self, found: object) -> None:
+        """The entry whole."""
+        whole, unmask = cast("tuple[Whole, bool]", found)
+        shown = unmask or not self.entry.values
+        self.entry = whole.entry
+        self._masked = self._masked or whole.masked
+        self.hidden = whole.masked or (self.hidden and not shown)
+
+    # What it says
+
+    def rows(self) -> list[Row]:
+        """The columns."""
+        return models.value_rows(self.entry, self.hidden) if not self.console.replaying else []
+
+    def about(self) -> str:
+        """Its state, and whether it can be seen."""
+        said = [f"entry {self.entry.id} {self.entry.state.value}"]
+        said += (
+            ["asking the sink"]
+            if self.asked_at is not None
+            else ["masked"]
+            if self.hidden and self.entry.values
+            else []
+        )
+        return "   ".join([*said, *([safe(self.fault, 120)] if self.fault else [])])
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """Why it was refused and what a replay would do, then the column's value in full."""
+        row = next((one for one in self.rows() if one.key == key), None)
+        lines = models.entry_lines(self.entry, self._other, self.console.now)
+        if row is not None:
+            lines.insert(1, (Level.FINE, f"{row.cells['column']} = {row.cells['value']}"))
+        return "Why and what next", lines
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to this entry, whatever column the cursor is on."""
+        self.console.open_held_menu(models.as_it_is(self._choice, self.entry))
+
+    # Keys
+
+    def action_mask(self) -> None:
+        """Hide values, or show them: where they are masked by default that is read anew, and audited."""
+        if self.hidden and self._masked:
+            self._read(unmask=True)
+            return
+        self.hidden = not self.hidden
+        self.redraw()

@@ -11,7 +11,6 @@ from typing import ClassVar
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import told
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.rows import Row
 from console.views.slot_history import HISTORY_COLUMNS, Backup, history_rows
@@ -21,6 +20,7 @@ from core.domain.text import safe, typed
 class SlotHistoryScreen(TableScreen):
     """The newest first."""
 
+    its_name = "History"
     number = "3"
     columns = HISTORY_COLUMNS
     panel_height = 6
@@ -47,10 +47,6 @@ class SlotHistoryScreen(TableScreen):
         local = self.console.shown.local
         return history_rows(local.audit if local else (), self._backups, self._table, self._slot)
 
-    def heading(self) -> str:
-        """The table's name."""
-        return "History"
-
     def about(self) -> str:
         """Which slot."""
         return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
@@ -76,10 +72,6 @@ class SlotHistoryScreen(TableScreen):
     def crumb(self) -> str:
         """Where one is."""
         return f"Slots > {safe(self._slot, 60)} > history"
-
-    def leave(self) -> None:
-        """Back to the slot."""
-        close(self)
 
     def _read(self) -> list[Backup]:
         from core.domain.reset_text import backup_from

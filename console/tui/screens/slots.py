@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
 from console.views.rows import Row, age
 from console.views.slots import (
@@ -54,9 +53,7 @@ class _OfSlots(TableScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to a slot."""
-        from console.tui.screens.actions.openings import open_slot_menu
-
-        open_slot_menu(self.console, [one for key in keys if (one := self.slot(key)) is not None])
+        self.console.open_slot_menu([one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
         """The rows that this slot has not read, or the last ones."""
@@ -95,6 +92,8 @@ class _OfSlots(TableScreen):
 class SlotsScreen(_OfSlots):
     """Every slot of every table that a job reads."""
 
+    its_place = "Slots   read-only: looking creates and moves nothing"
+    its_name = "Slots"
     columns = SLOT_COLUMNS
     panel_height = 8
     keys_shown: ClassVar[tuple[str, ...]] = (
@@ -105,13 +104,9 @@ class SlotsScreen(_OfSlots):
         """The slots, the first to be cleared on top."""
         return slot_rows(self.console.shown.tables.values(), self.console.now, self.console.shown.local)
 
-    def heading(self) -> str:
-        """The table's name."""
-        return "Slots"
-
     def about(self) -> str:
         """The age of the oldest look."""
-        if self.console.replay is not None:
+        if self.console.replaying:
             return "slots are not recorded; R leaves the replay"
         if self.console.shown.tables:
             return f"seen {self.oldest()} ago"
@@ -125,14 +120,11 @@ class SlotsScreen(_OfSlots):
         """One slot DN by DN."""
         self.app.push_screen(SlotScreen(key))
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Slots   read-only: looking creates and moves nothing"
-
 
 class SlotScreen(_OfSlots):
     """One slot DN by DN."""
 
+    its_name = "DN"
     columns = SHARD_COLUMNS
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (
@@ -147,10 +139,6 @@ class SlotScreen(_OfSlots):
         """The DNs, the first to be cleared on top."""
         one = self.slot(self.key)
         return shard_rows(one, self.console.now) if one else []
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "DN"
 
     def about(self) -> str:
         """The age of the look."""
@@ -173,7 +161,3 @@ class SlotScreen(_OfSlots):
         """Where one is."""
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
-
-    def leave(self) -> None:
-        """Back to the slots."""
-        close(self)

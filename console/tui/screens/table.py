@@ -15,7 +15,6 @@ from textual.widgets import Input
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line, Lines
-from console.tui.screens.closing import close
 from console.tui.widgets.live_table import LiveTable
 from console.tui.widgets.panel import Panel
 from console.views.rows import Column, Row, columns_for, kept
@@ -40,6 +39,8 @@ class TableScreen(Frame):
         Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "faults", "act", "pause", "palette")
+    keys_work = "table"
+    its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
     has_strip = False
     has_actions = False
@@ -65,7 +66,7 @@ class TableScreen(Frame):
 
     def heading(self) -> str:
         """The table's name."""
-        raise NotImplementedError
+        return self.its_name
 
     def about(self) -> str:
         """What else its title says."""
@@ -251,7 +252,7 @@ class TableScreen(Frame):
 
     def action_act(self) -> None:
         """What can be done with the marked rows, or with this one."""
-        if self.console.replay is not None:
+        if self.console.replaying:
             self.console.say("a moment of the past cannot be acted upon; R leaves the replay", Level.WARNING)
             return
         keys = self._meant()
@@ -306,7 +307,7 @@ class TableScreen(Frame):
             self.console.say("there is no other one", Level.REST)
             return
         key = keys[(keys.index(here) + step) % len(keys)]
-        if not close(self):
+        if not self.close_screen():
             return
         below.table.hold(key)
         below.opened(key)
@@ -337,7 +338,8 @@ class TableScreen(Frame):
             super().action_pane(step)
 
     def leave(self) -> None:
-        """There is nothing below a first screen."""
+        """Back to where it was opened, if anything is below it."""
+        self.close_screen()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The filter works while it is typed."""

@@ -19,7 +19,6 @@ from textual.widget import Widget
 from console.monitor.snapshot import Level
 from console.tui.private_files import write_new
 from console.tui.screens.base import Frame, Line
-from console.tui.screens.closing import close
 from console.tui.terminal import START_DEMO
 from core.config.load import default_path
 from core.domain.text import safe
@@ -42,6 +41,7 @@ class WelcomeScreen(Frame):
         Binding("d", "demo", "run the demo", id="demo"),
         Binding("w", "write", "write a configuration", id="write"),
     ]
+    its_place = "Welcome"
     keys_shown: ClassVar[tuple[str, ...]] = ("demo", "write", "back", "help", "quit")
 
     def __init__(self) -> None:
@@ -56,14 +56,6 @@ class WelcomeScreen(Frame):
         """The words."""
         words = Text("\n" + "\n".join(WORDS) + "\n\n", end="")
         self.say("body", words.append(self.paragraph([self._told], 8)))
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Welcome"
-
-    def action_back(self) -> None:
-        """The screens, empty as they are."""
-        close(self)
 
     def action_demo(self) -> None:
         """Leave; then the demo begins in this terminal."""

@@ -1,4 +1,4 @@
-"""One or more lines of text that are drawn only where they differ.
+"""One or more lines of text that are drawn only where they differ, and what is typed before a line to type in is there.
 
 Next door: `console.tui.widgets.panel` adds scrolling; `console.tui.screens.base` has most of them.
 """
@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.strip import Strip
+from textual.widgets import Input
 
 from console.tui.widgets.diff_widget import Drawn
 
@@ -47,3 +48,14 @@ class Line(Drawn):
             too_long = not text.no_wrap and cell_len(line.plain) > width
             for part in line.wrap(console, width) if too_long else [line]:
                 yield Strip(part.render(console))
+
+
+def catch(line: Input, event: events.Key) -> None:
+    """Give the line a letter that came to its screen; other keys find their way by themselves.
+
+    Keys that were typed before a line was there to take them must neither be lost nor mean anything else: a screen gets
+    them itself until its line has the focus.
+    """
+    if event.is_printable and event.character:
+        event.stop()
+        line.insert_text_at_cursor(event.character)

@@ -22,7 +22,7 @@ from console.actions.commands import (
     with_placeholders,
 )
 from console.actions.rules import Part, job_wants, slot_wants
-from console.cli import main
+from console.commands import main
 
 ORIGIN = Origin("/etc/slotkeeper/c.toml", "/var/lib/slotkeeper")
 PLACE = Place("dws1", "ods.orders", "orders_rt")

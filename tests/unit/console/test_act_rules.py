@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from console.actions.rules import Part, Tier, job_wants, missing, slot_tier, slot_wants
-from console.commands import reset_view, slot_verbs
+from console.commands import reset, slots
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
@@ -41,7 +41,7 @@ def consent(parts: dict[Part, str]) -> Consent:
 @pytest.mark.parametrize(("rows", "highest"), list(product(ROWS, (False, True))))
 def test_what_is_asked_for_satisfies_the_gate_and_less_does_not(rows: int | None, highest: bool) -> None:
     made = plan(rows, highest)
-    wants = slot_wants(slot_verbs.to_type(made))
+    wants = slot_wants(slots.to_type(made))
     typed = {want.part: want.answer or "INC-1" for want in wants}
     assert not missing(wants, typed)
     refuse_without_consent(made, consent(typed))
@@ -59,7 +59,7 @@ def test_what_is_asked_for_satisfies_the_gate_and_less_does_not(rows: int | None
 def test_lost_rows_an_external_slot_and_prod_ask_for_the_highest_tier(
     rows: int | None, highest: bool, tier: Tier
 ) -> None:
-    assert slot_tier(slot_wants(slot_verbs.to_type(plan(rows, highest)))) is tier
+    assert slot_tier(slot_wants(slots.to_type(plan(rows, highest)))) is tier
 
 
 @pytest.mark.parametrize("skipped", [0, 12_403_118])
@@ -69,7 +69,7 @@ def test_a_reset_asks_for_the_number_of_skipped_changes_where_there_are_any(skip
     move = Move(LaneSeen(row, 5, 5, 1, 1, 1, 9), row, skipped=Count((("I", skipped),)))
     goal = Goal(TargetKind.LATEST)
     made = ResetPlan("x", "dws1", "t", "s1", "j", goal, "i", 1, (move,), (), (), (), 0.0, 600.0)
-    wants = slot_wants(reset_view.to_type(made))
+    wants = slot_wants(reset.to_type(made))
     parts = {want.part: want.answer for want in wants}
     assert parts.get(Part.ROWS) == (str(skipped) if skipped else None)
     assert parts[Part.NAME] == "s1" and Part.TABLE not in parts

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from console.__main__ import main
-from console.cli import main as main_cli
+from console.commands import main as main_cli
 from core.errors import Refused
 from tests.unit.config.samples import SECRET, VALID, changed
 

@@ -8,23 +8,24 @@ from datetime import timedelta
 
 import pytest
 
-from console.monitor.snapshot import ErrorSeen, JobFacts, Level, Local
+from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.errors import Standing, ack_key, error_key, error_lines, error_rows, open_count, standings, summary
 from console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.errors import TroubleName
+from core.state.rows import ErrorRow
 from tests.tui.filled import NOW
 
 OPEN = "a start waits for open transactions"
 OLD = NOW - timedelta(minutes=20)
 
 
-def error(job: str, signature: str, last: object = NOW, message: str = "source dws1: refused") -> ErrorSeen:
-    return ErrorSeen(job, signature, 3, OLD, last, "source", "08001", message)  # type: ignore[arg-type]
+def error(job: str, signature: str, last: object = NOW, message: str = "source dws1: refused") -> ErrorRow:
+    return ErrorRow(job, signature, 3, OLD, last, "source", "08001", message)  # type: ignore[arg-type]
 
 
-def local(state: JobState, level: Level, *errors: ErrorSeen) -> Local:
+def local(state: JobState, level: Level, *errors: ErrorRow) -> Local:
     return Local(NOW, (JobFacts("a", level, state, "why", alive=True),), errors=errors)
 
 
@@ -56,7 +57,7 @@ def test_an_acknowledged_error_is_at_rest_until_it_happens_again() -> None:
     made = local(JobState.RUNNING, Level.WARNING, one)
     acks = {ack_key(one): Ack("li.wei", NOW)}
     assert standings(made, acks, NOW)[0][1] is Standing.ACKED
-    again = replace(made, errors=(replace(one, last=NOW),))
+    again = replace(made, errors=(replace(one, last_at=NOW),))
     assert standings(again, acks, NOW)[0][1] is Standing.OPEN
 
 

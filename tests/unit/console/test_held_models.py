@@ -13,13 +13,25 @@ from console.actions.menu import NOT_CONFIGURED, held_entries
 from console.actions.outcome import held_lines, verdict
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
-from console.monitor.health import Severity, judge
+from console.monitor.health import facts
 from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen
 from console.views.alerts import alerts
 from console.views.errors import error_rows
 from console.views.overview import trust
-from console.views.quarantine import Choice, group_lines, group_rows, held_of, number_of, sink_of, wanted_of
-from console.views.quarantine_entries import choice_of, entry_lines, entry_rows, other_half, value_rows
+from console.views.quarantine import (
+    Choice,
+    choice_of,
+    entry_lines,
+    entry_rows,
+    group_lines,
+    group_rows,
+    held_of,
+    number_of,
+    other_half,
+    sink_of,
+    value_rows,
+    wanted_of,
+)
 from console.views.remedies import HELD_ROWS, Loss, ranked, remedy_for
 from core.config.load import load
 from core.domain.ack import Ack
@@ -120,22 +132,22 @@ def test_held_rows_are_no_error_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "held", "severity", "words"),
+    ("state", "held", "level", "words"),
     [
-        (JobState.RUNNING, 3, Severity.WARNING, "3 rows in quarantine, which the target lacks"),
-        (JobState.RUNNING, 0, Severity.OK, "2 lanes"),
-        (JobState.FINISHED, 1, Severity.WARNING, "1 row in quarantine when it ended, which"),
-        (JobState.FAILED, 100, Severity.CRITICAL, "why; 100 rows in quarantine when it ended"),
-        (JobState.PAUSED, 2, Severity.WARNING, "why; 2 rows in quarantine"),
+        (JobState.RUNNING, 3, Level.WARNING, "3 rows in quarantine, which the target lacks"),
+        (JobState.RUNNING, 0, Level.FINE, "2 lanes"),
+        (JobState.FINISHED, 1, Level.WARNING, "1 row in quarantine when it ended, which"),
+        (JobState.FAILED, 100, Level.CRITICAL, "why; 100 rows in quarantine when it ended"),
+        (JobState.PAUSED, 2, Level.WARNING, "why; 2 rows in quarantine"),
     ],
 )
-def test_status_counts_rows_in_quarantine(state: JobState, held: int, severity: Severity, words: str) -> None:
+def test_status_counts_rows_in_quarantine(state: JobState, held: int, level: Level, words: str) -> None:
     assert RUNNING.report is not None
     report = replace(RUNNING.report, quarantined=held)
     reason = "why" if state in (JobState.FAILED, JobState.PAUSED) else ""
-    found = judge(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.changed_at or NOW)
-    assert (found.severity, found.quarantined) == (severity, held) and words in found.text
-    assert found.only_held is (severity is Severity.WARNING and state is not JobState.PAUSED)
+    found = facts(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.changed_at or NOW)
+    assert (found.level, found.held) == (level, held) and words in found.wrong
+    assert found.only_held is (level is Level.WARNING and state is not JobState.PAUSED)
 
 
 def test_targets_are_trusted_apart_from_what_they_lack() -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.monitor.health import Severity, judge, worst
+from console.commands.status import worst
+from console.monitor.health import facts
+from console.monitor.snapshot import Level
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 from core.launch.view import JobView
@@ -31,51 +33,51 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
 
 
 @pytest.mark.parametrize(
-    ("view", "severity", "words"),
+    ("view", "level", "words"),
     [
-        (RUNNING, Severity.OK, "2 lanes"),
+        (RUNNING, Level.FINE, "2 lanes"),
         (
             replace(RUNNING, state=JobState.CATCHING_UP, report=CATCHING_UP),
-            Severity.OK,
+            Level.BUSY,
             "catching up: 1 of them, the first is dn_2",
         ),
-        (replace(RUNNING, report=RETRYING), Severity.WARNING, "dn_1: retrying 2"),
-        (replace(RUNNING, state=JobState.PAUSED), Severity.WARNING, "TTL"),
-        (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Severity.CRITICAL, "SLOT LOST"),
-        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wished"), Severity.WARNING, "TTL"),
-        (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Severity.OK, "never"),
-        (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Severity.WARNING, "SUPERSEDED"),
-        (replace(RUNNING, state=JobState.FINISHED), Severity.OK, ""),
-        (replace(RUNNING, state=JobState.CANCELLED), Severity.OK, ""),
+        (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: retrying 2"),
+        (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Level.CRITICAL, "SLOT LOST"),
+        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wished"), Level.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Level.REST, "never"),
+        (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Level.WARNING, "SUPERSEDED"),
+        (replace(RUNNING, state=JobState.FINISHED), Level.REST, ""),
+        (replace(RUNNING, state=JobState.CANCELLED), Level.REST, ""),
         (
             replace(RUNNING, supervisor_alive=False, driver_alive=False, reason="no process: killed?"),
-            Severity.CRITICAL,
+            Level.CRITICAL,
             "killed?",
         ),
         (
             replace(RUNNING, supervisor_alive=False, driver_alive=False, elsewhere=True, reason="started elsewhere"),
-            Severity.UNKNOWN,
+            Level.UNKNOWN,
             "elsewhere",
         ),
-        (replace(RUNNING, reported_at=NOW - timedelta(seconds=60)), Severity.WARNING, "not reported for 60 s"),
-        (replace(RUNNING, reported_at=NOW - timedelta(seconds=600)), Severity.CRITICAL, "not reported"),
-        (replace(RUNNING, report=None, reported=False, reported_at=None), Severity.OK, "not reported yet"),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=60)), Level.WARNING, "not reported for 60 s"),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=600)), Level.CRITICAL, "not reported"),
+        (replace(RUNNING, report=None, reported=False, reported_at=None), Level.FINE, "not reported yet"),
     ],
 )
-def test_a_job_counts_as(view: JobView, severity: Severity, words: str) -> None:
-    found = judge(view, NOW)
-    assert (found.severity, words in found.text) == (severity, True), found
+def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
+    found = facts(view, NOW)
+    assert (found.level, words in found.wrong) == (level, True), found
 
 
 def test_behind_is_the_furthest_lane_or_unknown() -> None:
-    assert judge(RUNNING, NOW).behind == 40
+    assert facts(RUNNING, NOW).behind == 40
     unknown = replace(REPORT, lanes=(LANE, replace(LANE, latest=None)))
-    assert judge(replace(RUNNING, report=unknown), NOW).behind is None
+    assert facts(replace(RUNNING, report=unknown), NOW).behind is None
 
 
 def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
-    assert worst([]) is Severity.OK
-    assert worst([Severity.UNKNOWN, Severity.CRITICAL]) is Severity.CRITICAL
+    assert worst([]) is Level.FINE
+    assert worst([Level.UNKNOWN, Level.CRITICAL]) is Level.CRITICAL
 
 
 def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from console.monitor.snapshot import Happened, JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level
 from console.views.watch import LINES, watch_lines
 from core.domain.job import JobState
 from core.domain.report import JobReport
+from core.state.rows import EventRow
 from tests.tui.filled import NOW, lane
 
 RUNNING = JobFacts("orders_rt", Level.FINE, JobState.RUNNING, alive=True, reported_at=NOW)
@@ -45,6 +46,6 @@ def test_the_worst_dn_and_the_copy_are_named() -> None:
 
 def test_hostile_texts_are_made_visible() -> None:
     job = replace(RUNNING, level=Level.CRITICAL, name="\x1b[2J", wrong="\x9b31m", safe="\u202e")
-    event = Happened(NOW, "orders_rt", "\x07", "\x1b]0;x\x07")
+    event = EventRow(1, NOW, "orders_rt", "\x07", "\x1b]0;x\x07")
     shown = "".join(text for _, text in watch_lines(job, (event,), NOW))
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 or char == "\u202e" for char in shown)

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from console.commands import slot_verbs
+from console.commands import slots
 from core.slots import create, drop, full_sync
 from core.slots.change import Asked, ChangePlan
 from core.slots.status.inspect import SlotView, TableSlots
@@ -33,7 +33,7 @@ def test_a_dry_run_prints_sql_and_a_command_that_can_be_pasted(
 ) -> None:
     plan = planned(module, verb, monkeypatch)
     assert plan.sql and all(AS_LITERAL in text for text in plan.sql)
-    slot_verbs._say_how(plan, True)
+    slots._say_how(plan, True)
     words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert words[:5] == ["slotkeeper", "slots", verb, ASKED.table, "s"]
     assert words[words.index("--confirm-table") + 1] == ASKED.table

@@ -1,13 +1,12 @@
 """What the screens of an action share: nothing below them hears a key, texts scroll, and who may change anything.
 
 An action is a command of the command line, run apart from the console: these screens only collect what it asks for and
-show what became of it. Next door: `console.actions` has rules and commands, `console.tui.screens.actions.openings`
-opens these.
+show what became of it. Next door: `console.actions` has rules and commands, `console.tui.navigation` opens these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,10 +19,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console.actions.commands import Origin, shell_text
-from console.actions.runner import Order, Runs
+from console.actions.runner import Order, Runner
 from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame
-from console.tui.screens.closing import close
+from console.tui.screens.base import Frame, Line
 from console.tui.widgets.panel import Panel
 from core.errors import SlotkeeperError
 
@@ -74,8 +72,18 @@ class ActScreen(Frame, ModalScreen[None]):
 
     subject = False
 
+    def body(self) -> Iterator[Widget]:
+        """Title and lines."""
+        yield Line("act-title")
+        yield Sheet()
+
+    def on_mount(self) -> None:
+        """The lines have the keys first."""
+        super().on_mount()
+        self.sheet.focus()
+
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> Runner:
         """What sets commands going."""
         return self.console.services.runs
 
@@ -113,10 +121,6 @@ class ActScreen(Frame, ModalScreen[None]):
     def panes(self) -> list[Widget]:
         """Lines, fields in the order of typing, Cancel, Apply."""
         return [*self.query(Sheet), *self.query(Input), *self.query(".act-press")]
-
-    def action_back(self) -> None:
-        """Leave; nothing was done."""
-        close(self)
 
     def on_descendant_focus(self) -> None:
         """Other keys act now."""

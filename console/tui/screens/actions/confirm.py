@@ -1,7 +1,7 @@
 """The last question before something is done: one key, or what must be typed.
 
-`y` is no letter of a menu, and Enter cancels. Next door: `act_job` asks about jobs,
-`act_held` about rows in quarantine.
+`y` is no letter of a menu, and Enter cancels. Next door: `console.tui.screens.actions.quarantine` asks about rows in
+quarantine, `console.tui.screens.actions.progress` shows what was observed afterwards.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.actions.commands import with_placeholders
-from console.actions.rules import Part, Want, missing
+from console.actions.commands import JobVerb, job_words, with_placeholders
+from console.actions.rules import Part, Want, job_wants, missing
+from console.actions.runner import Order
 from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import ActScreen, Sheet
-from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
+from console.tui.screens.actions.base import Sheet
+from console.tui.screens.actions.fields import Fields, FieldsScreen
+from console.tui.screens.actions.progress import JobProgress
 from console.tui.screens.base import Lines
 from console.tui.widgets.line import Line
+from console.views.jobs import what_is_safe, what_is_wrong
 from core.domain.text import safe
 
 
-class Confirm(ActScreen):
+class Confirm(FieldsScreen):
     """What would be done, and what is asked for; the things are those of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,7 +81,7 @@ class Confirm(ActScreen):
         """Where there is nothing to type, Cancel has the focus; else what is to be read."""
         super().on_mount()
         (self.sheet if self.wants else self.query_one("#act-cancel")).focus()
-        self._enable()
+        self.enable()
 
     def draw(self) -> None:
         """What would be done to what."""
@@ -123,23 +126,76 @@ class Confirm(ActScreen):
             self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
         return bool(left)
 
-    def _enable(self) -> None:
+    def enable(self) -> None:
+        """Where all is typed and this console may."""
         fields = self.query_one(Fields)
         fields.enable(not missing(self.wants, fields.typed) and self.console.armed is not None)
 
-    def on_input_changed(self) -> None:
-        """Perhaps all is typed now."""
-        self._enable()
-
-    def on_typing_refused(self) -> None:
-        """It was pasted."""
-        self.console.say(NO_PASTE, Level.WARNING)
-
-    def on_press_pressed(self, event: Press.Pressed) -> None:
-        """Cancel, or Apply where something was typed: where not, `y` is the key."""
-        if event.id == "act-cancel":
-            self.action_back()
-        elif self.wants:
+    def apply(self) -> None:
+        """Where something was typed; where not, `y` is the key."""
+        if self.wants:
             self.action_do()
         else:
             self.console.say("y does it; Enter never does", Level.WARNING)
+
+
+_MEANS = {
+    JobVerb.START: "goes on where the sink's progress rows stand; a job that never ran begins with its copy",
+    JobVerb.STOP: "its processes end; started again it goes on where it was, while the slot's TTL lasts",
+    JobVerb.RESTART: "its processes end, then it starts with the configuration as it is now",
+    JobVerb.PAUSE: "its process lives and applies nothing; the slot's TTL may run on",
+    JobVerb.RESUME: "it applies again from where it is",
+    JobVerb.CANCEL: "FINAL: it can never be started again under this name; slot and rows stay as they are",
+}
+
+
+class JobConfirm(Confirm):
+    """The last question before jobs are acted upon; the names are those of the key press.
+
+    One key for one job; for several their number is typed, for the final one its name.
+    """
+
+    def __init__(self, verb: JobVerb, names: Sequence[str]) -> None:
+        super().__init__(job_wants(names, final=verb is JobVerb.CANCEL))
+        self._verb = verb
+        self.names = tuple(names)
+
+    def verb(self) -> str:
+        """What is done."""
+        return self._verb.value
+
+    def what(self) -> str:
+        """The job, or how many."""
+        return f"JOB {safe(self.names[0], 60)}" if len(self.names) == 1 else f"{len(self.names)} JOBS"
+
+    def does(self) -> str:
+        """The words of the button."""
+        return f"{self.verb().capitalize()} {len(self.names)} job{'s' if len(self.names) > 1 else ''}"
+
+    def told(self) -> Lines:
+        """The jobs as they are now, and what the verb means."""
+        for name in self.names:
+            job = self.console.shown.job(name)
+            state = job.state.value if job and job.state else "never started"
+            yield (job.level if job else Level.UNKNOWN), f"{safe(name, 60)}   {state}"
+            if job is not None and len(self.names) == 1:
+                yield Level.FINE, f"wrong   {what_is_wrong(job)}"
+                yield Level.FINE, f"safe    {what_is_safe(job)}"
+        yield Level.FINE, f"means   {_MEANS[self._verb]}"
+        if self._verb is JobVerb.RESTART and self.console.services.loaded:
+            yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"
+
+    def begin(self, typed: dict[Part, str]) -> None:
+        """Do it to each of the jobs, each in a command of its own."""
+        ids = [id for name in self.names if (id := self._begin(name, typed)) is not None]
+        if ids:
+            self.app.switch_screen(JobProgress(self._verb, ids))
+
+    def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
+        """That of the first job."""
+        return job_words(self.origin, self._verb, self.names[0], typed)
+
+    def _begin(self, name: str, typed: dict[Part, str]) -> str | None:
+        parts: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
+        words = job_words(self.origin, self._verb, name, parts)
+        return self.set_going(Order(words, f"{self.verb()} job {name}", name))

@@ -1,7 +1,7 @@
 """Fields that must be typed, and the two buttons below them.
 
 A name or a number cannot be pasted: it is typed by somebody who has read it. Next door: `console.actions.rules` says
-what is asked for; `act_job` and `act_preview` have the fields.
+what is asked for; `confirm` and `preview` beside this have the fields.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from console.actions.rules import Part, Want
+from console.monitor.snapshot import Level
+from console.tui.screens.actions.base import ActScreen
 from console.views.rows import plain
 from core.domain.text import safe
 
@@ -124,3 +126,30 @@ class Fields(Vertical):
     def enable(self, on: bool) -> None:
         """Show whether Apply would do anything."""
         self.query_one("#act-apply").set_class(not on, "act-off")
+
+
+class FieldsScreen(ActScreen):
+    """A screen with fields."""
+
+    def enable(self) -> None:
+        """Show whether Apply would do anything."""
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        """The button was pressed."""
+        raise NotImplementedError
+
+    def on_input_changed(self) -> None:
+        """Perhaps all is typed now."""
+        self.enable()
+
+    def on_typing_refused(self) -> None:
+        """It was pasted."""
+        self.console.say(NO_PASTE, Level.WARNING)
+
+    def on_press_pressed(self, event: Press.Pressed) -> None:
+        """Cancel, or Apply."""
+        if event.id == "act-cancel":
+            self.action_back()
+        else:
+            self.apply()

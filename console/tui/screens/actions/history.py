@@ -5,19 +5,13 @@ Next door: `console.actions.store` keeps it, `console.actions.outcome` has the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from textual.widget import Widget
-
 from console.actions.commands import shell_text
 from console.actions.outcome import took, verdict
 from console.actions.record import Action
 from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import ActScreen, Sheet
+from console.tui.screens.actions.base import ActScreen
 from console.tui.screens.base import Lines
-from console.tui.screens.closing import close
 from console.tui.screens.table import TableScreen
-from console.tui.widgets.line import Line
 from console.views.rows import NARROW, Column, Row, clock
 from core.domain.text import safe
 from core.domain.ttl import in_words
@@ -35,6 +29,8 @@ COLUMNS = (
 class ActionsScreen(TableScreen):
     """The actions, the newest first."""
 
+    its_place = "Actions   they run apart from this console"
+    its_name = "Actions"
     columns = COLUMNS
     panel_height = 5
 
@@ -54,10 +50,6 @@ class ActionsScreen(TableScreen):
             "outcome": safe(text, 200),
         }
         return Row(one.record.id, level, cells)
-
-    def heading(self) -> str:
-        """The table's name."""
-        return "Actions"
 
     def about(self) -> str:
         """The order, and how long they are kept."""
@@ -80,31 +72,15 @@ class ActionsScreen(TableScreen):
         """All that it said."""
         self.app.push_screen(OutputScreen(key))
 
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Actions   they run apart from this console"
-
-    def leave(self) -> None:
-        """Back to where one was."""
-        close(self)
-
 
 class OutputScreen(ActScreen):
     """What an action wrote, in full."""
 
+    its_place = "Actions > output"
+
     def __init__(self, id: str) -> None:
         super().__init__()
         self.key = id
-
-    def body(self) -> Iterator[Widget]:
-        """Title and lines."""
-        yield Line("act-title")
-        yield Sheet()
-
-    def on_mount(self) -> None:
-        """The lines scroll at once."""
-        super().on_mount()
-        self.sheet.focus()
 
     def draw(self) -> None:
         """Command, processes, what it wrote."""
@@ -126,7 +102,3 @@ class OutputScreen(ActScreen):
         ]
         self.headline(f"{safe(record.what, 80)}   {one.stage.value}")
         self.sheet.fill(self.key, self.wrapped(lines))
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Actions > output"

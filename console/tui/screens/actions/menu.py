@@ -1,29 +1,27 @@
 """The menus of actions: what can be done to jobs or to a slot, a letter each, and why not where it cannot be now.
 
-A letter acts here only. Next door: `console.actions.menu` says what is possible; `act_job`, `act_target` and
-`act_preview` follow.
+A letter acts here only. Next door: `console.actions.menu` says what is possible; `confirm`, `target` and
+`preview` beside this follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
 
 from console.actions.commands import Doing, JobVerb, Place, SlotVerb, job_words, slot_words
 from console.actions.menu import Entry, job_entries, slot_entries
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
+from console.tui.screens.actions.base import READ_ONLY, ActScreen
+from console.tui.screens.actions.confirm import JobConfirm
 from console.tui.screens.actions.history import ActionsScreen
-from console.tui.screens.actions.job import JobConfirm
 from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import JobProgress, SlotProgress
 from console.tui.screens.actions.target import TargetForm
-from console.tui.widgets.line import Line
 from console.views.slots import SlotFacts
 from core.domain.text import safe
 
@@ -34,6 +32,7 @@ class Menu(ActScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately"),
     ]
+    its_place = "Actions   a letter chooses, nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")
 
     def entries(self) -> Sequence[Entry]:
@@ -47,16 +46,6 @@ class Menu(ActScreen):
     def taken(self, entry: Entry) -> None:
         """An entry that can be had was chosen."""
         raise NotImplementedError
-
-    def body(self) -> Iterator[Widget]:
-        """The list."""
-        yield Line("act-title")
-        yield Sheet()
-
-    def on_mount(self) -> None:
-        """Letters act at once."""
-        super().on_mount()
-        self.sheet.focus()
 
     def draw(self) -> None:
         """A line per letter."""
@@ -76,10 +65,6 @@ class Menu(ActScreen):
         mark = "-" if entry.why_not else " "
         found = self.wrapped([(level, f"{mark} {entry.key}  {entry.label}")])
         return found + self.wrapped([(Level.REST if entry.why_not else Level.WARNING, f"       {why}")] if why else [])
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "Actions   a letter chooses, nothing is done yet"
 
     def action_choose(self, key: str) -> None:
         """Take an entry, or say why it cannot be had."""

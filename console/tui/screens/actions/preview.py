@@ -1,7 +1,7 @@
 """What a slot command would do, before it is done: the plan DN by DN, what it means, and what must be typed for it.
 
 The plan is a dry run of the command line, and what is carried out is that plan by its id. Letters act while the plan
-has the focus, which it has first. Next door: `console.actions.preview` reads the plan, `act_plan_text` draws it.
+has the focus, which it has first. Next door: `console.actions.preview` reads the plan and has its lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
 
-from console.actions import plan_text
+from console.actions import preview
 from console.actions.commands import Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
 from console.actions.menu import job_why
 from console.actions.outcome import complaint, took
@@ -23,9 +23,9 @@ from console.actions.record import Action, Said
 from console.actions.rules import Part, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
-from console.tui.screens.actions.fields import NO_PASTE, Fields, Press
-from console.tui.screens.actions.job import JobConfirm
+from console.tui.screens.actions.base import READ_ONLY, Sheet
+from console.tui.screens.actions.confirm import JobConfirm
+from console.tui.screens.actions.fields import Fields, FieldsScreen
 from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
 from console.tui.widgets.line import Line
 from core.domain.text import safe
@@ -34,7 +34,7 @@ from core.domain.ttl import in_words
 NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
 
 
-class SlotPreview(ActScreen):
+class SlotPreview(FieldsScreen):
     """A plan and its fields; the slot is that of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -68,9 +68,8 @@ class SlotPreview(ActScreen):
     def on_mount(self) -> None:
         """Ask for the plan; ending an unfinished reset has none."""
         super().on_mount()
-        self.sheet.focus()
         if self.doing.ending:
-            self._show(plan_text.ending(self.doing.place))
+            self._show(preview.ending(self.doing.place))
         else:
             self._ask()
 
@@ -151,21 +150,21 @@ class SlotPreview(ActScreen):
             self.say("act-tail", self.text(" n plans again" if self.fault else ""), layout=True)
             self.sheet.fill("none", [])
             return
-        lines = plan_text.words(plan) if self._full else plan_text.lanes(plan, width)
+        lines = preview.words(plan) if self._full else preview.lanes(plan, width)
         self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
         self._draw_head()
-        below = [] if self._full else plan_text.tail(plan, width, self.app.size.height)
+        below = [] if self._full else preview.tail(plan, width, self.app.size.height)
         self.say("act-tail", self.paragraph(below, 9), layout=True)
-        self._enable()
+        self.enable()
 
     def _draw_head(self) -> None:
         if self.plan is None:
             return
         seen = f"lines {self.sheet.where.removesuffix(' Tab')}, j k" if self.sheet.too_long else ""
         job = self._holder()
-        lines = plan_text.head(self.plan, job.state.value if job and job.state else "", seen)
+        lines = preview.head(self.plan, job.state.value if job and job.state else "", seen)
         if not self._full:
-            lines += plan_text.header(self.app.size.width)
+            lines += preview.header(self.app.size.width)
         self.say("act-head", self.paragraph(lines, 3), layout=True)
 
     def tick(self) -> None:
@@ -179,7 +178,7 @@ class SlotPreview(ActScreen):
         if plan is None:
             self.headline(f"{self.doing.verb.value.upper()} SLOT   {safe(self.doing.place.text, 120)}")
             return
-        left = plan_text.valid(plan, self.console.now_real())
+        left = preview.valid(plan, self.console.now_real())
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
 
@@ -248,21 +247,6 @@ class SlotPreview(ActScreen):
 
     # Carrying it out
 
-    def on_input_changed(self) -> None:
-        """Perhaps all is typed now."""
-        self._enable()
-
-    def on_typing_refused(self) -> None:
-        """It was pasted."""
-        self.console.say(NO_PASTE, Level.WARNING)
-
-    def on_press_pressed(self, event: Press.Pressed) -> None:
-        """Cancel, or Apply."""
-        if event.id == "act-cancel":
-            self.action_back()
-        else:
-            self._apply()
-
     def _why_not(self) -> str:
         plan = self.plan
         if plan is None:
@@ -275,13 +259,15 @@ class SlotPreview(ActScreen):
         left = [want.part.value.lower() for want in missing(plan.wants, typed)]
         return f"nothing is changed yet; to be typed as asked: {', '.join(left)}" if left else ""
 
-    def _enable(self) -> None:
+    def enable(self) -> None:
+        """Where all is typed, the plan is young and this console may."""
         for fields in self.query(Fields):
             if fields.is_mounted:
                 fields.enable(not self._why_not() and self.console.armed is not None)
         self.draw_crumb()
 
-    def _apply(self) -> None:
+    def apply(self) -> None:
+        """Carry out the plan that is shown."""
         why, plan = self._why_not(), self.plan
         if why or plan is None:
             self.console.say(why, Level.WARNING)

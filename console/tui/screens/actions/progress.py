@@ -1,25 +1,23 @@
 """What became of an action: requested and observed, until it has ended and after; never just "success".
 
 Leaving does not end it: it runs apart from the console. Next door: `console.actions.outcome` has the words,
-`act_actions` lists what was done lately.
+`history` beside this lists what was done lately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
-from textual.widget import Widget
 
 from console.actions import outcome
 from console.actions.commands import Doing, JobVerb, SlotVerb
 from console.actions.outcome import held_lines, job_lines, slot_lines
 from console.actions.record import Action
 from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import ActScreen, Sheet
-from console.tui.widgets.line import Line
+from console.tui.screens.actions.base import ActScreen
 from core.domain.text import safe
 
 POLL_SECONDS = 0.25
@@ -41,16 +39,10 @@ class Progress(ActScreen):
         """The lines."""
         raise NotImplementedError
 
-    def body(self) -> Iterator[Widget]:
-        """Title and lines."""
-        yield Line("act-title")
-        yield Sheet()
-
     def on_mount(self) -> None:
         """Look until it is over."""
         self._read_status()
         super().on_mount()
-        self.sheet.focus()
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
 
     @property
@@ -140,6 +132,4 @@ class SlotProgress(Progress):
 
     def action_again(self) -> None:
         """Another plan, of what is there now."""
-        from console.tui.screens.actions.preview import SlotPreview  # it imports this module
-
-        self.app.switch_screen(SlotPreview(self.doing))
+        self.console.plan_again(self.doing)

@@ -1,6 +1,6 @@
 """What can be done to rows in quarantine: replay and discard, of those that were chosen or of all that a job holds.
 
-Next door: `console.actions.menu` says what is possible, `act_confirm` asks, `act_progress` shows row by row what became
+Next door: `console.actions.menu` says what is possible, `confirm` asks, `progress` shows row by row what became
 of it; `slotkeeper errors` does it.
 """
 

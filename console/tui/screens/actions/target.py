@@ -1,6 +1,6 @@
 """Where a slot is reset to: the safest target first, a letter each; a point, a time and a backup need their value.
 
-Nothing is moved here: a plan is made and shown next. Next door: `act_preview` shows it.
+Nothing is moved here: a plan is made and shown next. Next door: `preview` beside this shows it.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class TargetForm(ActScreen):
             "enter", "choose('earliest')", "the first, which is the safest", id="act-to-first", key_display="Enter"
         ),
     ]
+    its_place = "reset > to?   a plan is made next; nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-to-first")
 
     def __init__(self, place: Place, wanted: str = "") -> None:
@@ -74,10 +75,6 @@ class TargetForm(ActScreen):
             lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {means}")])
         self.sheet.fill("targets", lines)
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
-
-    def crumb(self) -> str:
-        """Where one is."""
-        return "reset > to?   a plan is made next; nothing is done yet"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Letters choose while no value is being typed."""

@@ -25,12 +25,10 @@ from console.cli import diagnostics, output
 from console.cli.context import FLAGS, VALUED, Invocation, no_colour
 from console.tui import startup
 
-PACKAGE = "console.commands"
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in `console/commands/<module>.py`; `group` false where it is one command without verbs below it."""
+    """A command and its module; `group` false where it is one command without verbs below it."""
 
     module: str
     help: str
@@ -38,17 +36,17 @@ class Entry:
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("demo", "try everything on this machine, without a warehouse", group=False),
-    "run": Entry("run", "run one job in the foreground", group=False),
-    "jobs": Entry("jobs", "list, start, pause, stop, drain and cancel jobs"),
-    "watch": Entry("watch", "follow one job in six lines below the prompt", group=False),
-    "slots": Entry("slots", "look at slots and what they hold back, and change them"),
-    "errors": Entry("errors", "rows that a target refused: look, replay, discard"),
-    "audit": Entry("audit", "who changed what, when and why"),
-    "verify": Entry("verify", "compare source and target of a job", group=False),
-    "status": Entry("status", "one answer for monitoring", group=False),
-    "doctor": Entry("doctor", "check what jobs need on this machine and at the servers", group=False),
-    "config": Entry("config", "check and show the configuration"),
+    "demo": Entry("console.commands.demo", "try everything on this machine, without a warehouse", group=False),
+    "run": Entry("console.commands.run", "run one job in the foreground", group=False),
+    "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs"),
+    "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
+    "slots": Entry("console.commands.slots", "look at slots and what they hold back, and change them"),
+    "errors": Entry("console.commands.errors", "rows that a target refused: look, replay, discard"),
+    "audit": Entry("console.commands.audit", "who changed what, when and why"),
+    "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
+    "status": Entry("console.commands.status", "one answer for monitoring", group=False),
+    "doctor": Entry("console.commands.doctor", "check what jobs need on this machine and at the servers", group=False),
+    "config": Entry("console.commands.config", "check and show the configuration"),
 }
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ class LazyGroup(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands whose modules are there, in the order of the registry."""
-        return [name for name in COMMANDS if importlib.util.find_spec(f"{PACKAGE}.{COMMANDS[name].module}")]
+        return [name for name in COMMANDS if importlib.util.find_spec(COMMANDS[name].module)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> _Command:
         """The command, imported; None where there is none of that name."""
@@ -85,7 +83,7 @@ class LazyGroup(typer.core.TyperGroup):
 def load_command(name: str) -> _Command:
     """Import a command of the registry as what Typer can run."""
     entry = COMMANDS[name]
-    app: typer.Typer = importlib.import_module(f"{PACKAGE}.{entry.module}").app
+    app: typer.Typer = importlib.import_module(entry.module).app
     app.rich_markup_mode = None  # brackets in our texts and in data are no markup
     command = typer.main.get_group(app) if entry.group else typer.main.get_command(app)
     command.name = name

@@ -1,0 +1,65 @@
+"""Which module names which: every import, wherever it stands, also for types only; and modules named in strings."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from tests.architecture.checkout import PACKAGES, sources
+
+Arrows = Mapping[str, set[str]]
+
+
+def arrows(root: Path) -> Arrows:
+    """The modules of ours, each with those that it names."""
+    modules = {_name(root, path): path for path in sources(root, *PACKAGES)}
+    return {name: set(_named(path, modules)) - {name} for name, path in modules.items()}
+
+
+def circle(found: Arrows) -> list[str]:
+    """A circle, where there is one."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def upwards(found: Arrows, package: str, rooms: Sequence[str]) -> list[str]:
+    """The arrows of a package from one of its rooms to one further up; `rooms` begin with the lowest."""
+    height = {f"{package}.{room}": place for place, room in enumerate(rooms)}
+
+    def room(name: str) -> int | None:
+        return height.get(".".join(name.split(".")[:2]))
+
+    return sorted(
+        f"{low} -> {high}"
+        for low, named in found.items()
+        for high in named
+        if (here := room(low)) is not None and (there := room(high)) is not None and there > here
+    )
+
+
+def _name(root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _named(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        said: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            said = [f"{node.module}.{each.name}" for each in node.names]
+        elif isinstance(node, ast.Import):
+            said = [each.name for each in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            said = [node.value] if "." in node.value and node.value.isascii() and " " not in node.value else []
+        yield from (name for each in said if (name := _module(each, modules)))
+
+
+def _module(said: str, modules: Mapping[str, Path]) -> str:
+    """The module that is named, or that has what is named; "" where it is none of ours."""
+    holder = said.rpartition(".")[0]
+    return said if said in modules else holder if holder in modules else ""
