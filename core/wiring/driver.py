@@ -42,7 +42,7 @@ NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it
 
 
 class WiredTarget:
-    """The target table over the start's sink session; implements `core.engine.driver.context.Target`."""
+    """The target table over the start's sink session; implements `core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job

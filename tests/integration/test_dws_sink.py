@@ -21,7 +21,7 @@ from core.embedded.postgres import Server
 from core.embedded.scaling import rename_dn
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError
-from core.services.reset import bench
+from core.services.reset import reset_context
 from core.sinks.postgres.session import SinkSession
 from core.state.folder import StateFolder
 from tests.property.test_sink_effects import CELLS, even, run
@@ -204,5 +204,5 @@ def test_a_reset_is_refused_where_the_sink_is_a_dws(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
     job = replace(make_mirror(warehouse, TABLE).job, sink_kind="dws")
-    with pytest.raises(Refused, match="is a DWS"), bench(job, StateFolder(tmp_path, False), pytest.fail, print):
+    with pytest.raises(Refused, match="is a DWS"), reset_context(job, StateFolder(tmp_path, False), pytest.fail, print):
         pytest.fail("it began")

@@ -1,6 +1,6 @@
 """The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch.
 
-Next door: `resets.sql` holds the statements, `progress.py` the rows, the lease and the lock of a registration.
+Next door: `resets.sql` holds the statements, `store.py` the rows, the lease and the lock of a registration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
 
-Next door: `tables.sql` holds the statements, `rows.py` their values, `sink.py` the workers' steps.
+Next door: `core/sinks/postgres/tables.sql` holds the statements, `rows.py` their values,
+`core.sinks.postgres.write.sink` the workers' steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Asks a DWS the questions of `questions.py` about a scratch table: the session that asks, and the order of asking.
 
 The contract tests of the stand-in run this very battery, so that what holds there is what is asked of a real cluster.
-Only documented calls are used, only on tables that the probe made. Next door: `probe_reading.py`, `probe_slots.py`
-and `probe_table.py` ask, `conventions.py` decides, `scratch.py` makes and drops the tables.
+Only documented calls are used, only on tables that the probe made. Next door: `reading.py`, `slots.py`
+and `tables.py` ask, `findings.py` decides, `scratch.py` makes and drops the tables.
 """
 
 from __future__ import annotations
