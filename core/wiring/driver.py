@@ -42,7 +42,7 @@ NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it
 
 
 class WiredTarget:
-    """The target table over the start's sink session; implements `core.engine.driver.context.Target`."""
+    """The target table over the start's sink session; implements `core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job
@@ -193,7 +193,7 @@ def end_job_sessions(job: JobSpec, admin: DwsSlotAdmin) -> bool:
 
 
 class WiredSessions:
-    """The driver's sessions by name; implements `core.engine.driver.context.DriverSessions`.
+    """The driver's sessions by name; implements `core.ports.driver.DriverSessions`.
 
     Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.

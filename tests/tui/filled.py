@@ -19,7 +19,7 @@ from console.monitor.store_reader import Reader
 from console.tui.app import ConsoleApp
 from console.tui.launch import place_of
 from console.tui.services import Services
-from core.clock import KnownBy, SystemClock
+from core.clock import Clock, SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
@@ -33,8 +33,7 @@ from core.launch import identity as processes
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
-from core.slots.status.retained import Clock as Whose
-from core.slots.status.retained import Holding, SlotHold, TableHold
+from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -101,7 +100,7 @@ class PlantedWatch:
 
     answers: dict[tuple[str, str], Polled | Exception]
     source: str
-    clock: KnownBy
+    clock: Clock
     turns: int = 0
 
     def turn(self) -> PollTurn:
@@ -185,7 +184,7 @@ def slot(
             Behind.DURABLE,
             unread,
             at,
-            Whose.SERVER,
+            KnownBy.SERVER,
             left_of(at, TTL, NOW),
             True,
         )
@@ -237,7 +236,7 @@ def console(
         clock.at += timedelta(seconds=1)
     answers: dict[tuple[str, str], Polled | Exception] = {("dws1", "ods.orders"): planted()}
 
-    def watch(given: Loaded, source: str, its_clock: KnownBy) -> PlantedWatch:
+    def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
         return PlantedWatch(answers, source, its_clock)
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
