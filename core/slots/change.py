@@ -140,6 +140,17 @@ def unread_rows(rows: int | None) -> str:
     return "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
 
 
+def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
+    """What it means for whoever reads the slot: one of these sentences, in which {job} is the owning job.
+
+    `foreign` where no configured job owns it, `rows` and `no_rows` by whether that job's sink has progress rows.
+    """
+    if owner is None:
+        return [foreign] if foreign else []
+    said = SINK_SILENT if owner.positions is None else rows if owner.positions else no_rows
+    return [said.format(job=owner.job)]
+
+
 def view_of(found: TableSlots, slot: str) -> SlotView:
     """The slot as seen; absent or unknown where it is not listed."""
     listed = next((one for one in found.slots if one.name == slot), None)

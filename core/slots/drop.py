@@ -9,12 +9,11 @@ from core.domain.ttl import TimeLeft, in_words
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
 from core.slots.change import (
-    SINK_SILENT,
     Asked,
     ChangePlan,
     Done,
-    Owner,
     SlotVerb,
+    for_owner,
     per_shard,
     planned,
     seen,
@@ -23,6 +22,8 @@ from core.slots.change import (
 )
 
 CLEARS = "pgxc_binlog_clear_target_slot"
+ROWS_LEFT = "the next start of job {job} refuses (SLOT LOST); a new snapshot is the way out"
+NO_ROWS = "job {job} has no progress row: its next start makes the slot anew"
 
 
 def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
@@ -36,7 +37,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
         raise Refused(f"this user may not execute {CLEARS}", "ask for EXECUTE on it, or let the slot's TTL end")
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
-    effects = [f"{who} loses {unread_rows(rows)}", *_for_owner(asked.owner)]
+    effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS)]
     others = [one.name for one in found.slots if one.exists and one.name != asked.slot]
     if found.untold:
         effects.append("what other slots the table has is not known")
@@ -76,16 +77,6 @@ def cleared(left: TimeLeft | None) -> str:
         return "it is cleared by its TTL; when is not known"
     at = f"{left.cleared_at:%Y-%m-%dT%H:%M:%SZ}"
     return f"it is cleared by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
-
-
-def _for_owner(owner: Owner | None) -> tuple[str, ...]:
-    if owner is None:
-        return ()
-    if owner.positions is None:
-        return (SINK_SILENT.format(job=owner.job),)
-    if owner.positions:
-        return (f"the next start of job {owner.job} refuses (SLOT LOST); a new snapshot is the way out",)
-    return (f"job {owner.job} has no progress row: its next start makes the slot anew",)
 
 
 DROP = SlotVerb(plan, drop)

@@ -12,12 +12,11 @@ from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
 from core.slots.change import (
-    SINK_SILENT,
     Asked,
     ChangePlan,
     Done,
-    Owner,
     SlotVerb,
+    for_owner,
     per_shard,
     planned,
     seen,
@@ -25,6 +24,13 @@ from core.slots.change import (
     view_of,
 )
 from core.slots.status.inspect import SlotOnShard, SlotView
+
+FOREIGN = "whoever reads it goes on after the gap without being told"
+ROWS_STAY = (
+    "the next start of job {job} refuses (SLOT MOVED): its progress rows stay where they are; "
+    "`slots reset --to latest` moves both"
+)
+NO_ROWS = "the next start of job {job} refuses (PROGRESS LOST): the slot has points, its sink no progress row"
 
 
 def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
@@ -38,7 +44,9 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
     rows = before.unread
     effects = ["both points of every DN move to the newest sync point", f"skipped for good: {unread_rows(rows)}"]
     call = "SELECT * FROM pgxc_register_full_sync_point({})"
-    return planned(asked, "register", before, rows, [*effects, *_for_owner(asked.owner)], [call])
+    return planned(
+        asked, "register", before, rows, [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS)], [call]
+    )
 
 
 def register(
@@ -67,21 +75,6 @@ def _moved(one: SlotOnShard, newest: Mapping[str, int | None] | None) -> bool:
 def _told(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[str, str]:
     said = per_shard(after, names)
     return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
-
-
-def _for_owner(owner: Owner | None) -> tuple[str, ...]:
-    if owner is None:
-        return ("whoever reads it goes on after the gap without being told",)
-    if owner.positions is None:
-        return (SINK_SILENT.format(job=owner.job),)
-    if owner.positions:
-        return (
-            f"the next start of job {owner.job} refuses (SLOT MOVED): its progress rows stay where they are; "
-            "`slots reset --to latest` moves both",
-        )
-    return (
-        f"the next start of job {owner.job} refuses (PROGRESS LOST): the slot has points, its sink no progress row",
-    )
 
 
 REGISTER = SlotVerb(plan, register)

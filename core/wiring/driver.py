@@ -193,7 +193,7 @@ def end_job_sessions(job: JobSpec, admin: DwsSlotAdmin) -> bool:
 
 
 class WiredSessions:
-    """The driver's sessions by name; implements `core.engine.driver.context.DriverSessions`.
+    """The driver's sessions by name; implements `core.ports.driver.DriverSessions`.
 
     Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.

@@ -214,7 +214,7 @@ def test_names_that_are_not_there_are_refused_by_name(make: Make) -> None:
 def test_a_dn_that_hangs_ends_the_look_and_not_the_patience(
     make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sources.dws.session.LOOK_LIMIT_MS", 300)
+    monkeypatch.setattr("core.sources.dws.session.STATUS_LIMIT_MS", 300)
     place = make()
     dn = write(place)
     place.warehouse.dn_hanging(dn)
@@ -321,7 +321,7 @@ def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point
     live, durable = seen["dn_2", False], seen["dn_2", True]
     text = manual_sql.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
     assert place.surface.rows(text) == [(1, 1)]
-    assert len(place.surface.rows(manual_sql.read_status(TABLE))) == len(before)
+    assert len(place.surface.rows(manual_sql.status(TABLE))) == len(before)
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
     assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
@@ -340,7 +340,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
     assert reader.unread(table)
     reader.close()
-    assert place.surface.rows(manual_sql.read_status(table))
+    assert place.surface.rows(manual_sql.status(table))
 
 
 def _session(place: Place) -> DwsSession:

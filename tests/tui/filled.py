@@ -33,8 +33,7 @@ from core.launch import identity as processes
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
-from core.slots.status.retained import Holding, SlotHold, TableHold
-from core.slots.status.retained import KnownBy as Whose
+from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -185,7 +184,7 @@ def slot(
             Behind.DURABLE,
             unread,
             at,
-            Whose.SERVER,
+            KnownBy.SERVER,
             left_of(at, TTL, NOW),
             True,
         )
