@@ -22,7 +22,8 @@ from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected, judge, trouble
 from core.engine.driver.registration import widened
-from core.errors import Busy, Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from core.ports.source import register_point
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.write import modes
 from core.sinks.postgres.write import statements as compose
@@ -142,8 +143,7 @@ class Reader:
         expected = self._expected[shard]
         self._expected[shard] = widened(expected, point)
         for checkpoint in (False, True):
-            if self._admin.register(shard, point, checkpoint, xmin) != 1:
-                raise Busy(f"{shard.name}: the registration reached no node", where="source")
+            register_point(self._admin, shard, point, checkpoint, xmin)
         self._expected[shard] = replace(expected, live=frozenset({point}), durable=frozenset({point}))
         self._position[shard], self._xmin[shard] = batch.position, xmin
 

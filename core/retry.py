@@ -26,7 +26,7 @@ Source side, quick: `binlog_max_retry_times` retries, waiting `binlog_retry_inte
 Sink side, quick: `max_flush_retry_times` tries in total, waiting 1 s x n.
 Apart from its jitter a wait never shrinks before a success resets the history.
 
-Next door: `core.errors` has the kinds; each dialect's `faults.py` assigns them; `core.engine` carries decisions out.
+Next door: `core.errors` has the kinds; each dialect's faults assigns them; `core.engine` carries decisions out.
 """
 
 from __future__ import annotations

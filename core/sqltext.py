@@ -1,4 +1,4 @@
-"""Loads the named statements of a dialect's `queries.sql`, and spells names for a server.
+"""Loads the named statements of a dialect's queries.sql, and spells names for a server.
 
 A file is a list of blocks: `-- name: status`, comment lines that say what it is, then the statement; each statement has
 one home, a name and a description.

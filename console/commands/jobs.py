@@ -225,7 +225,7 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
-    from core.services.slot_commands import audited
+    from core.services.audit import audited
     from core.slots.change import Done
 
     if confirm != job:

@@ -18,8 +18,8 @@ from console.cli.options import ConfirmSlot, Json, Slot, Table
 from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition
-from core.domain.reset import EVERY, Check, Goal, Move, Plan, TargetKind
-from core.domain.reset_entry import DONE, Entry
+from core.domain.reset import EVERY, Check, Goal, Move, ResetPlan, TargetKind
+from core.domain.reset_entry import DONE, ResetEntry
 from core.domain.reset_text import backup_from
 from core.domain.spec import JobSpec
 from core.domain.text import typed
@@ -28,7 +28,7 @@ from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import reset as reset_service
 from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import Order, Result
+from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import BACKUPS, ResetContext
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
@@ -85,7 +85,7 @@ def reset(
     if not table or not slot:
         raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
     job = reset_service.job_of(loaded, table, slot)
-    order = Order(plan_id, reason, confirm, rows)
+    order = ResetOrder(plan_id, reason, confirm, rows)
     goal = None if execute else _goal(to, points or [], time, backup, tuple(dns or ()))
     _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
 
@@ -105,14 +105,14 @@ def undo(
     loaded = context.of(ctx).load()
     job = _job_of_backup(loaded, backup)
     goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
-    _plan_or_execute(ctx, loaded, job, goal, Order(plan_id, reason, confirm, rows), steal, as_json, backup)
+    _plan_or_execute(ctx, loaded, job, goal, ResetOrder(plan_id, reason, confirm, rows), steal, as_json, backup)
 
 
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
     """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
     loaded = context.of(ctx).load()
     job = reset_service.job_of(loaded, table, slot)
-    found: list[Entry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
+    found: list[ResetEntry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
     if as_json:
         output.as_json({"table": table, "slot": slot, "resets": list(map(entry_as_json, found))})
         return
@@ -124,7 +124,7 @@ def _plan_or_execute(
     loaded: Loaded,
     job: JobSpec,
     goal: Goal | None,
-    order: Order,
+    order: ResetOrder,
     steal: str,
     as_json: bool,
     undoing: str = "",
@@ -192,7 +192,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
         saved = backup_from(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
-        entry: Entry | None = _on(loaded, job, lambda reset_context: reset_context.resets.reset(backup), lock=False)
+        entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
         if entry is not None:
             return reset_service.job_of(loaded, entry.table, entry.slot)
     raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
@@ -246,7 +246,7 @@ def _tell(result: Result, as_json: bool, ascii_only: bool) -> None:
 # -- plans, results and the history, as text of 80 columns and as JSON ------------------------------------------------
 
 
-def plan_as_json(plan: Plan) -> dict[str, Any]:
+def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     """A plan as JSON values, with what is told in words."""
     found = reset_text.plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
@@ -258,12 +258,12 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     return found
 
 
-def to_type(plan: Plan) -> dict[str, str | None]:
+def to_type(plan: ResetPlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
 
 
-def entry_as_json(entry: Entry) -> dict[str, Any]:
+def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
     """A reset of the history as JSON values."""
     return {
         "backup": entry.id,
@@ -279,7 +279,7 @@ def entry_as_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def print_plan(plan: Plan, undoing: str, ascii_only: bool) -> None:
+def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     """A plan for a person: lanes, what it means, what holds, what will be sent, how to carry it out."""
 
     def say(label: str, text: str) -> None:
@@ -317,13 +317,13 @@ def print_result(result: Result, ascii_only: bool) -> None:
     output.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
 
 
-def print_history(found: list[Entry], ascii_only: bool) -> None:
+def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
     """A slot's resets."""
     rows: list[list[object]] = [[one.id, one.target, one.step, one.who, one.reason] for one in found]
     output.table(["backup", "target", "outcome", "who", "why"], rows, ascii_only)
 
 
-def _how(plan: Plan, undoing: str) -> list[str]:
+def _how(plan: ResetPlan, undoing: str) -> list[str]:
     if plan.failed:
         return [f"not possible now: {len(plan.failed)} precondition(s) fail"]
     what = f"undo {typed(undoing)}" if undoing else f"reset {typed(plan.table, plan.slot)}"

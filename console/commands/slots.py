@@ -21,16 +21,19 @@ from console.commands import peek, reset
 from core.config.model import Loaded
 from core.config.places import owners
 from core.domain.text import typed
-from core.domain.ttl import Left, Ttl, in_words
+from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import slot_commands
-from core.services.slot_commands import Create, Drop, Polled, Register, Verb
-from core.slots.change import UNKNOWN_ROWS, Consent, Done, Owner, Plan, per_shard
+from core.services.slot_commands import Polled
+from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
+from core.slots.create import CREATE
+from core.slots.drop import DROP
+from core.slots.full_sync import REGISTER
 from core.slots.status.inspect import SlotOnShard, SlotView
-from core.slots.status.preflight import Action, Answer, Preflight, Rate, rate_between
-from core.slots.status.retained import Clock, Holding, SlotHold, TableHold
+from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
+from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
@@ -174,7 +177,7 @@ def _ttl_words(ttl: Ttl) -> str:
     return in_words(ttl.seconds) + (" (default)" if ttl.default else "")
 
 
-def _left(left: Left | None) -> list[object]:
+def _left(left: TimeLeft | None) -> list[object]:
     return [None, None] if left is None else [in_words(left.seconds), left.severity]
 
 
@@ -245,8 +248,8 @@ def _dn(one: SlotOnShard, held: Holding | None) -> dict[str, object]:
         "unread": one.unread,
         "registered_at": held.registered_at if held else one.registered_at,
         "registered_by": held.known_by if held else None,
-        "our_live": held.live if held and held.known_by is Clock.OURS else None,
-        "our_durable": held.durable if held and held.known_by is Clock.OURS else None,
+        "our_live": held.live if held and held.known_by is KnownBy.OURS else None,
+        "our_durable": held.durable if held and held.known_by is KnownBy.OURS else None,
         "behind": held.behind if held else None,
         "oldest_reader": held.oldest if held else None,
         "cleared_at": left.cleared_at if left else None,
@@ -273,7 +276,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
             {
                 "source": found.source,
                 "table": found.table,
-                "clear": all(found.answer(each) is Answer.YES for each in actions),
+                "clear": all(found.answer(each) is MayBegin.YES for each in actions),
                 "verdicts": answers,
                 "consumed": found.consumed,
                 "consumed_by_dn": found.by_shard,
@@ -286,7 +289,7 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
         )
     else:
         _print_preflight(found, select.ascii_only(ctx))
-    if any(found.answer(each) is not Answer.YES for each in actions):
+    if any(found.answer(each) is not MayBegin.YES for each in actions):
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
 
@@ -308,7 +311,7 @@ def create(
     the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table)
-    _run(ctx, Create(), (table, slot, source), consent, as_json)
+    _run(ctx, CREATE, (table, slot, source), consent, as_json)
 
 
 @app.command()
@@ -330,7 +333,7 @@ def register(
     as well where no configured job owns the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, Register(), (table, slot, source), consent, as_json)
+    _run(ctx, REGISTER, (table, slot, source), consent, as_json)
 
 
 @app.command()
@@ -352,7 +355,7 @@ def drop(
     TABLE as well where no configured job owns the slot, or the source's environment is PROD.
     """
     consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, Drop(), (table, slot, source), consent, as_json)
+    _run(ctx, DROP, (table, slot, source), consent, as_json)
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
@@ -366,13 +369,13 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
     return Owner(job, view.state, view.lives, view.elsewhere)
 
 
-def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
+def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consent: Consent, as_json: bool) -> None:
     loaded = context.of(ctx).load()
     table, slot, source = asked
     place = (*select.place(loaded, source, table), slot)
     ascii_only = select.ascii_only(ctx)
 
-    def show(plan: Plan) -> None:
+    def show(plan: ChangePlan) -> None:
         if not as_json:
             _show(plan, ascii_only)
 
@@ -394,14 +397,14 @@ def _run(ctx: typer.Context, verb: Verb, asked: tuple[str, str, str], consent: C
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def to_type(plan: Plan) -> dict[str, str | None]:
+def to_type(plan: ChangePlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `core.slots.change` asks for it; null where it is not asked for."""
     rows = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
     table = plan.table if plan.highest else None
     return {"confirm": plan.slot, "confirm_table": table, "rows": None if rows == "0" else rows}
 
 
-def _show(plan: Plan, ascii_only: bool) -> None:
+def _show(plan: ChangePlan, ascii_only: bool) -> None:
     owner = f"job {plan.owner.job}" if plan.owner else "external (no job of this configuration)"
     output.paragraph("", f"{plan.verb} {plan.what}; {owner}", ascii_only)
     if plan.before.shards:
@@ -412,7 +415,7 @@ def _show(plan: Plan, ascii_only: bool) -> None:
         output.line(f"sql     {each}", ascii_only)
 
 
-def _say_how(plan: Plan, ascii_only: bool) -> None:
+def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     verb = "drop" if plan.verb == "abandon" else plan.verb
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = "" if plan.rows == 0 else f" --rows {'unknown' if plan.rows is None else plan.rows}"

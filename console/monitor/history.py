@@ -17,7 +17,6 @@ from console.monitor.store_reader import complete, told
 from console.monitor.throughput import Paces
 from core.clock import Clock
 from core.config.model import Loaded
-from core.launch.recorder import view_of_frame
 from core.state.audit import Audit
 from core.state.frames import Frame
 from core.state.metrics import Metrics
@@ -149,7 +148,7 @@ class Past:
         paces = Paces()
         paces.go_to(metrics, at)
         names = [row.name for row in store.jobs()]
-        found = {frame.job: _facts(frame, at) for frame in metrics.frames(at)}
+        found = {frame.view.name: _facts(frame, at) for frame in metrics.frames(at)}
         jobs = complete(
             [found.get(name) or JobFacts(name, Level.UNKNOWN, None, _NOTHING) for name in names],
             self._loaded,
@@ -170,7 +169,7 @@ class Past:
 
 def _facts(frame: Frame, at: datetime) -> JobFacts:
     """A job as it was; unknown where its frames end although it ought to have gone on."""
-    job = facts(view_of_frame(frame), at)
+    job = facts(frame.view, at)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"

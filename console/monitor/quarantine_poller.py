@@ -79,7 +79,7 @@ class SinkHoldings:
         return Whole(found, masked) if found else None
 
     def _audited(self, loaded: Loaded, job: JobSpec, id: int) -> Whole | None:
-        from core.services.slot_commands import audited
+        from core.services.audit import audited
         from core.slots.change import Done
         from core.state.audit import Audit, intent
         from core.state.folder import StateFolder

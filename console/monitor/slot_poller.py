@@ -17,13 +17,13 @@ from core.config.places import tables
 if TYPE_CHECKING:
     from core.clock import Clock
     from core.config.model import Loaded
-    from core.slots.status.poll import Turn
+    from core.slots.status.poll import PollTurn
 
 
 class Watched(Protocol):
     """What asks one source."""
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         """One question."""
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class SlotPoller:
         if source in self._watches:
             self._watches[source].close()
 
-    def _keep(self, source: str, table: str, turn: Turn | None, error: Exception | None) -> TableSeen:
+    def _keep(self, source: str, table: str, turn: PollTurn | None, error: Exception | None) -> TableSeen:
         from console.monitor.store_reader import told  # loaded by then: the store is read first
 
         kept = self._seen.get((source, table), TableSeen(source, table))

@@ -51,20 +51,20 @@ class Paces:
         """Begin at a moment: each job's last frame, and its last ten minutes as far as sparklines need them."""
         self._jobs = {}
         for frame in metrics.frames(at):
-            self._take([*metrics.some(frame.job, at - _SPAN, at - _NEAR, _STEP), frame], metrics, at)
+            self._take([*metrics.some(frame.view.name, at - _SPAN, at - _NEAR, _STEP), frame], metrics, at)
 
     def _take(self, frames: Iterable[Frame], metrics: Metrics, at: datetime) -> None:
         *before, last = frames
-        for frame in (*before, *metrics.some(last.job, at - _NEAR, at, 1.0), last):
+        for frame in (*before, *metrics.some(last.view.name, at - _NEAR, at, 1.0), last):
             self._see(frame)
 
     def _see(self, frame: Frame) -> None:
-        followed = self._jobs.setdefault(frame.job, _Followed())
+        followed = self._jobs.setdefault(frame.view.name, _Followed())
         if followed.at is not None and frame.at <= followed.at:
             return
-        followed.at, followed.run, followed.lags = frame.at, frame.run, frame.lags
-        if frame.report is not None and frame.reported:
-            followed.tracks.see(frame.at.timestamp(), frame.report)
+        followed.at, followed.run, followed.lags = frame.at, frame.view.run, frame.lags
+        if frame.view.report is not None and frame.view.reported:
+            followed.tracks.see(frame.at.timestamp(), frame.view.report)
 
     def told(self, job: JobFacts, now: datetime) -> JobFacts:
         """The job with its lags and rates; unknown where nothing was recorded lately."""

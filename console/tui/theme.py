@@ -1,7 +1,7 @@
 """The colours by their roles; a colour is never the only carrier of a state: glyph and word say the same.
 
 `mono` has no colour at all: bold, dim, underline and reverse only, the terminal's own colours otherwise. A role is
-used by widgets through `console.tcss` (`$role-...`, and `$role-...-style` for how text stands), and for words and
+used by widgets through console.tcss (`$role-...`, and `$role-...-style` for how text stands), and for words and
 cells through `style_of`. Next door: `console.tui.base_app` puts a theme on.
 """
 

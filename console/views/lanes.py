@@ -1,6 +1,6 @@
 """A job lane by lane: rows, and the lines above and below them. Pure.
 
-Next door: `console.views.jobs` has the jobs, `console.tui.screens.job` draws.
+Next door: `console.views.jobs` has the jobs, `console.tui.screens.jobs` draws.
 """
 
 from __future__ import annotations

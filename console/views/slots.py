@@ -17,7 +17,7 @@ from console.views import slot_history
 from console.views.lanes import WIDEST
 from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
-from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, Left, in_words
+from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, TimeLeft, in_words
 
 if TYPE_CHECKING:
     from core.slots.status.inspect import SlotOnShard, SlotView
@@ -127,22 +127,22 @@ def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 
-def remaining(left: Left | None, seen_at: datetime | None, now: datetime) -> float | None:
+def remaining(left: TimeLeft | None, seen_at: datetime | None, now: datetime) -> float | None:
     """Seconds left now of what was left when it was seen; None where unknown."""
     if left is None or seen_at is None:
         return None
     return max(0.0, left.seconds - max(0.0, (now - seen_at).total_seconds()))
 
 
-def deadline(left: Left | None, now: datetime) -> str:
+def deadline(left: TimeLeft | None, now: datetime) -> str:
     """When it is cleared, by the server's clock: the time of day where that is clear, else the date too.
 
     >>> from datetime import timezone
     >>> from core.domain.ttl import Severity
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-    >>> deadline(Left(datetime(2026, 11, 21, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
+    >>> deadline(TimeLeft(datetime(2026, 11, 21, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
     '13:05:09Z'
-    >>> deadline(Left(datetime(2026, 11, 22, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
+    >>> deadline(TimeLeft(datetime(2026, 11, 22, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
     '11-22 13:05Z'
     """
     if left is None:
@@ -197,7 +197,7 @@ def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: date
     }
 
 
-def _left_words(left: Left | None, seen_at: datetime | None, now: datetime) -> str:
+def _left_words(left: TimeLeft | None, seen_at: datetime | None, now: datetime) -> str:
     still = remaining(left, seen_at, now)
     return UNKNOWN if still is None else "DUE NOW" if still <= 0 else in_words(still)
 

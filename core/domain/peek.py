@@ -34,14 +34,6 @@ class ChangeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
-    """The newest sync point that a DN tells, and the point of its first record at or after the one asked for."""
-
-    latest: int | None
-    point: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Filter:
     """Which rows are wanted: event types, and key values as the server spells them; empty is all."""
 

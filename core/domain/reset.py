@@ -171,7 +171,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResetPlan:
     """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970."""
 
     id: str
@@ -348,7 +348,7 @@ def time_check(left: float | None) -> Check:
     return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
 
 
-def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Plan, int]]) -> Check:
+def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
     """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
 
     `ended` are the resets that have ended, the newest first, each with its end. An epoch is the time at which it was
@@ -367,7 +367,7 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Pla
     return Check(name, False, said)
 
 
-def what_moved(plan: Plan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
+def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
     """What is not as the plan saw it, in words; `latest` may move on."""
     before = {move.seen.row.key.shard: move for move in plan.moves}
     now = {seen.row.key.shard: seen for seen in lanes}

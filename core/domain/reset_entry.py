@@ -17,7 +17,7 @@ NEVER_BEGUN = "it had not begun: nothing had been written"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ResetEntry:
     """A reset; times as RFC 3339, `plan` and `backup` are texts of `core.domain.reset_text`."""
 
     id: str

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.reset import Check, Count, Goal, LaneSeen, Move, Plan, TargetKind
+from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
 
 
@@ -81,7 +81,7 @@ def backup_from(text: str) -> Backup:
         raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
 
 
-def plan_values(plan: Plan) -> dict[str, Any]:
+def plan_values(plan: ResetPlan) -> dict[str, Any]:
     """A plan as JSON values."""
     found = asdict(plan)
     found["goal"]["kind"] = plan.goal.kind.value
@@ -89,12 +89,12 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     return found
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: ResetPlan) -> str:
     """A plan as JSON."""
     return json.dumps(plan_values(plan), sort_keys=True)
 
 
-def plan_from(text: str) -> Plan:
+def plan_from(text: str) -> ResetPlan:
     """The plan of a text; raises Refused where it is damaged or was changed since it was made."""
     try:
         values = json.loads(text)
@@ -108,7 +108,7 @@ def plan_from(text: str) -> Plan:
             "sql": tuple(values["sql"]),
             "notes": tuple(values["notes"]),
         }
-        plan = Plan(**values)
+        plan = ResetPlan(**values)
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"the plan is damaged: {error}", "make a new one: the same command without --execute") from error
     if named(plan).id != plan.id:
@@ -116,7 +116,7 @@ def plan_from(text: str) -> Plan:
     return plan
 
 
-def named(plan: Plan) -> Plan:
+def named(plan: ResetPlan) -> ResetPlan:
     """The plan with its id: a hash of what was seen, what will be done, and when it was made."""
     values = plan_values(replace(plan, id=""))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

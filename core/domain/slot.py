@@ -6,8 +6,9 @@ Next door: `core.domain.start` decides from a look and a progress row; `core.sou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
@@ -67,6 +68,51 @@ class SlotStatus:
     latest: int
     xmin: int
     fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPoint:
+    """A registered point as the server lists it: one per DN, slot and checkpoint flag."""
+
+    shard: str
+    slot: str
+    checkpoint: bool
+    point: int | None
+    registered_at: datetime | None
+    xmin: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRows:
+    """What a DN still keeps for a slot and checkpoint flag; None where it cannot be counted."""
+
+    shard: str
+    slot: str
+    checkpoint: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """A DN's first record at or after a point, and its newest point; None where there is none."""
+
+    latest: int | None
+    point: int | None
+    time_us: int | None = None
+    xmin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """One answer about a table: the server's clock, the table's options (None: no such table), its points.
+
+    `points` is None where this kernel cannot list them.
+    """
+
+    now: datetime
+    options: str | None
+    consume_timeout: int | None
+    points: Sequence[RegisteredPoint] | None
 
 
 @dataclass(frozen=True, slots=True)

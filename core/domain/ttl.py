@@ -47,7 +47,7 @@ class Ttl:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class TimeLeft:
     """Until when a slot is kept if nobody registers, and how much time that is; 0 s is due now."""
 
     cleared_at: datetime
@@ -71,13 +71,13 @@ def ttl_of(options: str) -> Ttl:
     return Ttl(int(text) if text.isascii() and text.isdigit() and int(text) else None, False, by_record)
 
 
-def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> Left | None:
+def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:
     """What is left of the TTL since a registration; None where either is unknown."""
     if registered_at is None or ttl.seconds is None:
         return None
     cleared_at = registered_at + timedelta(seconds=ttl.seconds)
     seconds = max(0, int((cleared_at - now).total_seconds()))
-    return Left(cleared_at, seconds, severity_of(seconds, ttl.seconds))
+    return TimeLeft(cleared_at, seconds, severity_of(seconds, ttl.seconds))
 
 
 def severity_of(seconds: float, ttl: int) -> Severity:

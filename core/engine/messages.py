@@ -1,6 +1,7 @@
 """What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection.
 
-Next door: `lanes.py` makes tasks of lanes, `task.py` and `copy.py` run them on a worker.
+Next door: `core.domain.lane` makes tasks of lanes, `core.engine.worker.stream_task` and `core.engine.worker.copy_task`
+run them on a worker.
 """
 
 from __future__ import annotations

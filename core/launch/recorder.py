@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 
-from core.domain.job import JobState, WantedState
+from core.domain.job import JobState
 from core.domain.lag import Curve
 from core.domain.report import JobReport
 from core.errors import SlotkeeperError
@@ -55,7 +55,7 @@ class Recorder:
     def _take(self) -> None:
         at = datetime.fromtimestamp(self._store.now(), timezone.utc)
         view = observe(self._store, self._job)
-        self._base = self._metrics.add(frame_of(view, at, self._lags(view, at)), self._base)
+        self._base = self._metrics.add(Frame(view, at, self._lags(view, at)), self._base)
         if self._taken % GROUP == 0:
             self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
         self._taken += 1
@@ -77,63 +77,9 @@ class Recorder:
         kept = self._limits.frames_kept
         curves: dict[str, Curve] = defaultdict(lambda: Curve(kept))
         for frame in self._metrics.some(self._job, at - timedelta(seconds=kept), at, _CURVE_STEP):
-            if frame.report is not None and frame.reported and frame.reported_at is not None:
-                _follow(curves, frame.report, frame.reported_at.timestamp())
+            if (seen := frame.view).report is not None and seen.reported and seen.reported_at is not None:
+                _follow(curves, seen.report, seen.reported_at.timestamp())
         return curves
-
-
-def frame_of(view: JobView, at: datetime, lags: dict[str, float | None]) -> Frame:
-    """A look at a job as a frame."""
-    return Frame(
-        job=view.name,
-        at=at,
-        state=view.state.value,
-        wanted=view.wanted.value,
-        reason=view.reason,
-        trouble=view.trouble,
-        safe=view.safe,
-        config=view.config,
-        run=view.run,
-        supervisor=view.supervisor,
-        supervisor_alive=view.supervisor_alive,
-        driver=view.driver,
-        driver_alive=view.driver_alive,
-        elsewhere=view.elsewhere,
-        changed_at=view.changed_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        exit_code=view.exit_code,
-        report=view.report,
-        reported_at=view.reported_at,
-        reported=view.reported,
-        lags=lags,
-    )
-
-
-def view_of_frame(frame: Frame) -> JobView:
-    """The look that a frame was made of."""
-    return JobView(
-        name=frame.job,
-        state=JobState(frame.state),
-        wanted=WantedState(frame.wanted),
-        reason=frame.reason,
-        trouble=frame.trouble,
-        safe=frame.safe,
-        config=frame.config,
-        run=frame.run,
-        supervisor=frame.supervisor,
-        supervisor_alive=frame.supervisor_alive,
-        driver=frame.driver,
-        driver_alive=frame.driver_alive,
-        elsewhere=frame.elsewhere,
-        started_at=frame.started_at,
-        ended_at=frame.ended_at,
-        report=frame.report,
-        reported_at=frame.reported_at,
-        reported=frame.reported,
-        changed_at=frame.changed_at,
-        exit_code=frame.exit_code,
-    )
 
 
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:

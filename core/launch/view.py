@@ -5,52 +5,13 @@ Next door: `core.launch.control` acts on such looks; screens and `jobs show` dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
-from core.domain.identity import Identity
-from core.domain.job import JobState, WantedState
-from core.domain.report import JobReport
+from core.domain.job_view import JobView
 from core.errors import Refused
 from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
 from core.state.sqlite import Store
 
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A job as it can be seen from here; `reason` and `safe` already say what a missing process means.
-
-    `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
-    `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
-    that of its newest run.
-    """
-
-    name: str
-    state: JobState
-    wanted: WantedState
-    reason: str
-    trouble: str
-    safe: str
-    config: str
-    run: str
-    supervisor: Identity | None
-    supervisor_alive: bool
-    driver: Identity | None
-    driver_alive: bool
-    elsewhere: bool
-    started_at: datetime | None
-    ended_at: datetime | None
-    report: JobReport | None
-    reported_at: datetime | None
-    reported: bool
-    changed_at: datetime | None = None
-    exit_code: int | None = None
-
-    @property
-    def lives(self) -> bool:
-        """Whether a process of it lives here."""
-        return self.supervisor_alive or self.driver_alive
+__all__ = ["JobView", "observe", "observe_all", "view_of"]
 
 
 def observe(store: Store, job: str) -> JobView:

@@ -1,19 +1,19 @@
-"""What a job's driver asks beside: its sessions by name, the target table, a start without a copy, a place for tasks.
+"""What a job's driver asks beside: its sessions by name, the target table, a place for tasks.
 
 Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `core.engine.local_runner` run the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from core.domain.slot import Shard, TableIdentity
+from core.domain.slot import TableIdentity
 from core.domain.turn import Turn
 from core.errors import Refused
 from core.ports.progress import Rows, Store
-from core.ports.source import Chunk, SlotAdmin, Source
+from core.ports.source import Chunk, Retention, SlotAdmin, Source
 
 
 class TaskRunner(Protocol):
@@ -35,42 +35,6 @@ class TaskRunner(Protocol):
 
     def close(self) -> None:
         """End all tasks and whatever runs them; safe to call twice."""
-
-
-class PointSeen(Protocol):
-    """A registered point of some slot of the table."""
-
-    @property
-    def shard(self) -> str: ...
-    @property
-    def slot(self) -> str: ...
-    @property
-    def point(self) -> int | None: ...
-
-
-class Record(Protocol):
-    """The first record of a DN at or after a point, and the DN's newest point; None where there is none."""
-
-    @property
-    def latest(self) -> int | None: ...
-    @property
-    def point(self) -> int | None: ...
-    @property
-    def xmin(self) -> int | None: ...
-
-
-class Starter(SlotAdmin, Protocol):
-    """What a start without a copy asks of the source beside looks and registrations."""
-
-    def nodes(self) -> list[Shard]: ...
-    def register_full_sync(self) -> str: ...
-    def at_time(self, at: str) -> dict[str, int | None]: ...
-    def since(self, at: str) -> dict[str, int | None]: ...
-    def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, Record]: ...
-    def points(self) -> Sequence[PointSeen] | None: ...
-    def seconds(self) -> float: ...
-    def ttl(self) -> int | None: ...
-    def record_ttl(self) -> int | None: ...
 
 
 class Target(Protocol):
@@ -129,7 +93,7 @@ class DriverSessions(Sessions, Protocol):
     def target(self) -> Target:
         """The target, over the start's sink session."""
 
-    def starter(self) -> Starter:
+    def starter(self) -> Retention:
         """A registering session of a start without a copy."""
 
     def begin(self, epoch: int) -> bool:

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.reset import Swap
+from core.domain.reset_entry import ResetEntry
 from core.domain.turn import Turn
 from core.ports.source import Chunk
 
@@ -36,16 +38,15 @@ class ChunkCounts:
     rows: int
 
 
-class Lock(Protocol):
-    """A progress row held FOR UPDATE with its epoch checked, while the source is told."""
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A progress row held FOR UPDATE with its epoch checked, while the source is told.
 
-    @property
-    def row(self) -> ProgressRow:
-        """The row as locked."""
+    `record` writes what was registered into it.
+    """
 
-    @property
-    def record(self) -> Callable[[Registered], None]:
-        """Writes what was registered into the locked row."""
+    row: ProgressRow
+    record: Callable[[Registered], None]
 
 
 class Rows(Protocol):
@@ -90,7 +91,7 @@ class Store(Rows, Protocol):
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
-    def raise_epoch(self, tables: Sequence[str]) -> int: ...
+    def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
     def end_others(self) -> None: ...
     def set_state(self, turn: Turn, noted_end: dict[str, int] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
@@ -99,3 +100,32 @@ class Store(Rows, Protocol):
     def chunks_left(self) -> list[Chunk]: ...
     def chunk_counts(self) -> ChunkCounts: ...
     def registered_age(self) -> float | None: ...
+
+
+class ResetStore(Store, Protocol):
+    """What a slot's reset asks beside of the session that holds the lease: the lease's holder, and the resets."""
+
+    def lease_id(self) -> str: ...
+    def end_holder(self) -> None: ...
+    def writable(self) -> bool:
+        """Whether the progress table can be changed now."""
+
+    def make_table(self) -> None: ...
+    def insert_reset(self, entry: ResetEntry) -> None: ...
+    def step(self, reset: str, step: str, outcome: str = "") -> None: ...
+    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+        """How many rows in quarantine lie beyond these positions."""
+
+    def write(
+        self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
+    ) -> list[str]:
+        """The rows under the epoch, and the reset's step, in one transaction; what is not as expected, in words.
+
+        Rows in quarantine beyond them are archived as `by`, those that the reset `undone` had archived come back.
+        """
+
+    def reset(self, reset: str) -> ResetEntry | None: ...
+    def unfinished(self) -> ResetEntry | None: ...
+    def history(self, limit: int = 100) -> list[ResetEntry]: ...
+    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
+        """The plans of resets that have ended, the newest first, and when: ms since 1970 by the sink's clock."""

@@ -1,17 +1,23 @@
-"""The audit of a command that changes a slot: the local file first, which decides, then a copy in the job's sink.
+"""The audit of a command that changes something: one line before, one after, and a copy of both in the job's sink.
 
-Next door: `core.services.reset` and `core.services.slot_commands` write their lines through this.
+The local file comes first and decides: where the line before cannot be written, nothing is done.
+Next door: `core.state.audit` keeps the file; `core.services.slot_commands`, `quarantine` and `probe` act in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from core.domain.audit import AuditLine
+from core.domain.text import safe
 from core.errors import SlotkeeperError
 from core.sinks.postgres.progress.audit import SinkAudit
 from core.sinks.postgres.session import SinkSession
-from core.state.audit import Audit
+from core.slots.change import Done
+from core.state.audit import Audit, outcome
+from core.state.faults import StateError
 from core.state.folder import StateFolder
 
 
@@ -31,3 +37,29 @@ class CopiedAudit(Audit):
         if self._copy is not None:
             with suppress(SlotkeeperError):
                 self._copy.append(line)
+
+
+def audited(
+    audit: Audit,
+    line: AuditLine,
+    act: Callable[[], Done],
+    after: Callable[[], Mapping[str, str]] = dict,
+    catches: type[BaseException] = Exception,
+) -> Done:
+    """Do something between its two audit lines; where it fails, what `after` can see is written."""
+    audit.append(line)
+    try:
+        done = act()
+    except catches as error:
+        result: Mapping[str, str] = {}
+        with suppress(SlotkeeperError):
+            result = after()
+        said = "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {safe(error, 300)}"
+        with suppress(StateError):
+            audit.append(outcome(line, said, result))
+        raise
+    try:
+        audit.append(outcome(line, done.outcome, done.result))
+    except StateError as error:
+        return replace(done, outcome=f"{done.outcome} (the outcome is missing in the audit: {error.message})")
+    return done

@@ -1,14 +1,15 @@
-"""The composition root of what the console asks of a source: slots while they are shown, rows of a binlog on demand.
+"""What the console asks of a source: slots while they are shown, rows of a binlog on demand.
 
 Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
 where those cannot be written. Nothing here creates a slot or moves a point.
-Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads; `core.services.verify` lists slots.
+Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 
@@ -19,14 +20,15 @@ from core.config.secrets import resolve
 from core.domain.peek import Ask, Page
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
-from core.services.slot_commands import audited, own_lanes
+from core.services.audit import audited
+from core.services.sessions import open_source
+from core.services.slot_commands import own_lanes
 from core.slots.change import PROD, Done
 from core.slots.status.binlog_rows import peek
 from core.slots.status.poll import Watch
 from core.slots.status.retained import OwnLane
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.poll import DwsWatch
-from core.sources.dws.session import DwsSession
 from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
 
@@ -79,14 +81,9 @@ def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> 
 
 
 def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
-    session = DwsSession(
-        loaded.sources[source].endpoint, resolve(loaded.sources[source].endpoint.password), f"slotkeeper-peek/{source}"
-    )
-    reader = DwsPeek(session, _options(loaded, source, table).new_system_value)
-    try:
+    session = open_source(loaded.sources[source].endpoint, f"slotkeeper-peek/{source}")
+    with closing(DwsPeek(session, _options(loaded, source, table).new_system_value)) as reader:
         return peek(reader, source, table, ask, time.monotonic)
-    finally:
-        reader.close()
 
 
 def _options(loaded: Loaded, source: str, table: str) -> BinlogOptions:

@@ -1,6 +1,6 @@
 """What jobs need at the servers, checked with sessions that only look; and the least rights, as GRANT statements.
 
-No slot, table or row is made. Next door: `core.services.verify` composes the other looking commands,
+No slot, table or row is made. Next door: `core.services.sessions` opens them,
 `console.commands.doctor` checks this machine and shows the findings.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry
@@ -21,7 +21,7 @@ from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.ttl import ttl_of
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
-from core.services.verify import open_viewer, poll_name
+from core.services.sessions import open_viewer, poll_name
 from core.sinks.postgres.check import eligibility as sinks
 from core.sinks.postgres.check.target import image_of, target_of
 from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
@@ -61,11 +61,6 @@ class Finding:
     level: Level
     text: str
     unreachable: bool = False
-
-
-class _Clocked(Protocol):
-    @property
-    def clock(self) -> float: ...
 
 
 def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None) -> list[Finding]:
@@ -114,7 +109,7 @@ def _source_findings(loaded: Loaded, entry: SourceEntry, viewer: DwsViewer, cloc
     server = viewer.server()
     after = clock.utc().timestamp()
     yield Finding(place, Level.OK, f"{entry.endpoint.place} answers as {server.user}: {server.version[:100]}")
-    yield _clock_finding(place, server, before, after)
+    yield _clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
     facts = viewer.server_facts()
@@ -233,7 +228,7 @@ def _sink_findings(entry: SinkEntry, jobs: list[JobSpec], viewer: PostgresViewer
     server = viewer.server()
     after = clock.utc().timestamp()
     yield Finding(place, Level.OK, f"{entry.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
-    yield _clock_finding(place, server, before, after)
+    yield _clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
     if not server.temporary:
@@ -365,9 +360,9 @@ def _existing_target(place: str, job: JobSpec, target: Rights) -> Finding:
     return Finding(place, Level.OK, "is there and may be written")
 
 
-def _clock_finding(place: str, server: _Clocked, before: float, after: float) -> Finding:
+def _clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
     """The server's clock against ours at the middle of the question; certain only to half of its duration."""
-    offset, doubt = server.clock - (before + after) / 2, (after - before) / 2
+    offset, doubt = clock - (before + after) / 2, (after - before) / 2
     text = f"clock {offset:+.3f} s from here (to within {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
 

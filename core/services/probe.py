@@ -1,4 +1,4 @@
-"""The composition root of `doctor --probe`: what it would do, doing it between two audit lines, its record.
+"""`doctor --probe`: what it would do, doing it between two audit lines, its record.
 
 Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that. Next door:
 `core.sources.dws.probe.session` asks, `core.sources.dws.probe.scratch` makes and drops; `core.services.doctor` only
@@ -12,7 +12,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -20,14 +20,14 @@ from types import FrameType
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded
-from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.objection import refuse
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ConfigError, Refused
-from core.services.verify import poll_name
-from core.slots.change import PROD
+from core.services.audit import audited
+from core.services.sessions import open_source, poll_name
+from core.slots.change import PROD, Done
 from core.sources.dws import eligibility
 from core.sources.dws.probe.questions import Answer, Reader, conventions
 from core.sources.dws.probe.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
@@ -35,7 +35,7 @@ from core.sources.dws.probe.tables import GROUPS, ask_all
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.state import probes
-from core.state.audit import Audit, intent, outcome
+from core.state.audit import Audit, intent
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
@@ -85,6 +85,11 @@ class Report:
         """The answers under which our reader is not right."""
         return [one for one in self.answers if one.told.reader is Reader.WRONG]
 
+    @property
+    def sentence(self) -> str:
+        """The report as the audit has it."""
+        return f"{len(self.answers)} questions, reader right: {not self.wrong}"
+
     def as_json(self) -> dict[str, object]:
         """The report as it is printed and kept; times are UTC, nothing in it is secret."""
         plan = self.plan
@@ -113,8 +118,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
     if source not in loaded.sources:
         raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
     entry = loaded.sources[source]
-    session = _session(entry.endpoint)
-    try:
+    with closing(_session(entry.endpoint)) as session:
         facts = DwsViewer(session).server_facts()
         if not facts.functions:
             hint = "name a source that is a GaussDB(DWS)"
@@ -139,8 +143,6 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
             others=tuple(leftovers(session)),
             points=facts.settings.get("gtm_option", ""),
         )
-    finally:
-        session.close()
 
 
 def probe(
@@ -155,34 +157,31 @@ def probe(
     clock = clock or SystemClock()
     endpoint = loaded.sources[found.source].endpoint
     audit = Audit(folder := StateFolder.open(loaded.state_dir))
-    line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
-    audit.append(line)
-    began, left = clock.monotonic(), list[Left]()
-    scratch = found.scratch
-    try:
-        with _dropped(scratch, partial(_session, endpoint), left):
-            session = _session(endpoint)
-            try:
+    began, left, reports, scratch = clock.monotonic(), list[Left](), list[Report](), found.scratch
+
+    def act() -> Done:
+        try:
+            with _dropped(scratch, partial(_session, endpoint), left), closing(_session(endpoint)) as session:
                 answers = ask_all(session, scratch, progress)
-            finally:
-                session.close()
-    except BaseException as error:
-        for one in left:
-            tell(f"left behind: {one.table} ({one.why}); cure: {one.cure}")
-        if not left:
-            progress("ended early, and nothing is left behind")
-        with suppress(StateError):
-            said = "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {safe(error, 200)}"
-            audit.append(outcome(line, said, _left_behind(left)))
-        raise
-    told = tuple(_for_jobs(loaded, found, answers))
-    report = Report(found, clock.utc(), clock.monotonic() - began, told, tuple(left))
+        except BaseException:
+            for one in left:
+                tell(f"left behind: {one.table} ({one.why}); cure: {one.cure}")
+            if not left:
+                progress("ended early, and nothing is left behind")
+            raise
+        told = tuple(_for_jobs(loaded, found, answers))
+        reports.append(Report(found, clock.utc(), clock.monotonic() - began, told, tuple(left)))
+        return Done(reports[0].sentence, _left_behind(left))
+
+    line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
+    done = audited(audit, line, act, lambda: _left_behind(left), BaseException)
+    if done.outcome != reports[0].sentence:
+        tell(done.outcome)
     try:
-        audit.append(outcome(line, f"{len(told)} questions, reader right: {not report.wrong}", _left_behind(left)))
-        return _kept(report, folder)
+        return _kept(reports[0], folder)
     except StateError as error:
         tell(f"the answers are not kept: {error}")
-        return report
+        return reports[0]
 
 
 def _kept(report: Report, folder: StateFolder) -> Report:
@@ -196,7 +195,7 @@ def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
 
 
 def _session(endpoint: Endpoint) -> DwsSession:
-    return DwsSession(endpoint, resolve(endpoint.password), poll_name(f"{endpoint.name}/probe"))
+    return open_source(endpoint, poll_name(f"{endpoint.name}/probe"))
 
 
 @contextmanager

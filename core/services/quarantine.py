@@ -1,4 +1,4 @@
-"""The composition root of the quarantine: reading it, and the two verbs that end an entry.
+"""The quarantine: reading it, and the two verbs that end an entry.
 
 Each verb is audited: an intent line before (nothing is done where it cannot be written), what became of each after.
 Next door: `core.sinks.postgres.quarantine.entries` reads, `core.sinks.postgres.quarantine.replay` acts.
@@ -7,25 +7,22 @@ Next door: `core.sinks.postgres.quarantine.entries` reads, `core.sinks.postgres.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from core.config.secrets import resolve
-from core.domain.audit import AuditLine
 from core.domain.quarantine import Held, HeldState, Replayed
 from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.text import safe
 from core.engine.driver.context import lane_key
 from core.errors import Refused
-from core.services.audit import CopiedAudit
-from core.services.verify import poll_name
+from core.services.audit import CopiedAudit, audited
+from core.services.sessions import open_sink
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.quarantine.entries import HeldRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable
-from core.state.audit import actor, intent, outcome
-from core.state.faults import StateError
+from core.slots.change import Done
+from core.state.audit import actor, intent
 from core.state.folder import StateFolder
 from core.wiring import worker
 
@@ -35,11 +32,8 @@ OnEach = Callable[[Replayed], None]
 @contextmanager
 def polling(job: JobSpec) -> Iterator[HeldRows]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
-    session = _session(job)
-    try:
+    with closing(open_sink(job)) as session:
         yield HeldRows(session)
-    finally:
-        session.close()
 
 
 def is_of(entry: Held, job: JobSpec) -> bool:
@@ -100,31 +94,26 @@ def _each(
     """Do something to each entry between two audit lines; halves that went with an earlier one are not done twice."""
     if not reason.strip():
         raise Refused(f"{action} needs a reason", "--reason TEXT: it is kept with the entries and in the audit")
-    session = _session(job)
-    try:
-        places = _places(job, HeldRows(session), ids)
-        audit = CopiedAudit(folder, session)
-        line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
-        audit.append(line)
-        found: list[Replayed] = []
-        try:
+    found: list[Replayed] = []
+
+    def after() -> dict[str, str]:
+        return {str(one.id): f"{one.state.value} {one.sqlstate}".strip() for one in found}
+
+    with polling(job) as rows:
+        places = _places(job, rows, ids)
+
+        def do() -> Done:
             for id in ids:
                 if any(id in one.ids for one in found):
                     continue
-                found.append(act(session, places[id], id))
+                found.append(act(rows.session, places[id], id))
                 on_each(found[-1])
-        except Exception as error:
-            _tell(audit, line, f"failed: {safe(error, 300)}", found)
-            raise
-        _tell(audit, line, f"{sum(one.state is not HeldState.HELD for one in found)} of {len(found)} are over", found)
-    finally:
-        session.close()
+            over = sum(one.state is not HeldState.HELD for one in found)
+            return Done(f"{over} of {len(found)} are over", after())
+
+        line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
+        audited(CopiedAudit(folder, rows.session), line, do, after)
     return found
-
-
-def _tell(audit: CopiedAudit, line: AuditLine, said: str, found: Sequence[Replayed]) -> None:
-    with suppress(StateError):  # what was done stands in the entries themselves
-        audit.append(outcome(line, said, {str(one.id): f"{one.state.value} {one.sqlstate}".strip() for one in found}))
 
 
 def _places(job: JobSpec, rows: HeldRows, ids: Sequence[int]) -> dict[int, JobSpec]:
@@ -146,13 +135,5 @@ def _of(job: JobSpec, channel: ChannelSpec) -> JobSpec:
 
 def _table(job: JobSpec, session: SinkSession) -> TargetTable:
     """The target as the job's workers see it; the source is asked for its columns and key, no slot is touched."""
-    source = worker.open_source(job, "errors")
-    try:
+    with closing(worker.open_source(job, "errors")) as source:
         return targets.seen(session, targets.target_of(job.channel, source.identify()))
-    finally:
-        source.close()
-
-
-def _session(job: JobSpec) -> SinkSession:
-    password = resolve(job.sink.password)
-    return SinkSession(job.sink, password, poll_name(job.name), job.progress_schema, job.sink_kind)

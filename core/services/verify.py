@@ -1,15 +1,13 @@
-"""The composition root of what only looks: sessions at a source that look, and the comparison of a job's two tables.
+"""The comparison of a job's two tables, over sessions that only look.
 
-`core.wiring.worker` is the one of jobs. Nothing here creates a slot, a table or a progress row. Next door:
-`core.verify` sees protocols only; `core.services.slot_commands` looks at slots, `core.services.doctor` checks all of
-it.
+Nothing here creates a slot, a table or a progress row. Next door: `core.verify` compares and sees protocols only.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 
 from core.config.secrets import resolve
@@ -20,13 +18,12 @@ from core.domain.starting import start_at
 from core.drivers import pg
 from core.engine.driver.context import lane_key
 from core.errors import Refused
+from core.services.sessions import open_sink, open_viewer, poll_name
 from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.quarantine.entries import HeldRows
-from core.sinks.postgres.session import SinkSession
 from core.sources.dws import eligibility as source_rules
 from core.sources.dws import faults as source_faults
-from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.verify import Comparison, Key, KeyRange, Options, TableReader, compare
 from core.verify.keys import KeyColumn
@@ -35,23 +32,8 @@ from core.verify.reader import Checksum, Digest
 from core.wiring import worker
 
 SETTLE_SECONDS = 60.0
-
-
-def poll_name(what: str) -> str:
-    """The session name of a command that looks: not a job's, whose sessions its next start ends.
-
-    >>> look_name("orders_rt")
-    'slotkeeper-look/orders_rt'
-    """
-    return f"slotkeeper-look/{what}"[:63]
-
-
-def open_viewer(endpoint: Endpoint) -> DwsViewer:
-    """A session at a source that only looks."""
-    return DwsViewer(DwsSession(endpoint, resolve(endpoint.password), poll_name(endpoint.name)))
-
-
-# -- verify ---------------------------------------------------------------------------------------------------------
+Translated = Callable[[], AbstractContextManager[None]]
+"""Raises a driver's errors as ours."""
 
 
 def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
@@ -65,40 +47,27 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         at_source = partial(source_faults.translated, place)
         at_sink = partial(sink_faults.translated, other)
         limit = job.binlog.full_sync_binlog_read_timeout
-        source = stack.enter_context(_connection(job.source, job.name, limit, at_source))
-        sink = stack.enter_context(_connection(job.sink, job.name, limit, at_sink))
+        source = stack.enter_context(closing(_connection(job.source, job.name, limit, at_source)))
+        sink = stack.enter_context(closing(_connection(job.sink, job.name, limit, at_sink)))
         left, right = _readers(job, source, sink)
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
-        held = stack.enter_context(_held(job, right.key))
+        rows = HeldRows(stack.enter_context(closing(open_sink(job))))
+        held = partial(_held, job, rows, right.key)
         options = Options(settled=settled, quarantined=held, on_range=on_range)
         return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
 
 
 def _refuse_hidden(job: JobSpec) -> None:
     """Rows that are hidden or masked from the source's login would be called extra, or be missing on both sides."""
-    viewer = open_viewer(job.source)
-    try:
+    with closing(open_viewer(job.source)) as viewer:
         facts = viewer.table_facts(job.channel.source_table)
-        refuse(list(source_rules.hidden_objections(job.channel.source_table, facts)) if facts else [], "source")
-    finally:
-        viewer.close()
+    refuse(list(source_rules.hidden_objections(job.channel.source_table, facts)) if facts else [], "source")
 
 
-@contextmanager
-def _held(job: JobSpec, columns: Sequence[KeyColumn]) -> Iterator[Callable[[Collection[Key]], Collection[Key]]]:
+def _held(job: JobSpec, rows: HeldRows, columns: Sequence[KeyColumn], keys: Collection[Key]) -> Collection[Key]:
     """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
-    session = SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema)
-    rows = HeldRows(session)
-
-    def pick(keys: Collection[Key]) -> Collection[Key]:
-        values = rows.values(lane_key(job, ""))
-        held = {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}
-        return held.intersection(keys)
-
-    try:
-        yield pick
-    finally:
-        session.close()
+    values = rows.values(lane_key(job, ""))
+    return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)
 
 
 def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[PgTable, PgTable]:
@@ -113,29 +82,17 @@ def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[
         raise source_faults.classify(error, job.source.place) from error
 
 
-@contextmanager
-def _connection(
-    endpoint: Endpoint, job: str, limit_ms: int, translated: Callable[[], AbstractContextManager[None]]
-) -> Iterator[pg.Connection]:
+def _connection(endpoint: Endpoint, job: str, limit_ms: int, translated: Translated) -> pg.Connection:
     password = resolve(endpoint.password)
     with translated():
-        connection = pg.connect(endpoint, password, poll_name(job), {"statement_timeout": str(limit_ms)})
-    try:
-        yield connection
-    finally:
-        connection.close()
+        return pg.connect(endpoint, password, poll_name(job), {"statement_timeout": str(limit_ms)})
 
 
 @contextmanager
 def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
-    viewer = open_viewer(job.source)
-    session = SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema)
-    progress = PostgresProgress(session, lane_key(job, ""), worker.who(job, "verify"))
-    try:
+    progress = PostgresProgress(open_sink(job), lane_key(job, ""), worker.who(job, "verify"))
+    with closing(open_viewer(job.source)) as viewer, closing(progress):
         yield partial(settled, viewer, progress, job.channel.source_table)
-    finally:
-        viewer.close()
-        progress.close()
 
 
 def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: float = SETTLE_SECONDS) -> bool:
@@ -168,7 +125,7 @@ def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: 
 class _Translated:
     """A reader whose driver errors come out as ours; implements `core.verify.TableReader`."""
 
-    def __init__(self, reader: TableReader, translated: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, reader: TableReader, translated: Translated) -> None:
         self._reader = reader
         self._translated = translated
         self.label: str = reader.label

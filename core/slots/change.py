@@ -8,13 +8,15 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from core.domain.job import JobState
+from core.domain.ttl import TimeLeft
 from core.errors import Refused
-from core.slots.status.inspect import SlotView, SlotViewer, TableSlots, inspect
+from core.ports.source import SlotVerbs, SlotViewer
+from core.slots.status.inspect import SlotView, TableSlots, inspect
+from core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
@@ -51,7 +53,7 @@ class Consent:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChangePlan:
     """What a verb would do; `rows` are those that nobody could read any more, None where they cannot be counted.
 
     `before` is the slot as it is; `highest` asks for the table's name as well.
@@ -101,16 +103,52 @@ class Asked:
         return self.owner is None or self.environment.upper() == PROD
 
 
-class VerbViewer(SlotViewer, Protocol):
-    """What a verb needs to look at."""
+@dataclass(frozen=True, slots=True)
+class SlotVerb:
+    """One slot command: what it would do, and doing it; `left` is what the slot's TTL leaves it."""
 
-    def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
+    plan: Callable[[SlotViewer, Asked, TimeLeft | None], ChangePlan]
+    act: Callable[[SlotVerbs, SlotViewer, ChangePlan, Asked, TimeLeft | None], Done]
 
 
 def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
     """The table's slots as they are now."""
-    return inspect(viewer, asked.source, asked.table, asked.owners)
+    return inspect(asked.source, asked.table, asked.owners, viewer.points(asked.table), viewer.unread(asked.table))
+
+
+def planned(
+    asked: Asked, verb: str, before: SlotView, rows: int | None, effects: Sequence[str], sql: Sequence[str]
+) -> ChangePlan:
+    """The plan of what was asked for; in `sql`, {} stands for the table and the slot as literals."""
+    names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
+    return ChangePlan(
+        verb,
+        asked.source,
+        asked.table,
+        asked.slot,
+        asked.owner,
+        asked.highest,
+        before,
+        rows,
+        tuple(effects),
+        tuple(each.replace("{}", names) for each in sql),
+    )
+
+
+def unread_rows(rows: int | None) -> str:
+    """What a slot has not read, in words."""
+    return "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
+
+
+def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
+    """What it means for whoever reads the slot: one of these sentences, in which {job} is the owning job.
+
+    `foreign` where no configured job owns it, `rows` and `no_rows` by whether that job's sink has progress rows.
+    """
+    if owner is None:
+        return [foreign] if foreign else []
+    said = SINK_SILENT if owner.positions is None else rows if owner.positions else no_rows
+    return [said.format(job=owner.job)]
 
 
 def view_of(found: TableSlots, slot: str) -> SlotView:
@@ -132,7 +170,7 @@ def refuse_unless_at_rest(owner: Owner | None) -> None:
         raise Refused(f"job {owner.job} is {owner.state.value}", f"`slotkeeper jobs stop {owner.job}` first")
 
 
-def refuse_without_consent(plan: Plan, consent: Consent) -> None:
+def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
     """Raise Refused where something that had to be typed is missing or other; nothing where all was typed."""
     if not consent.reason.strip():
         raise Refused(f"{plan.verb} of slot {plan.slot} needs a reason", "--reason TEXT")

@@ -7,28 +7,15 @@ Next door: `change` has the rule of consent; `core.engine.driver.start` does the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from core.domain.slot import Shard, SlotStatus, slot_name
+from core.domain.ttl import TimeLeft
 from core.errors import Refused
-from core.slots.change import Asked, Done, Plan, VerbViewer, per_shard, seen, view_of
-from core.sqltext import dotted, literal
+from core.ports.source import SlotVerbs, SlotViewer
+from core.slots.change import Asked, ChangePlan, Done, SlotVerb, per_shard, planned, seen, view_of
 
 
-class Creator(Protocol):
-    """A session that may ask for a slot that does not exist, and register."""
-
-    def nodes(self) -> list[Shard]:
-        """The cluster's DNs."""
-
-    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Both points on all DNs; makes the slot (DWS)."""
-
-    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        """Register one point on one DN; returns the number of nodes registered."""
-
-
-def plan(viewer: VerbViewer, asked: Asked) -> Plan:
+def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """What creating would do; raises Refused where the slot is there or its name is none."""
     try:
         slot_name(asked.slot)
@@ -52,22 +39,11 @@ def plan(viewer: VerbViewer, asked: Asked) -> Plan:
         effects.insert(0, "it is the first slot of the table: recording starts with it")
     if asked.owner is None:
         effects.append("no configured job reads it")
-    names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
-    return Plan(
-        verb="create",
-        source=asked.source,
-        table=asked.table,
-        slot=asked.slot,
-        owner=asked.owner,
-        highest=asked.highest,
-        before=before,
-        rows=0,
-        effects=tuple(effects),
-        sql=tuple(f"SELECT * FROM pgxc_get_binlog_sync_point({names}, {flag}, 0)" for flag in ("false", "true")),
-    )
+    calls = [f"SELECT * FROM pgxc_get_binlog_sync_point({{}}, {flag}, 0)" for flag in ("false", "true")]
+    return planned(asked, "create", before, 0, effects, calls)
 
 
-def create(admin: Creator, viewer: VerbViewer, asked: Asked) -> Done:
+def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
     """Make the slot and look again."""
     nodes = admin.nodes()
     for shard in _without(nodes, admin.read_status(None)):
@@ -83,3 +59,7 @@ def create(admin: Creator, viewer: VerbViewer, asked: Asked) -> Done:
 
 def _without(nodes: Sequence[Shard], statuses: Sequence[SlotStatus]) -> list[Shard]:
     return sorted(set(nodes) - {status.shard for status in statuses})
+
+
+CREATE = SlotVerb(plan, create)
+"""`slots create`."""

@@ -1,36 +1,32 @@
 """Drop a slot, or where the kernel cannot: say honestly that it is abandoned, and when its TTL clears it.
 
-Next door: `change` has the rule of consent, `hold` the time left.
+Next door: `change` has the rule of consent, `status/retained.py` the time left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
-from core.domain.ttl import Left, in_words
+from core.domain.ttl import TimeLeft, in_words
 from core.errors import Refused
-from core.slots.change import SINK_SILENT, Asked, Done, Owner, Plan, VerbViewer, per_shard, seen, view_of
-from core.sqltext import dotted, literal
+from core.ports.source import SlotVerbs, SlotViewer
+from core.slots.change import (
+    Asked,
+    ChangePlan,
+    Done,
+    SlotVerb,
+    for_owner,
+    per_shard,
+    planned,
+    seen,
+    unread_rows,
+    view_of,
+)
 
 CLEARS = "pgxc_binlog_clear_target_slot"
+ROWS_LEFT = "the next start of job {job} refuses (SLOT LOST); a new snapshot is the way out"
+NO_ROWS = "job {job} has no progress row: its next start makes the slot anew"
 
 
-class DropViewer(VerbViewer, Protocol):
-    """What a session must answer for this."""
-
-    def functions(self) -> Mapping[str, bool]:
-        """The binlog functions that are there, and whether we may call them."""
-
-
-class Dropper(Protocol):
-    """A session that may clear a slot."""
-
-    def clear(self) -> int:
-        """Clear the slot on all DNs; returns how many points the server says it cleared."""
-
-
-def plan(viewer: DropViewer, asked: Asked, left: Left | None) -> Plan:
+def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     """Who would lose what; raises Refused where there is no such slot or we may not."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
@@ -41,8 +37,7 @@ def plan(viewer: DropViewer, asked: Asked, left: Left | None) -> Plan:
         raise Refused(f"this user may not execute {CLEARS}", "ask for EXECUTE on it, or let the slot's TTL end")
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
-    count = "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
-    effects = [f"{who} loses {count}", *_for_owner(asked.owner)]
+    effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS)]
     others = [one.name for one in found.slots if one.exists and one.name != asked.slot]
     if found.untold:
         effects.append("what other slots the table has is not known")
@@ -52,41 +47,31 @@ def plan(viewer: DropViewer, asked: Asked, left: Left | None) -> Plan:
         effects.append("it is the table's last slot: changes are no longer recorded")
     if allowed is None:
         effects.append(f"abandon: this kernel cannot drop a slot (9.1.0.223 or newer can); {cleared(left)}")
-    return Plan(
-        verb="drop" if allowed else "abandon",
-        source=asked.source,
-        table=asked.table,
-        slot=asked.slot,
-        owner=asked.owner,
-        highest=asked.highest,
-        before=before,
-        rows=rows,
-        effects=tuple(effects),
-        sql=(f"SELECT {CLEARS}({literal(dotted(asked.table))}, {literal(asked.slot)})",) if allowed else (),
-    )
+    calls = [f"SELECT {CLEARS}({{}})"] if allowed else []
+    return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
 
-def drop(admin: Dropper, viewer: VerbViewer, asked: Asked) -> Done:
-    """Clear the slot and look again; a DN where a point is still seen was missed."""
+def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
+    """Clear the slot and look again; a DN where a point is still seen was missed.
+
+    Where the kernel cannot, nothing is sent, and it is said when the slot goes by itself.
+    """
+    if not plan.sql:
+        after = view_of(seen(viewer, asked), asked.slot)
+        return Done(f"abandoned; nothing was sent; {cleared(left)}", per_shard(after), (), after)
     names = sorted(viewer.nodes(asked.table))
     count = admin.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server says {count} points cleared; this kernel cannot show what is left", {})
-    left = per_shard(after)
-    missed = tuple(sorted(left))
-    result = {name: f"still there: {left[name]}" if name in left else "gone" for name in sorted({*names, *left})}
+    still = per_shard(after)
+    missed = tuple(sorted(still))
+    result = {name: f"still there: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}
     outcome = f"dropped; {count} points cleared" if not missed else f"still there on {', '.join(missed)}"
     return Done(outcome, result, missed, after)
 
 
-def abandon(viewer: VerbViewer, asked: Asked, left: Left | None) -> Done:
-    """Send nothing, and say when the slot goes by itself."""
-    after = view_of(seen(viewer, asked), asked.slot)
-    return Done(f"abandoned; nothing was sent; {cleared(left)}", per_shard(after), (), after)
-
-
-def cleared(left: Left | None) -> str:
+def cleared(left: TimeLeft | None) -> str:
     """When the TTL clears a slot that nobody registers, in words."""
     if left is None:
         return "it is cleared by its TTL; when is not known"
@@ -94,11 +79,5 @@ def cleared(left: Left | None) -> str:
     return f"it is cleared by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
 
 
-def _for_owner(owner: Owner | None) -> tuple[str, ...]:
-    if owner is None:
-        return ()
-    if owner.positions is None:
-        return (SINK_SILENT.format(job=owner.job),)
-    if owner.positions:
-        return (f"the next start of job {owner.job} refuses (SLOT LOST); a new snapshot is the way out",)
-    return (f"job {owner.job} has no progress row: its next start makes the slot anew",)
+DROP = SlotVerb(plan, drop)
+"""`slots drop`."""

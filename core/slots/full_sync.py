@@ -6,30 +6,34 @@ What the slot has not read is skipped, so its number has to be typed. Next door:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from core.domain.text import typed
+from core.domain.ttl import TimeLeft
 from core.errors import Refused
-from core.slots.change import SINK_SILENT, Asked, Done, Owner, Plan, VerbViewer, per_shard, seen, view_of
+from core.ports.source import SlotVerbs, SlotViewer
+from core.slots.change import (
+    Asked,
+    ChangePlan,
+    Done,
+    SlotVerb,
+    for_owner,
+    per_shard,
+    planned,
+    seen,
+    unread_rows,
+    view_of,
+)
 from core.slots.status.inspect import SlotOnShard, SlotView
-from core.sqltext import dotted, literal
+
+FOREIGN = "whoever reads it goes on after the gap without being told"
+ROWS_STAY = (
+    "the next start of job {job} refuses (SLOT MOVED): its progress rows stay where they are; "
+    "`slots reset --to latest` moves both"
+)
+NO_ROWS = "the next start of job {job} refuses (PROGRESS LOST): the slot has points, its sink no progress row"
 
 
-class FullSyncViewer(VerbViewer, Protocol):
-    """What a session must answer for this."""
-
-    def latest(self, table: str) -> Mapping[str, int | None] | None:
-        """The newest sync point by DN, without a slot; None where the kernel cannot tell."""
-
-
-class FullSync(Protocol):
-    """A session that may move a slot to now."""
-
-    def register_full_sync(self) -> str:
-        """Call the server's function; what it answered, in words (its result is not documented)."""
-
-
-def plan(viewer: FullSyncViewer, asked: Asked) -> Plan:
+def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """What registering would skip; raises Refused where there is no such slot."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
@@ -38,23 +42,16 @@ def plan(viewer: FullSyncViewer, asked: Asked) -> Plan:
             f"`slots create {typed(asked.table, asked.slot)}`",
         )
     rows = before.unread
-    count = "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
-    effects = ["both points of every DN move to the newest sync point", f"skipped for good: {count}"]
-    return Plan(
-        verb="register",
-        source=asked.source,
-        table=asked.table,
-        slot=asked.slot,
-        owner=asked.owner,
-        highest=asked.highest,
-        before=before,
-        rows=rows,
-        effects=(*effects, *_for_owner(asked.owner)),
-        sql=(f"SELECT * FROM pgxc_register_full_sync_point({literal(dotted(asked.table))}, {literal(asked.slot)})",),
+    effects = ["both points of every DN move to the newest sync point", f"skipped for good: {unread_rows(rows)}"]
+    call = "SELECT * FROM pgxc_register_full_sync_point({})"
+    return planned(
+        asked, "register", before, rows, [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS)], [call]
     )
 
 
-def register(admin: FullSync, viewer: FullSyncViewer, asked: Asked) -> Done:
+def register(
+    admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+) -> Done:
     """Move the slot and look again: a DN counts as moved only where both points are seen at or past what was newest."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
@@ -80,16 +77,5 @@ def _told(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[st
     return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
 
 
-def _for_owner(owner: Owner | None) -> tuple[str, ...]:
-    if owner is None:
-        return ("whoever reads it goes on after the gap without being told",)
-    if owner.positions is None:
-        return (SINK_SILENT.format(job=owner.job),)
-    if owner.positions:
-        return (
-            f"the next start of job {owner.job} refuses (SLOT MOVED): its progress rows stay where they are; "
-            "`slots reset --to latest` moves both",
-        )
-    return (
-        f"the next start of job {owner.job} refuses (PROGRESS LOST): the slot has points, its sink no progress row",
-    )
+REGISTER = SlotVerb(plan, register)
+"""`slots register`."""

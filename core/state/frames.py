@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from core.domain.identity import Identity
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 
 LEVEL = 6
@@ -37,48 +39,29 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is needed to draw a job as it was then.
+    """A job as it was seen at one moment; `lags` are seconds by lane, None where unknown."""
 
-    `lags` are seconds by DN, None where unknown; `reported`: the report is of this very run; `state` and `wanted` are
-    the values of `core.domain.job`; `elsewhere` as in `core.launch.view`.
-    """
-
-    job: str
+    view: JobView
     at: datetime
-    state: str
-    wanted: str
-    reason: str = ""
-    trouble: str = ""
-    safe: str = ""
-    config: str = ""
-    run: str = ""
-    supervisor: Identity | None = None
-    supervisor_alive: bool = False
-    driver: Identity | None = None
-    driver_alive: bool = False
-    elsewhere: bool = False
-    changed_at: datetime | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    exit_code: int | None = None
-    report: JobReport | None = None
-    reported_at: datetime | None = None
-    reported: bool = False
     lags: Mapping[str, float | None] = field(default_factory=dict)
 
 
+_VIEW_FIELDS = tuple(each.name for each in fields(JobView))
+_PROCESSES = ("supervisor", "driver")
 _TIMES = ("at", "changed_at", "started_at", "ended_at", "reported_at")
 
 
 def text_of(frame: Frame) -> bytes:
     """A frame as text, which also serves as dictionary for later ones of its job."""
-    made = {each.name: getattr(frame, each.name) for each in fields(Frame)}
+    view = {name: getattr(frame.view, name) for name in _VIEW_FIELDS}
+    made = {"job": view.pop("name"), "at": frame.at, **view}
+    made |= {"state": frame.view.state.value, "wanted": frame.view.wanted.value}
     for name in _TIMES:
         made[name] = None if made[name] is None else round(made[name].timestamp(), 1)
-    for name in ("supervisor", "driver"):
+    for name in _PROCESSES:
         made[name] = None if made[name] is None else asdict(made[name])
+    made["report"] = None if frame.view.report is None else _columns(frame.view.report)
     made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
-    made["report"] = None if frame.report is None else _columns(frame.report)
     return json.dumps(made, separators=(",", ":")).encode()
 
 
@@ -97,14 +80,14 @@ def unpacked(content: bytes, base: bytes | None) -> bytes:
 def frame_of(text: bytes) -> Frame:
     """The frame again; raises ValueError, KeyError or TypeError where the text is none of ours."""
     found = json.loads(text)
-    names = {each.name for each in fields(Frame)}
-    made = {name: value for name, value in found.items() if name in names}
     for name in _TIMES:
-        made[name] = None if made[name] is None else datetime.fromtimestamp(made[name], timezone.utc)
-    for name in ("supervisor", "driver"):
-        made[name] = None if made[name] is None else Identity(**made[name])
-    made["report"] = None if made["report"] is None else _report(made["report"])
-    return Frame(**made)
+        found[name] = None if found[name] is None else datetime.fromtimestamp(found[name], timezone.utc)
+    for name in _PROCESSES:
+        found[name] = None if found[name] is None else Identity(**found[name])
+    found |= {"name": found["job"], "state": JobState(found["state"]), "wanted": WantedState(found["wanted"])}
+    found["report"] = None if found["report"] is None else _report(found["report"])
+    view = JobView(**{name: found[name] for name in _VIEW_FIELDS if name in found})
+    return Frame(view, found["at"], found["lags"])
 
 
 def _columns(report: JobReport) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class NumberedFrame:
     """A frame with its number in the ring."""
 
     id: int
@@ -61,7 +61,7 @@ class Metrics:
         with self._store.write() as sql:
             added = sql.execute(
                 "INSERT INTO frames (job, at, base, frame) VALUES (?, ?, ?, ?)",
-                (frame.job, frame.at.timestamp(), None if fresh or base is None else base.id, content),
+                (frame.view.name, frame.at.timestamp(), None if fresh or base is None else base.id, content),
             ).lastrowid
         if fresh or base is None:
             return Base(added or 0, text)
@@ -86,7 +86,7 @@ class Metrics:
         )
         return [kept.frame for kept in self._kept(rows)]
 
-    def since(self, id: int, first: datetime) -> list[Kept]:
+    def since(self, id: int, first: datetime) -> list[NumberedFrame]:
         """The frames after number `id`, and not before `first`, the oldest first."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE +f.id > ? AND f.at >= ? ORDER BY f.id LIMIT ?", id, first.timestamp(), _MOST
@@ -125,12 +125,12 @@ class Metrics:
         )
         return [event_from(row) for row in rows]
 
-    def _kept(self, rows: Iterable[sqlite3.Row]) -> list[Kept]:
+    def _kept(self, rows: Iterable[sqlite3.Row]) -> list[NumberedFrame]:
         found = []
         for row in rows:
             try:
                 text = self._text(row)
-                found.append(Kept(row["id"], frame_of(text)))
+                found.append(NumberedFrame(row["id"], frame_of(text)))
             except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 continue  # a frame of another version, or a damaged one
         return found

@@ -42,7 +42,7 @@ NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it
 
 
 class WiredTarget:
-    """The target table over the start's sink session; implements `core.engine.driver.context.Target`."""
+    """The target table over the start's sink session; implements `core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job
@@ -186,8 +186,14 @@ def _end(*sessions: DwsSession | SinkSession) -> None:
         late.cancel()
 
 
+def end_job_sessions(job: JobSpec, admin: DwsSlotAdmin) -> bool:
+    """End the job's other sessions at the source, of any epoch; False where it is not certain."""
+    pattern = session_name(job.name, "%").replace("_", r"\_")
+    return admin.end_sessions(pattern, admin.session.application_name)
+
+
 class WiredSessions:
-    """The driver's sessions by name; implements `core.engine.driver.context.DriverSessions`.
+    """The driver's sessions by name; implements `core.ports.driver.DriverSessions`.
 
     Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.
@@ -253,9 +259,7 @@ class WiredSessions:
         """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
         self._close_named()
         self._opened.epoch = str(epoch)
-        pattern = session_name(self._job.name, "%").replace("_", r"\_")
-        admin = self.of(self._job.channels[0].source_table).admin("start")
-        return admin.end_sessions(pattern, admin.session.application_name)
+        return end_job_sessions(self._job, self.of(self._job.channels[0].source_table).admin("start"))
 
     def close(self) -> None:
         """End all sessions."""

@@ -1,6 +1,7 @@
 """Many tables in one job: it is RUNNING soon, every new row arrives as in a small job, and its sessions stay few.
 
-Next door: `test_many_lanes.py` has ten tables that are all written to, `tests/unit/engine/test_looks.py` the turns.
+Next door: `test_many_lanes.py` has ten tables that are all written to, `tests/unit/engine/test_poll_schedule.py` the
+turns.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_faults"
 BAD = 99_999
@@ -87,10 +87,7 @@ class Ending:
 
 @pytest.fixture
 def target(pg_server: Server) -> Iterator[Target]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     made = Target(pg_server, DATABASE, "public.t", "id bigint PRIMARY KEY, n smallint", ("id", "n"))
     made.run("INSERT INTO public.t VALUES (10, 0), (12, 0)")
     yield made

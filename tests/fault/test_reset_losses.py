@@ -7,7 +7,6 @@ refused for ever. Next door: `test_reset_kills.py` has the kills.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
@@ -16,7 +15,6 @@ from core.domain.position import Position
 from core.domain.progress import ProgressRow
 from core.domain.reset import Goal
 from core.domain.reset_entry import DONE, ROLLED_BACK
-from core.drivers import pg
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
@@ -31,7 +29,7 @@ from tests.fault.test_reset import followed
 from tests.support.flow import written
 from tests.support.mirror import At, Mirror
 from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
-from tests.support.standin import drop_database, run
+from tests.support.standin import drop_database, new_database, run
 
 ONE = "DELETE FROM dws.slot WHERE dn = (SELECT ord FROM dws.node WHERE node_name = 'dn_2')"
 ALL = "DELETE FROM dws.slot"
@@ -89,9 +87,7 @@ def made(
 ) -> Iterator[Losing]:
     """One slot for all tests of this file: each begins where the job was stopped."""
     database = "warehouse_losing"
-    names = (pg.sql.Identifier(database), pg.sql.Identifier(standin_template))
-    with closing(pg_server.connect("postgres")) as connection, connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+    new_database(pg_server, database, template=standin_template)
     warehouse, folder = Warehouse.attach(pg_server, database), tmp_path_factory.mktemp("losing")
     resetting = followed(Mirror, warehouse, seed, folder)
     yield Losing(resetting)

@@ -21,7 +21,7 @@ from core.embedded.postgres import Server
 from core.embedded.scaling import rename_dn
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError
-from core.services.reset import bench
+from core.services.reset import reset_context
 from core.sinks.postgres.session import SinkSession
 from core.state.folder import StateFolder
 from tests.property.test_sink_effects import CELLS, even, run
@@ -29,7 +29,7 @@ from tests.support import standin
 from tests.support.effects import Effects
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
 DATABASE = "dws_sink"
@@ -75,10 +75,7 @@ def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     yield DATABASE
     drop_database(pg_server, DATABASE)
 
@@ -207,5 +204,5 @@ def test_a_reset_is_refused_where_the_sink_is_a_dws(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
     job = replace(make_mirror(warehouse, TABLE).job, sink_kind="dws")
-    with pytest.raises(Refused, match="is a DWS"), bench(job, StateFolder(tmp_path, False), pytest.fail, print):
+    with pytest.raises(Refused, match="is a DWS"), reset_context(job, StateFolder(tmp_path, False), pytest.fail, print):
         pytest.fail("it began")

@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -46,13 +47,9 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def ask(server: postgres.Server, statement: str) -> list[tuple[object, ...]]:
-    connection = server.connect("postgres")
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
-            return cursor.fetchall() if cursor.description else []
-    finally:
-        connection.close()
+    with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else []
 
 
 def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from core.domain.job import JobState
 from core.launch import control
 from core.slots.status.preflight import Rate
 from core.state.audit import Audit
-from core.state.sqlite import Store
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -41,17 +39,12 @@ class Place:
 
 
 @pytest.fixture
-def place(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path) -> Iterator[Place]:
+def place(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path, jobs: Jobs) -> Place:
     warehouse = make_warehouse()
     warehouse.create_table(TABLE, "id bigint, note text", ("id",))
     mirror = make_mirror(warehouse, TABLE)
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job(JOB, mirror.job.slot, TABLE, "mart.orders"))
-    with Store.open(tmp_path / "state") as store:
-        jobs = Jobs(store, tmp_path)
-        try:
-            yield Place(mirror, path, jobs)
-        finally:
-            jobs.end_all()
+    return Place(mirror, path, jobs)
 
 
 def test_a_running_job_is_drained_and_the_server_agrees(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,7 @@ import pytest
 from console.__main__ import main
 from core.domain.job import JobState
 from core.state.audit import FILE, Audit
-from core.state.sqlite import Store
 from tests.support.jobs import Jobs
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    with Store.open(tmp_path / "state") as store:
-        made = Jobs(store, tmp_path)
-        try:
-            yield made
-        finally:
-            made.end_all()
 
 
 def call(jobs: Jobs, *words: str) -> int:

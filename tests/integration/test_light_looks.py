@@ -28,7 +28,7 @@ from core.embedded.warehouse import Warehouse
 from core.services import binlog_rows
 from core.slots.status.inspect import NO_COUNT, NO_LIST
 from tests.support.polling import config, job
-from tests.support.standin import Surface, run
+from tests.support.standin import Surface, run, slot_points
 
 TABLES = ("ods.orders", "ods.lines")
 LOGGED = re.compile(r"^(\S+ \S+) UTC \[\d+\] (\w+)@(\w+) (\S*) LOG:  statement: (.*)$", re.MULTILINE)
@@ -43,13 +43,7 @@ class Place:
     began: int
 
     def slots(self) -> list[tuple[Any, ...]]:
-        connection = self.warehouse.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        return slot_points(self.warehouse)
 
     def statements(self, program: str = "slotkeeper") -> list[tuple[float, str]]:
         """When and what sessions of ours sent, by the server's own log."""

@@ -28,7 +28,7 @@ from core.sqltext import dotted
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from tests.support.polling import job, server
-from tests.support.standin import MakeWarehouse, Surface, run
+from tests.support.standin import MakeWarehouse, Surface, run, slot_points
 
 TABLE, FOREIGN = "ods.orders", "elsewhere"
 HOSTILE = ["\x1b]52;c;aGFjaw==\x07", "\x9b31m", "\u202egnp.exe", "[@click=app.quit]q[/]", "a\u200bb", "x" * 100_000]
@@ -43,14 +43,7 @@ class Place:
     config: Path
 
     def slots(self) -> list[tuple[Any, ...]]:
-        """Every slot point that the server keeps, behind the surface."""
-        connection = self.warehouse.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        return slot_points(self.warehouse)
 
     def dn_of(self, key: int) -> str:
         """The DN on which a key's rows are."""
@@ -221,7 +214,7 @@ def test_names_that_are_not_there_are_refused_by_name(make: Make) -> None:
 def test_a_dn_that_hangs_ends_the_look_and_not_the_patience(
     make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sources.dws.session.LOOK_LIMIT_MS", 300)
+    monkeypatch.setattr("core.sources.dws.session.STATUS_LIMIT_MS", 300)
     place = make()
     dn = write(place)
     place.warehouse.dn_hanging(dn)
@@ -328,7 +321,7 @@ def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point
     live, durable = seen["dn_2", False], seen["dn_2", True]
     text = manual_sql.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
     assert place.surface.rows(text) == [(1, 1)]
-    assert len(place.surface.rows(manual_sql.read_status(TABLE))) == len(before)
+    assert len(place.surface.rows(manual_sql.status(TABLE))) == len(before)
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
     assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
@@ -347,7 +340,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
     assert reader.unread(table)
     reader.close()
-    assert place.surface.rows(manual_sql.read_status(table))
+    assert place.surface.rows(manual_sql.status(table))
 
 
 def _session(place: Place) -> DwsSession:

@@ -11,8 +11,8 @@ from core.domain.ttl import Behind
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Unreachable
-from core.services import verify
-from core.slots.status.preflight import Action, Answer, Preflight, gather, judge
+from core.services import sessions
+from core.slots.status.preflight import Action, MayBegin, Preflight, gather, judge
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, OURS, THEIRS = "ods.orders", "ours", "theirs"
@@ -87,45 +87,45 @@ def no_lists(stage: Stage) -> None:
     stage.without("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress")
 
 
-SITUATIONS: dict[str, tuple[Do, Holders, Answer]] = {
+SITUATIONS: dict[str, tuple[Do, Holders, MayBegin]] = {
     # what happened, who holds back what, the answer for ALTER
-    "no slot": (_in_turn(), set(), Answer.YES),
-    "no slot and rows that nobody recorded": (write, set(), Answer.YES),
-    "a slot asked for, no row": (lambda s: s.asked(), set(), Answer.NO),
-    "a slot asked for, rows": (_in_turn(lambda s: s.asked(), write), _each(OURS, BOTH), Answer.NO),
-    "a fresh slot, no row": (ours, set(), Answer.NO),
-    "rows unread": (_in_turn(ours, write), _each(OURS, BOTH), Answer.NO),
+    "no slot": (_in_turn(), set(), MayBegin.YES),
+    "no slot and rows that nobody recorded": (write, set(), MayBegin.YES),
+    "a slot asked for, no row": (lambda s: s.asked(), set(), MayBegin.NO),
+    "a slot asked for, rows": (_in_turn(lambda s: s.asked(), write), _each(OURS, BOTH), MayBegin.NO),
+    "a fresh slot, no row": (ours, set(), MayBegin.NO),
+    "rows unread": (_in_turn(ours, write), _each(OURS, BOTH), MayBegin.NO),
     "the durable point behind": (
-        _in_turn(ours, write, lambda s: s.read(flags=(False,))), _each(OURS, DURABLE), Answer.NO,
+        _in_turn(ours, write, lambda s: s.read(flags=(False,))), _each(OURS, DURABLE), MayBegin.NO,
     ),
-    "the live point behind": (_in_turn(ours, write, lambda s: s.read(flags=(True,))), _each(OURS, LIVE), Answer.NO),
-    "one DN behind": (_in_turn(ours, write, lambda s: s.read(but="dn_3")), {(OURS, "dn_3", BOTH)}, Answer.NO),
+    "the live point behind": (_in_turn(ours, write, lambda s: s.read(flags=(True,))), _each(OURS, LIVE), MayBegin.NO),
+    "one DN behind": (_in_turn(ours, write, lambda s: s.read(but="dn_3")), {(OURS, "dn_3", BOTH)}, MayBegin.NO),
     "one DN behind with its durable point": (
         _in_turn(ours, write, lambda s: s.read(flags=(False,)), lambda s: s.read(flags=(True,), but="dn_2")),
         {(OURS, "dn_2", DURABLE)},
-        Answer.NO,
+        MayBegin.NO,
     ),
-    "all read": (_in_turn(ours, write, read), set(), Answer.NO),
+    "all read": (_in_turn(ours, write, read), set(), MayBegin.NO),
     "read, then written again": (
-        _in_turn(ours, write, read, lambda s: s.write(201, 400)), _each(OURS, BOTH), Answer.NO,
+        _in_turn(ours, write, read, lambda s: s.write(201, 400)), _each(OURS, BOTH), MayBegin.NO,
     ),
-    "two slots, both read": (_in_turn(ours, theirs, write, read, lambda s: s.read(THEIRS)), set(), Answer.NO),
-    "two slots, the external one behind": (_in_turn(ours, theirs, write, read), _each(THEIRS, BOTH), Answer.NO),
-    "two slots, both behind": (_in_turn(ours, theirs, write), _each(OURS, BOTH) | _each(THEIRS, BOTH), Answer.NO),
-    "an external slot alone": (_in_turn(theirs, write), _each(THEIRS, BOTH), Answer.NO),
+    "two slots, both read": (_in_turn(ours, theirs, write, read, lambda s: s.read(THEIRS)), set(), MayBegin.NO),
+    "two slots, the external one behind": (_in_turn(ours, theirs, write, read), _each(THEIRS, BOTH), MayBegin.NO),
+    "two slots, both behind": (_in_turn(ours, theirs, write), _each(OURS, BOTH) | _each(THEIRS, BOTH), MayBegin.NO),
+    "an external slot alone": (_in_turn(theirs, write), _each(THEIRS, BOTH), MayBegin.NO),
     "rows rolled into nothing by TRUNCATE": (
-        _in_turn(ours, write, lambda s: run(s.warehouse, f"TRUNCATE {TABLE}")), set(), Answer.YES,
+        _in_turn(ours, write, lambda s: run(s.warehouse, f"TRUNCATE {TABLE}")), set(), MayBegin.YES,
     ),
-    "the slot expired": (_in_turn(ours, write, lambda s: s.warehouse.expire(TABLE, OURS)), set(), Answer.YES),
+    "the slot expired": (_in_turn(ours, write, lambda s: s.warehouse.expire(TABLE, OURS)), set(), MayBegin.YES),
     "a registration that one DN ignored": (
         _in_turn(ours, write, lambda s: s.warehouse.partial_registration("dn_1", 2), read),
         {(OURS, "dn_1", BOTH)},
-        Answer.NO,
+        MayBegin.NO,
     ),
-    "a kernel without lists, unread": (_in_turn(ours, write, no_lists), set(), Answer.NO),
-    "a kernel without lists, read": (_in_turn(ours, write, read, no_lists), set(), Answer.UNKNOWN),
+    "a kernel without lists, unread": (_in_turn(ours, write, no_lists), set(), MayBegin.NO),
+    "a kernel without lists, read": (_in_turn(ours, write, read, no_lists), set(), MayBegin.UNKNOWN),
     "a kernel that lists and does not count": (
-        _in_turn(ours, write, lambda s: s.without("pgxc_get_binlog_consume_progress")), _each(OURS, BOTH), Answer.NO,
+        _in_turn(ours, write, lambda s: s.without("pgxc_get_binlog_consume_progress")), _each(OURS, BOTH), MayBegin.NO,
     ),
 }  # fmt: skip
 
@@ -140,7 +140,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    viewer = verify.open_viewer(stage.warehouse.endpoint())
+    viewer = sessions.open_viewer(stage.warehouse.endpoint())
     try:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
     finally:
@@ -154,7 +154,7 @@ def agrees(stage: Stage, found: Preflight) -> None:
     all_of_them = bool(stage.surface.value(consumed, (TABLE, 0)))
     assert (found.consumed, dict(found.by_shard)) == (all_of_them, said)
     for action in (Action.VACUUM_FULL, Action.SCALE_OUT):
-        assert found.answer(action) is (Answer.YES if all_of_them else Answer.NO)
+        assert found.answer(action) is (MayBegin.YES if all_of_them else MayBegin.NO)
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
@@ -167,7 +167,7 @@ def test_the_verdict_is_the_servers_and_names_who_holds_back(stage: Stage, name:
     assert found.answer(Action.ALTER) is alter
     named = next(one.reason for one in found.verdicts if one.action is Action.VACUUM_FULL)
     assert all(slot in named for slot, _, _ in holders) or len(holders) > 3
-    assert found.clear == (alter is Answer.YES and found.consumed is True)
+    assert found.clear == (alter is MayBegin.YES and found.consumed is True)
 
 
 @pytest.mark.parametrize("stage", [Switches(latest_inclusive=True), Switches(auto_create=False)], indirect=True)
@@ -199,9 +199,9 @@ def test_a_table_with_timestamps(make_warehouse: MakeWarehouse, read_all: bool) 
 def test_a_kernel_that_does_not_tell_is_unknown_or_no_where_rows_are_counted(stage: Stage) -> None:
     stage.slot()
     stage.without("pgxc_consumed_binlog_records")
-    assert asked(stage).answer(Action.VACUUM_FULL) is Answer.UNKNOWN
+    assert asked(stage).answer(Action.VACUUM_FULL) is MayBegin.UNKNOWN
     stage.write()
-    assert asked(stage).answer(Action.VACUUM_FULL) is Answer.NO
+    assert asked(stage).answer(Action.VACUUM_FULL) is MayBegin.NO
 
 
 def test_a_dn_that_is_down_is_unreachable_and_named(stage: Stage) -> None:

@@ -22,7 +22,7 @@ from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, obj
 from core.sinks.postgres.write import row_isolation
 from core.sinks.postgres.write.statements import TargetTable
 from tests.support.held import HOLDING, Target, line
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_rows"
 
@@ -70,15 +70,12 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
-    connection = pg_server.connect(DATABASE)
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE SCHEMA mart; CREATE TYPE mood AS ENUM ('glad', 'sad')")
-        cursor.execute("CREATE DOMAIN postal AS text CHECK (VALUE ~ '^[0-9]{5}$')")
-    connection.close()
+    new_database(
+        pg_server,
+        DATABASE,
+        "CREATE SCHEMA mart; CREATE TYPE mood AS ENUM ('glad', 'sad')",
+        "CREATE DOMAIN postal AS text CHECK (VALUE ~ '^[0-9]{5}$')",
+    )
     yield DATABASE
     drop_database(pg_server, DATABASE)
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
-import pytest
-
+from core.domain.job import JobState
 from core.launch import control
 from core.launch.control import Patience
 from core.state.metrics import Metrics
-from core.state.sqlite import Store
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until
 
@@ -22,18 +18,10 @@ OFTEN = replace(FAST, frame_every=0.1)
 SELDOM = replace(FAST, frame_every=3_600.0)
 
 
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    with Store.open(tmp_path / "state") as store:
-        made = Jobs(store, tmp_path)
-        try:
-            yield made
-        finally:
-            made.end_all()
-
-
 def states(jobs: Jobs) -> list[str]:
-    return [kept.frame.state for kept in Metrics(jobs.store).since(0, datetime.fromtimestamp(0, timezone.utc))]
+    return [
+        kept.frame.view.state.value for kept in Metrics(jobs.store).since(0, datetime.fromtimestamp(0, timezone.utc))
+    ]
 
 
 def test_a_running_job_is_recorded_again_and_again_and_its_end_too(jobs: Jobs) -> None:
@@ -42,9 +30,9 @@ def test_a_running_job_is_recorded_again_and_again_and_its_end_too(jobs: Jobs) -
     control.stop(jobs.store, "orders", Patience(SOON))
     assert states(jobs)[-1] == "STOPPED"
     (frame,) = Metrics(jobs.store).frames(datetime.now(timezone.utc) + timedelta(hours=1))
-    assert (frame.state, frame.reason, frame.exit_code) == ("STOPPED", "stopped as wished", 12)
-    assert not frame.driver_alive
-    assert frame.ended_at is not None
+    view = frame.view
+    assert (view.state, view.reason, view.exit_code) == (JobState.STOPPED, "stopped as wished", 12)
+    assert not view.driver_alive and view.ended_at is not None
 
 
 def test_a_change_of_state_is_recorded_at_once(jobs: Jobs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from console.__main__ import main
 from core.domain.spec import ChannelSpec
-from core.state.sqlite import Store
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -34,7 +32,7 @@ class Place:
 
 
 @pytest.fixture
-def place(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path) -> Iterator[Place]:
+def place(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path, jobs: Jobs) -> Place:
     warehouse = make_warehouse()
     for name in ("ods.orders", 'ods."Lines"'):
         warehouse.create_table(name, "id bigint, note text", ("id",))
@@ -45,12 +43,7 @@ def place(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path
     (table, target), *others = TABLES.items()
     text = job(JOB, mirror.job.slot, table, target, others=others)
     path = config(tmp_path, mirror.job.source, mirror.job.sink, text)
-    with Store.open(tmp_path / "state") as store:
-        jobs = Jobs(store, tmp_path)
-        try:
-            yield Place(mirror, path, jobs)
-        finally:
-            jobs.end_all()
+    return Place(mirror, path, jobs)
 
 
 def test_verify_answers_for_every_table_and_differs_where_one_does(

@@ -14,7 +14,6 @@ from core.config.keys_sink import SINK_OPTIONS
 from core.config.secrets import resolve
 from core.config.values import BadValue
 from core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
-from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
@@ -22,7 +21,7 @@ from core.sinks.postgres.write.statements import TargetTable
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_options"
 ONE, TWO, NEW = (0, 1), (0, 2), (0, 9)
@@ -52,10 +51,7 @@ def gone(key: Key, point: int = 1) -> Event:
 @pytest.fixture(scope="module")
 def target(pg_server: Server) -> Iterator[Effects]:
     """A target that has columns of its own."""
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     effects = Effects(pg_server, DATABASE, 'mart.Mixed "case" table', others=True)
     yield effects
     effects.close()

@@ -244,19 +244,16 @@ def test_a_prod_source_asks_for_the_tables_name(
     place.surface.close()
 
 
-def test_nothing_is_changed_while_the_owning_job_lives(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_changed_while_the_owning_job_lives(
+    place: Place, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
     place.surface.start(TABLE, place.slot)
-    with Store.open(place.config.parent / "state") as store:
-        jobs = Jobs(store, place.config.parent)
-        try:
-            jobs.start(JOB)
-            for verb in ("register", "drop"):
-                assert place.execute(verb, place.slot) == 3
-                assert place.call("slots", verb, TABLE, place.slot) == 3
-                assert f"job {JOB} is RUNNING" in capsys.readouterr().err
-            assert place.execute("drop", place.slot, "--confirm-table", TABLE) == 3
-        finally:
-            jobs.end_all()
+    jobs.start(JOB)
+    for verb in ("register", "drop"):
+        assert place.execute(verb, place.slot) == 3
+        assert place.call("slots", verb, TABLE, place.slot) == 3
+        assert f"job {JOB} is RUNNING" in capsys.readouterr().err
+    assert place.execute("drop", place.slot, "--confirm-table", TABLE) == 3
     assert len(place.points(place.slot)) == 4 and place.audited() == []
 
 

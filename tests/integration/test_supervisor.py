@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +20,10 @@ from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
 from core.launch.launch import SUPERVISOR_LOCK
-from core.state.sqlite import Store
 from tests.support.jobs import FAKE, FAST, SOON, Jobs
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    with Store.open(tmp_path / "state") as store:
-        made = Jobs(store, tmp_path)
-        try:
-            yield made
-        finally:
-            made.end_all()
 
 
 def test_a_started_job_lives_in_sessions_of_its_own_and_is_nobodys_child(jobs: Jobs) -> None:

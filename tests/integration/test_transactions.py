@@ -21,7 +21,7 @@ from core.sinks.postgres.session import SinkSession
 from core.sources.dws.session import DwsSession
 from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
 DATABASE = "transactions"
@@ -30,10 +30,7 @@ Loss = Callable[[SinkSession], None]
 
 @pytest.fixture(scope="module")
 def target(pg_server: Server) -> Iterator[Target]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     made = Target(pg_server, DATABASE, "t", "id bigint PRIMARY KEY, v text", ("id", "v"))
     yield made
     made.close()

@@ -15,7 +15,7 @@ from core.errors import Superseded, Trouble, TroubleName
 from core.ports.source import Chunk
 from core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
 from tests.support.held import Target
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 STATES = {state: state in (LaneState.CATCHING_UP, LaneState.RUNNING) for state in LaneState}
 DATABASE = "turns"
@@ -23,10 +23,7 @@ DATABASE = "turns"
 
 @pytest.fixture(scope="module")
 def made(pg_server: Server) -> Iterator[Target]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {DATABASE}")
-    connection.close()
+    new_database(pg_server, DATABASE)
     target = Target(pg_server, DATABASE, "public.t", "id bigint PRIMARY KEY, v text", ("id", "v"))
     yield target
     target.close()

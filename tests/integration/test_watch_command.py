@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from console.__main__ import main
 from core.domain.job import JobState
 from core.launch import control
-from core.state.sqlite import Store
 from tests.support.jobs import Jobs
 from tests.support.terminal import Terminal
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    with Store.open(tmp_path / "state") as store:
-        made = Jobs(store, tmp_path)
-        try:
-            yield made
-        finally:
-            made.end_all()
 
 
 def words(jobs: Jobs, job: str) -> list[str]:

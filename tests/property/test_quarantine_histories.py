@@ -17,7 +17,6 @@ import pytest
 
 from core.domain.quarantine import HeldState
 from core.domain.spec import SinkOptions
-from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.quarantine.replay import Replays
@@ -27,7 +26,7 @@ from tests.support.effects import described
 from tests.support.held import HOLDING, Target
 from tests.support.histories import COLUMNS, copy_text, history
 from tests.support.oracle import Accepts, Event, Oracle, Rules
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_histories"
 HISTORIES = 20
@@ -45,14 +44,7 @@ ILL = (
 
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
-    connection = pg_server.connect(DATABASE)
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE SCHEMA mart")
-    connection.close()
+    new_database(pg_server, DATABASE, "CREATE SCHEMA mart")
     yield DATABASE
     drop_database(pg_server, DATABASE)
 

@@ -63,7 +63,7 @@ def goal_of(resetting: Resetting, how: str, where: float, dns: set[str], backups
 
 
 def carried_out(resetting: Resetting, goal: Goal, crash: int, told: Told) -> None:
-    """Plan and execute with a crash at step `crash`, then resume until it is through."""
+    """ResetPlan and execute with a crash at step `crash`, then resume until it is through."""
     plan = resetting.plan(goal)
     if plan.failed:
         return

@@ -16,12 +16,11 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES, SinkOptions
-from core.drivers import pg
 from core.embedded.postgres import Server
 from tests.support.effects import Effects, described
 from tests.support.histories import History, history
 from tests.support.oracle import Accepts, Event, Image, Oracle, Rules
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_effects"
 HISTORIES = 40
@@ -33,10 +32,7 @@ EXAMPLES, MANY = 4, 60
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
     """A database for the module's targets."""
-    connection = pg_server.connect("postgres")
-    with connection.cursor() as cursor:
-        cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(DATABASE)))
-    connection.close()
+    new_database(pg_server, DATABASE)
     yield DATABASE
     drop_database(pg_server, DATABASE)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import psutil
@@ -51,13 +51,10 @@ class Held:
 @contextmanager
 def held_in_a_step(job: Mirrored, parents: Iterable[int]) -> Iterator[Held]:
     """Lock the target until a step waits for it, its progress row changed and not committed; released at the end."""
-    connection = job.product.sink.connect(SINK_DATABASE, autocommit=False)
-    try:
+    with closing(job.product.sink.connect(SINK_DATABASE, autocommit=False)) as connection:
         with connection.cursor() as cursor:
             cursor.execute(f"LOCK TABLE mart.{job.name} IN SHARE MODE")
         yield until(lambda: _held(job, list(parents)), 30, "a step to wait for the target")
-    finally:
-        connection.close()
 
 
 def _held(job: Mirrored, parents: list[int]) -> Held | None:

@@ -36,7 +36,7 @@ from core.sqltext import dotted
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
 from core.wiring.worker import ENTRIES
-from tests.support.standin import drop_database
+from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
 _numbers = itertools.count(1)
@@ -110,10 +110,7 @@ class Mirror:
         self.sink_server = sink_server or warehouse.server
         number = next(_numbers)
         self.sink_database = f"sink_{number}"
-        connection = self.sink_server.connect("postgres")
-        with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {self.sink_database}")
-        connection.close()
+        new_database(self.sink_server, self.sink_database)
         self.job = JobSpec(
             name=f"job_{number}",
             source=replace(warehouse.endpoint(), name="dws1"),
@@ -264,11 +261,8 @@ class Mirror:
 
     def booked(self) -> dict[str, int]:
         """Events per DN that the workload's ledger holds: what the binlog must hold and the sink must have applied."""
-        connection = self.warehouse.connect()
-        try:
+        with closing(self.warehouse.connect()) as connection:
             return {dn: events.total for dn, events in ledger.ledger_totals(connection).items()}
-        finally:
-            connection.close()
 
     def wait_applied(self, booked: dict[str, int], seconds: float = 60) -> None:
         """Wait until the progress rows count what the ledger booked, DN by DN, then compare the tables once."""
@@ -289,13 +283,9 @@ class Mirror:
         connection.close()
 
     def query(self, connect: Callable[[], pg.Connection], statement: str) -> list[tuple[Any, ...]]:
-        connection = connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(statement)
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        with closing(connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
 
     def rows(self) -> list[ProgressRow]:
         """The progress rows of all channels now."""

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -263,12 +264,8 @@ class Mirrored:
 
     def drop_slot(self) -> None:
         """Let the source forget the slot, so that it keeps no records for it."""
-        connection = self.product.warehouse.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.name))
-        finally:
-            connection.close()
+        with closing(self.product.warehouse.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.name))
 
     # -- the one story of every kill
 

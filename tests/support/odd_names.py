@@ -1,6 +1,7 @@
 """Tables whose names and columns are those that our own statements use, or that need quotes at both ends.
 
-Next door: `tests/integration/test_odd_names.py` mirrors all of them with one job, `test_dws_sink.py` to a DWS.
+Next door: `tests/integration/test_odd_names.py` mirrors all of them with one job, `tests.integration.test_dws_sink` to
+a DWS.
 """
 
 from __future__ import annotations

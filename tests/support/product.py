@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +95,8 @@ class Product:
 
     def insert_one(self) -> None:
         """One booked insert on some DN, as a writer's."""
-        connection = self.warehouse.connect()
-        try:
+        with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", 20, first=900_000_000_000 + time.monotonic_ns() // 1_000_000)
-        finally:
-            connection.close()
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the writers' own account."""
@@ -106,13 +104,9 @@ class Product:
 
     def at_sink(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Rows of a statement at the sink."""
-        connection = self.sink.connect(SINK_DATABASE)
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(statement, tuple(values))
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        with closing(self.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, tuple(values))
+            return cursor.fetchall()
 
     def close(self) -> None:
         """End writers, jobs by their recorded identities, servers and files."""

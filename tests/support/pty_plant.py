@@ -201,14 +201,14 @@ def _past_the_store(file: Path, texts: list[str]) -> None:
 
 def frames(folder: Path) -> None:
     """What was, for the replay: the jobs as they are now, hostile as they are."""
-    from core.launch.recorder import frame_of
     from core.launch.view import observe_all
+    from core.state.frames import Frame
 
     with Store.open(folder) as store:
         metrics, now = Metrics(store), datetime.now(timezone.utc)
         for age in (20, 10, 0):
             for view in observe_all(store)[:20]:
-                metrics.add(frame_of(view, now - timedelta(seconds=age), {}), None)
+                metrics.add(Frame(view, now - timedelta(seconds=age)), None)
 
 
 def harm(folder: Path) -> dict[str, object]:

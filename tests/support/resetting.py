@@ -12,12 +12,12 @@ from typing import Any
 
 from core.domain.audit import AuditLine
 from core.domain.progress import ProgressRow
-from core.domain.reset import Check, Goal, Plan, TargetKind
+from core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from core.drivers import pg
 from core.services import reset as reset_service
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import Order, Result
+from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import Probe, ResetContext, silent
 from core.state.audit import Audit
 from core.state.folder import StateFolder
@@ -65,18 +65,18 @@ class Resetting:
             ctx.probe = probe
             return act(ctx)
 
-    def plan(self, goal: Goal) -> Plan:
-        def act(ctx: ResetContext) -> Plan:
+    def plan(self, goal: Goal) -> ResetPlan:
+        def act(ctx: ResetContext) -> ResetPlan:
             made = plan.make(ctx, goal)
             plan.keep(ctx, made)
             return made
 
         return self.on(act)  # type: ignore[no-any-return]
 
-    def order(self, made: Plan) -> Order:
-        return Order(made.id, "a test", self.mirror.job.slot, made.skipped or None)
+    def order(self, made: ResetPlan) -> ResetOrder:
+        return ResetOrder(made.id, "a test", self.mirror.job.slot, made.skipped or None)
 
-    def execute(self, made: Plan, probe: Probe = silent, **other: Any) -> Result:
+    def execute(self, made: ResetPlan, probe: Probe = silent, **other: Any) -> Result:
         order = replace(self.order(made), **other)
         return self.on(lambda ctx: apply.execute(ctx, order), probe)  # type: ignore[no-any-return]
 

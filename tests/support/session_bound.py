@@ -1,7 +1,7 @@
 """How many sessions a job holds at most, at either end; what it holds follows its DNs and not its tables.
 
-Next door: `statuses.py` and `lines.py` bound the driver's lines, `core.engine.driver.loop` shares out
-`connection_pool_size`.
+Next door: `core.engine.driver.poll_schedule` and `core.engine.driver.serial_executor` bound the driver's lines,
+`core.engine.driver.loop` shares out `connection_pool_size`.
 """
 
 from __future__ import annotations

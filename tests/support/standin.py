@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,22 +104,34 @@ class Surface:
 
 def run(warehouse: Warehouse, *statements: str, settings: Sequence[str] = ()) -> None:
     """Run each statement in a transaction of its own, as the superuser."""
-    connection = warehouse.connect()
-    try:
-        with connection.cursor() as cursor:
-            for statement in (*settings, *statements):
-                cursor.execute(statement)
-    finally:
-        connection.close()
+    with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
+        for statement in (*settings, *statements):
+            cursor.execute(statement)
+
+
+def slot_points(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    """Every slot point that the server keeps, behind the surface."""
+    with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
+        return cursor.fetchall()
+
+
+def new_database(server: Server, database: str, *statements: str, template: str = "template1") -> None:
+    """A database, in which the statements are run."""
+    names = (pg.sql.Identifier(database), pg.sql.Identifier(template))
+    _run_in(server, "postgres", pg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+    _run_in(server, database, *map(pg.sql.SQL, statements))
 
 
 def drop_database(server: Server, database: str) -> None:
-    connection = server.connect("postgres")
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(pg.sql.SQL("DROP DATABASE {} WITH (FORCE)").format(pg.sql.Identifier(database)))
-    finally:
-        connection.close()
+    _run_in(server, "postgres", pg.sql.SQL("DROP DATABASE {} WITH (FORCE)").format(pg.sql.Identifier(database)))
+
+
+def _run_in(server: Server, database: str, *statements: pg.sql.Composable) -> None:
+    if statements:
+        with closing(server.connect(database)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
 
 def _sweep() -> None:
@@ -161,13 +174,7 @@ def make_warehouse(pg_server: Server, standin_template: str) -> Iterator[MakeWar
         made.append(database)
         if dns != 4:
             return Warehouse.install(pg_server, dns, switches, database)
-        names = (pg.sql.Identifier(database), pg.sql.Identifier(standin_template))
-        connection = pg_server.connect("postgres")
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(pg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
-        finally:
-            connection.close()
+        new_database(pg_server, database, template=standin_template)
         warehouse = Warehouse.attach(pg_server, database)
         if switches is not None:
             warehouse.configure(switches)

@@ -34,9 +34,8 @@ from core.errors import SlotkeeperError
 from core.launch import identity as processes
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from core.slots.status.poll import Seen, Turn
-from core.slots.status.retained import Clock as Whose
-from core.slots.status.retained import Holding, SlotHold, TableHold
+from core.slots.status.poll import PolledTable, PollTurn
+from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -106,16 +105,16 @@ class PlantedWatch:
     clock: Clock
     turns: int = 0
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         tables = sorted(table for source, table in self.answers if source == self.source)
         table = tables[self.turns % len(tables)]
         self.turns += 1
         found = self.answers[self.source, table]
         if isinstance(found, SlotkeeperError):
-            return Turn(table, None, found)
+            return PollTurn(table, None, found)
         if isinstance(found, Exception):
             raise found
-        return Turn(table, Seen(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
+        return PollTurn(table, PolledTable(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
 
     def close(self) -> None:
         return
@@ -187,7 +186,7 @@ def slot(
             Behind.DURABLE,
             unread,
             at,
-            Whose.SERVER,
+            KnownBy.SERVER,
             left_of(at, TTL, NOW),
             True,
         )

@@ -16,7 +16,7 @@ from core.clock import Clock
 from core.config.load import load
 from core.config.model import Loaded
 from core.errors import Unreachable
-from core.slots.status.poll import Seen, Turn
+from core.slots.status.poll import PolledTable, PollTurn
 from tests.support.waiting import until
 from tests.tui.filled import NOW, StillClock, planted
 from tests.unit.config.samples import VALID
@@ -36,12 +36,12 @@ class Planted:
     def __call__(self, loaded: Loaded, source: str, clock: Clock) -> Planted:
         return self
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         self.asked.append(time.monotonic())
         if self.down.is_set():
-            return Turn(TABLE, None, Unreachable("connection refused"))
+            return PollTurn(TABLE, None, Unreachable("connection refused"))
         found = planted()
-        return Turn(TABLE, Seen(found.slots, found.hold, NOW, NOW))
+        return PollTurn(TABLE, PolledTable(found.slots, found.hold, NOW, NOW))
 
     def close(self) -> None:
         self.closed += 1

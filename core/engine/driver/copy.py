@@ -183,7 +183,7 @@ class Snapshot:
         self._ctx.pause(decision.seconds)
 
     def _check_nodes(self) -> None:
-        """Another set of DNs ends this run of the copy: the next start says whether it goes on (`nodes.py`)."""
+        """Another set of DNs ends this run of the copy: the next start says whether it goes on (`topology.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)

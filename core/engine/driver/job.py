@@ -1,6 +1,6 @@
 """A job from its start to its end, phase by phase; where a failure between the phases is retried.
 
-Next door: `start.py`, `snapshot.py` and `loop.py` are the phases; `core.spark.job` and tests call `run`.
+Next door: `start.py`, `copy.py` and `loop.py` are the phases; `core.spark.job` and tests call `run`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One long call in a thread of its own, while the driver's goes on: it keeps slots alive and obeys wanted states
 meanwhile.
 
-Next door: `snapshot.py` ends a copy so; `copy_through.py` has the thread that reads for a sink.
+Next door: `copy.py` ends a copy so; `core.drivers.copy_pipe` has the thread that reads for a sink.
 """
 
 from __future__ import annotations

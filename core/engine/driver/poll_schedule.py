@@ -2,7 +2,7 @@
 
 A look is one query at all DNs of a table. Where that fails for one table, its DNs are looked at one by one; where it
 fails for a second table before it succeeds for any, those of all tables are: what does not answer is a DN then. A DN
-that hangs must not hold back a look at another. Pure. Next door: `attend.py` carries the looks out.
+that hangs must not hold back a look at another. Pure. Next door: `idle_lanes.py` carries the looks out.
 """
 
 from __future__ import annotations

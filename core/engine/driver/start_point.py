@@ -18,9 +18,8 @@ from core.domain.watch import trouble
 from core.engine.driver.context import JobContext, lane_key
 from core.engine.driver.open_transactions import wait_for_open_transactions
 from core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from core.ports.driver import Starter
 from core.ports.progress import Store
-from core.ports.source import SlotAdmin
+from core.ports.source import Retention, SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     return statuses
 
 
-def _latest(ctx: JobContext, starter: Starter) -> list[Begin]:
+def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
 
     It is called twice: recording begins with the first call, and a transaction that was open then may have written
@@ -129,7 +128,7 @@ def _latest(ctx: JobContext, starter: Starter) -> list[Begin]:
     return [Begin(status, status.points.live or 0, status.xmin) for status in statuses]
 
 
-def _check_time(ctx: JobContext, starter: Starter, at: datetime) -> None:
+def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
     if age < 0:
         raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
@@ -142,7 +141,7 @@ def _check_time(ctx: JobContext, starter: Starter, at: datetime) -> None:
         raise Refused(what, 'start = "latest" begins now, start = "initial" with a copy')
 
 
-def _at_time(ctx: JobContext, starter: Starter, at: datetime) -> list[Begin]:
+def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
 
     The looks come first: what is at or below their newest point shows in the search, and what does not show yet,
@@ -157,13 +156,13 @@ def _at_time(ctx: JobContext, starter: Starter, at: datetime) -> list[Begin]:
     return [Begin(status, first, min(status.xmin, xmins.get(status.shard.name, status.xmin))) for status in statuses]
 
 
-def _xmin(starter: Starter, status: SlotStatus, point: int | None) -> int:
+def _xmin(starter: Retention, status: SlotStatus, point: int | None) -> int:
     """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
     found = starter.xmin_at(status.shard, point) if point is not None else None
     return status.xmin if found is None else min(found, status.xmin)
 
 
-def _check_points(ctx: JobContext, starter: Starter, points: dict[str, int]) -> None:
+def _check_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> None:
     """Refuse names that are no DNs, and points after which something may be deleted already."""
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
@@ -181,7 +180,7 @@ def _check_points(ctx: JobContext, starter: Starter, points: dict[str, int]) -> 
             raise Refused(what, f"choose a point from {kept if kept is not None else newest} on")
 
 
-def _held_from(starter: Starter) -> dict[str, int]:
+def _held_from(starter: Retention) -> dict[str, int]:
     """By DN, the point from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()
@@ -197,7 +196,7 @@ def _held_from(starter: Starter) -> dict[str, int]:
     return found
 
 
-def _at_points(ctx: JobContext, starter: Starter, points: dict[str, int]) -> list[Begin]:
+def _at_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> list[Begin]:
     _check_points(ctx, starter, points)
     statuses = polls_everywhere(starter, ctx)
     found = {shard: record.point for shard, record in starter.records().items()}
@@ -207,7 +206,7 @@ def _at_points(ctx: JobContext, starter: Starter, points: dict[str, int]) -> lis
     ]
 
 
-def _register(ctx: JobContext, store: Store, starter: Starter, one: Begin, epoch: int) -> None:
+def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
     with store.registration(lane_key(ctx.job, one.status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
             if starter.register(one.status.shard, one.point, checkpoint, one.xmin) != 1:

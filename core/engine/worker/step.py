@@ -1,7 +1,7 @@
 """One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
 
-Nothing here retries, waits or registers. Next door: `task.py` takes steps in turn, `progress.py` holds the rules,
-`copy_through.py` moves the bytes.
+Nothing here retries, waits or registers. Next door: `stream_task.py` takes steps in turn, `core.domain.advance` holds
+the rules, `core.drivers.copy_pipe` moves the bytes.
 """
 
 from __future__ import annotations

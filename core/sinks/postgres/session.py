@@ -1,6 +1,7 @@
 """One session to a PostgreSQL sink, with the settings that the protocol's safety rests on.
 
-Next door: `sink.py` (a worker's steps) and `progress.py` (the driver's rows) use it.
+Next door: `core.sinks.postgres.write.sink` (a worker's steps) and `core.sinks.postgres.progress.store` (the driver's
+rows) use it.
 """
 
 from __future__ import annotations

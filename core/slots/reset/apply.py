@@ -11,18 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.domain.audit import AuditLine, Phase
-from core.domain.reset import Check, Plan, Swap, time_check, what_moved
-from core.domain.reset_entry import BEGUN, DONE, GOING_BACK, ROLLED_BACK, WRITTEN, Entry
+from core.domain.reset import Check, ResetPlan, Swap, time_check, what_moved
+from core.domain.reset_entry import BEGUN, DONE, GOING_BACK, ROLLED_BACK, WRITTEN, ResetEntry
 from core.domain.reset_text import plan_from
 from core.domain.text import typed
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
+from core.ports.source import LOST_ANSWER_WAIT
 from core.slots.reset import plan as planning
 from core.slots.reset import points
 from core.slots.reset.backup import back_up
 from core.slots.reset.context import PLANS, RESETS, ResetContext
-
-SILENCE_SECONDS = 15.0
-"""How long a killed driver's call can still land where its session could not be ended for certain."""
 
 PASSING = frozenset(
     {ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED}
@@ -44,7 +42,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ResetOrder:
     """What a person typed to have a plan carried out."""
 
     plan: str
@@ -53,7 +51,7 @@ class Order:
     rows: int | None = None
 
 
-def execute(ctx: ResetContext, order: Order) -> Result:
+def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     """Carry out exactly this plan, or refuse and say why; what fails later is rolled back or left for `--resume`."""
     plan = _typed(ctx, order)
     _gate(ctx)
@@ -73,7 +71,7 @@ def execute(ctx: ResetContext, order: Order) -> Result:
     return _carry_out(ctx, replace(entry, step=BEGUN), plan)
 
 
-def _typed(ctx: ResetContext, order: Order) -> Plan:
+def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
     """The plan that was typed, where everything typed beside it is right."""
     if not order.reason.strip():
         raise Refused("a reset needs a reason", 'add --reason "why", it is kept with the backup')
@@ -86,7 +84,7 @@ def _typed(ctx: ResetContext, order: Order) -> Plan:
     job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"plan {plan.id} is of {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
-    if ctx.now().timestamp() > plan.expires:
+    if ctx.clock.utc().timestamp() > plan.expires:
         raise Refused(f"plan {plan.id} has expired", "make a new one: without --execute")
     if (order.rows or 0) != plan.skipped:
         typed = "nothing" if order.rows is None else str(order.rows)
@@ -108,7 +106,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
             raise Refused(f"precondition '{check.name}' does not hold: {check.sentence}")
 
 
-def _carry_out(ctx: ResetContext, entry: Entry, plan: Plan) -> Result:
+def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     """What an older epoch did between the look and the new epoch is in the rows by now: then nothing is written."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
@@ -129,15 +127,15 @@ def take_over(ctx: ResetContext) -> int:
     """Raise the epoch and silence what older sessions may still send; returns the epoch."""
     epoch = ctx.resets.raise_epoch()
     ctx.probe("after_epoch")
-    if not ctx.retention.silence():
-        end = ctx.clock.monotonic() + SILENCE_SECONDS
+    if not ctx.silence():
+        end = ctx.clock.monotonic() + LOST_ANSWER_WAIT
         while ctx.clock.monotonic() < end:
             ctx.pause(0.5)
     ctx.probe("after_silence")
     return epoch
 
 
-def finish(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int) -> Result:
+def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
     """Register, look again, compare, recount; the rows are written already."""
     try:
         points.register(ctx, plan, epoch, points.Way.THERE)
@@ -152,7 +150,7 @@ def finish(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int) -> Result:
     return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen))
 
 
-def go_back(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int, error: SlotkeeperError) -> Result:
+def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
     """Put the rows back as the backup has them, because finishing would never succeed.
 
     A row that is not as the reset wrote it is somebody else's, or lost: it is left, and named.
@@ -171,7 +169,7 @@ def go_back(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int, error: Slot
     return restore(ctx, entry, plan, epoch, why)
 
 
-def restore(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int, why: str) -> Result:
+def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
     """The points follow the rows that were put back.
 
     Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
@@ -190,7 +188,7 @@ def restore(ctx: ResetContext, entry: Entry, plan: Plan, epoch: int, why: str) -
     return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
 
 
-def end(ctx: ResetContext, entry: Entry, result: Result) -> Result:
+def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     """Write down how it ended: audit, sink, job, and the mark goes last."""
     say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
     ctx.probe("after_outcome")
@@ -205,7 +203,7 @@ def end(ctx: ResetContext, entry: Entry, result: Result) -> Result:
 
 def say(
     ctx: ResetContext,
-    entry: Entry,
+    entry: ResetEntry,
     phase: Phase,
     action: str = "slots reset",
     outcome: str = "",
@@ -213,7 +211,7 @@ def say(
 ) -> None:
     """One line of the audit; where it cannot be written, nothing further is done."""
     line = AuditLine(
-        at=ctx.now(),
+        at=ctx.clock.utc(),
         actor=ctx.actor,
         action=action,
         action_id=entry.id,
@@ -227,7 +225,7 @@ def say(
     ctx.audit(line)
 
 
-def mark(entry: Entry) -> str:
+def mark(entry: ResetEntry) -> str:
     """What every command shows of an unfinished reset."""
     return json.dumps(
         {"id": entry.id, "job": entry.job, "source": entry.source, "table": entry.table, "slot": entry.slot}
@@ -246,6 +244,6 @@ def _asked(now: object, to: object) -> str:
     return f"{said(now)} -> {said(to)}"
 
 
-def _unfinished(entry: Entry, error: SlotkeeperError) -> Busy:
+def _unfinished(entry: ResetEntry, error: SlotkeeperError) -> Busy:
     hint = f"the job does not start until then: slotkeeper slots reset --resume {typed(entry.table, entry.slot)}"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)

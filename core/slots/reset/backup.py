@@ -5,27 +5,27 @@ Next door: `core.domain.reset_text` writes it as text, `core.state.resets` keeps
 
 from __future__ import annotations
 
-from core.domain.reset import Plan
-from core.domain.reset_entry import BACKED_UP, Entry
+from core.domain.reset import ResetPlan
+from core.domain.reset_entry import BACKED_UP, ResetEntry
 from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
 from core.domain.slot import TableIdentity
 from core.errors import Refused
 from core.slots.reset.context import BACKUPS, ResetContext
 
 
-def back_up(ctx: ResetContext, plan: Plan, identity: TableIdentity, reason: str) -> Entry:
+def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
     """Write the backup into a file that is flushed, then into the sink; the id is the reset's own."""
     reset = ctx.new_id()
     lanes = tuple(SavedLane(move.seen.row, move.seen.live, move.seen.durable, move.seen.xmin) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
-    who, when = ctx.actor.text, ctx.now().isoformat(timespec="seconds")
+    who, when = ctx.actor.text, ctx.clock.utc().isoformat(timespec="seconds")
     backup = Backup(
         reset, plan.source, plan.table, plan.slot, plan.job, identity.text, columns, lanes, who, when, reason, plan.id
     )
     text = backup_text(backup)
     ctx.files.save(BACKUPS, reset, text)
     ctx.probe("after_backup_file")
-    entry = Entry(
+    entry = ResetEntry(
         id=reset,
         job=plan.job,
         source=plan.source,

@@ -18,7 +18,7 @@ from core.domain.reset import (
     Goal,
     LaneSeen,
     Move,
-    Plan,
+    ResetPlan,
     TargetKind,
     emptied,
     moved_rows,
@@ -33,12 +33,11 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
-from core.domain.slot import Shard, SlotStatus, TableIdentity
+from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
 from core.slots.reset.context import PLANS, ResetContext
-from core.slots.status.inspect import Point
 from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0
@@ -46,7 +45,7 @@ LEASE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SlotSeen:
     """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none was allowed."""
 
     identity: TableIdentity
@@ -56,7 +55,7 @@ class Seen:
     left: float | None
 
 
-def see(ctx: ResetContext) -> Seen:
+def see(ctx: ResetContext) -> SlotSeen:
     """Rows, points and reach of every lane; raises Refused where the sink knows nothing of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
@@ -74,11 +73,11 @@ def see(ctx: ResetContext) -> Seen:
         latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
         lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
     left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
-    return Seen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
+    return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
 
 def _may_observe(
-    ctx: ResetContext, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[Point] | None
+    ctx: ResetContext, rows: list[ProgressRow], shards: list[Shard], listed: Sequence[RegisteredPoint] | None
 ) -> bool:
     if listed is None:
         return all(row.state is not LaneState.CREATING for row in rows)
@@ -87,7 +86,7 @@ def _may_observe(
 
 
 def _points(
-    slot: str, shard: str, listed: Sequence[Point] | None, status: SlotStatus | None
+    slot: str, shard: str, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
     here = [one for one in listed or () if one.shard == shard]
@@ -101,7 +100,7 @@ def _points(
     return live, durable, xmin, min(points, default=None)
 
 
-def _left(ctx: ResetContext, listed: Sequence[Point] | None, shards: set[str]) -> float | None:
+def _left(ctx: ResetContext, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
     mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shards]
     times = [one.registered_at for one in mine if one.registered_at is not None]
     ttl = ctx.retention.ttl() if times else None
@@ -110,7 +109,7 @@ def _left(ctx: ResetContext, listed: Sequence[Point] | None, shards: set[str]) -
     return min(times).timestamp() + ttl - ctx.retention.seconds()
 
 
-def make(ctx: ResetContext, goal: Goal) -> Plan:
+def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     """Look, decide, count, check, and keep the plan for `--execute`."""
     seen = see(ctx)
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
@@ -119,8 +118,8 @@ def make(ctx: ResetContext, goal: Goal) -> Plan:
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
     notes = _notes(goal, moves, resolved) + _quarantine_notes(ctx, moves)
     checks = _checks(ctx, goal, seen, moves, backup)
-    made = ctx.now().timestamp()
-    plan = Plan(
+    made = ctx.clock.utc().timestamp()
+    plan = ResetPlan(
         id="",
         source=ctx.job.source.name,
         table=ctx.job.channel.source_table,
@@ -139,7 +138,7 @@ def make(ctx: ResetContext, goal: Goal) -> Plan:
     return named(plan)
 
 
-def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: Seen) -> None:
+def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
     names = [lane.row.key.shard for lane in seen.lanes]
     unknown = sorted(({dn for dn, _ in goal.points} | set(goal.dns)) - {*names, EVERY})
     if unknown:
@@ -151,7 +150,7 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: Seen) -> None:
         raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(ctx: ResetContext, goal: Goal, seen: Seen) -> int:
+def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> int:
     """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
     what does not show yet, because its commit is under way, lies beyond that."""
     moment = datetime.fromisoformat(goal.at)
@@ -163,7 +162,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: Seen) -> int:
     return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
 
 
-def _moves(ctx: ResetContext, goal: Goal, seen: Seen, backup: Backup | None, resolved: int | None) -> list[Move]:
+def _moves(ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: int | None) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row)) for lane in seen.lanes]
     if backup is not None:
@@ -181,7 +180,7 @@ def _moves(ctx: ResetContext, goal: Goal, seen: Seen, backup: Backup | None, res
     return moves
 
 
-def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
+def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
     saved = {lane.row.key.shard: lane for lane in backup.lanes}
     moves = []
     for lane in seen.lanes:
@@ -198,7 +197,7 @@ def _restoring(goal: Goal, seen: Seen, backup: Backup) -> list[Move]:
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
 
-def _xmin(ctx: ResetContext, seen: Seen, lane: LaneSeen, new: Position) -> int:
+def _xmin(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> int:
     """An xmin that is never newer than the point: the record's at it, the look's at the newest, else an older one."""
     known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
     old = min(known, default=0)
@@ -257,7 +256,7 @@ def _utc(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _checks(ctx: ResetContext, goal: Goal, seen: Seen, moves: list[Move], backup: Backup | None) -> list[Check]:
+def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
@@ -333,7 +332,7 @@ def _copy_check(ctx: ResetContext, identity: TableIdentity) -> Check:
     how = ctx.job.on_existing
     if how in ("replace", "merge"):
         return Check("target takes copy", True, f'on_existing = "{how}"')
-    if ctx.resets.can_copy(identity):
+    if ctx.can_copy(identity):
         return Check("target takes copy", True, "the target is empty")
     return Check("target takes copy", False, 'the target has rows: set on_existing = "replace" or "merge"')
 
@@ -355,6 +354,6 @@ def _sql(ctx: ResetContext, moves: list[Move]) -> list[str]:
     return lines
 
 
-def keep(ctx: ResetContext, plan: Plan) -> None:
+def keep(ctx: ResetContext, plan: ResetPlan) -> None:
     """Keep the plan where `--execute` finds it."""
     ctx.files.save(PLANS, plan.id, plan_text(plan))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from enum import Enum
 
 from core.domain.progress import ProgressRow, Registered
-from core.domain.reset import Move, Plan
+from core.domain.reset import Move, ResetPlan
 from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
+from core.ports.source import register_point
 from core.slots.reset.context import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
@@ -25,7 +26,7 @@ class Way(Enum):
     BACK = "back"
 
 
-def register(ctx: ResetContext, plan: Plan, epoch: int, way: Way) -> None:
+def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
     """Register every lane that the plan moves; one that fails for now does not keep the others from it.
 
     On the way back no failure does: what can be put back is.
@@ -64,7 +65,7 @@ def _row(move: Move, way: Way) -> ProgressRow:
     return move.to if way is Way.THERE else move.seen.row
 
 
-def _register(ctx: ResetContext, plan: Plan, move: Move, epoch: int, way: Way) -> None:
+def _register(ctx: ResetContext, plan: ResetPlan, move: Move, epoch: int, way: Way) -> None:
     points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
     assert points is not None and move.points is not None
     ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
@@ -97,22 +98,20 @@ def _both(ctx: ResetContext, move: Move, points: Registered, first: SlotStatus) 
 
 
 def _send(ctx: ResetContext, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
-    place, flag = move.seen.row.key.shard, "true" if checkpoint else "false"
     try:
-        nodes = ctx.retention.register(move.seen.shard, point, checkpoint, xmin)
+        register_point(ctx.retention, move.seen.shard, point, checkpoint, xmin)
     except SlotkeeperError as error:
         if error.kind is not ErrorKind.UNKNOWN:
             raise
-        raise Refused(f"{place}: {error.message}", REFUSED_BACK, error.code, error.where) from error
-    if nodes != 1:
-        raise Busy(f"{place}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+        sentence = f"{move.seen.row.key.shard}: {error.message}"
+        raise Refused(sentence, REFUSED_BACK, error.code, error.where) from error
 
 
 def _read_status(ctx: ResetContext, move: Move) -> SlotStatus:
     return next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
 
 
-def compare(ctx: ResetContext, plan: Plan, epoch: int, way: Way) -> dict[str, str]:
+def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
     """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
@@ -140,7 +139,7 @@ def compare(ctx: ResetContext, plan: Plan, epoch: int, way: Way) -> dict[str, st
     return found
 
 
-def recount(ctx: ResetContext, plan: Plan) -> None:
+def recount(ctx: ResetContext, plan: ResetPlan) -> None:
     """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
     for move in plan.moves:
         if not move.back or not move.replayed.whole or move.before is None or move.to.position is None:

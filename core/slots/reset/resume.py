@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from core.domain.audit import Phase
-from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, Entry
+from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, ResetEntry
 from core.domain.reset_text import plan_from
 from core.errors import Refused, Trouble, TroubleName
 from core.slots.reset import apply, plan
@@ -41,7 +41,7 @@ def resume(ctx: ResetContext) -> Result:
     return apply.restore(ctx, entry, made, epoch, entry.outcome or "finishing it had failed")
 
 
-def _again(ctx: ResetContext, entry: Entry) -> Entry:
+def _again(ctx: ResetContext, entry: ResetEntry) -> ResetEntry:
     """The reset as it stands behind the new epoch: a commit that was on its way has landed or never will."""
     return ctx.resets.reset(entry.id) or entry
 

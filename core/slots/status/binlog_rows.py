@@ -7,14 +7,14 @@ Next door: `core.sources.dws.peek` reads, `core.services.binlog_rows` connects; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
-from core.domain.peek import Ask, ChangeRow, Filter, First, Page, Range
+from core.domain.peek import Ask, ChangeRow, Filter, Page, Range
 from core.domain.position import NOTHING, Position
-from core.domain.slot import Shard, TableIdentity
+from core.domain.slot import RegisteredPoint, Shard, TableIdentity
 from core.errors import Refused, SlotkeeperError
-from core.slots.status.inspect import Point
+from core.ports.source import BinlogReader
 
 SECONDS = 5.0
 """How long a look may go on; a statement of it has its own, shorter limit at the server."""
@@ -24,32 +24,7 @@ _WIDER, _NARROWER = 8, 16
 _TIMED_OUT = "57014"
 
 
-class PeekReader(Protocol):
-    """What a source session must answer for this; no call of it creates a slot."""
-
-    def identity(self, table: str) -> TableIdentity:
-        """The table's columns and key."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
-
-    def points(self, table: str) -> Sequence[Point] | None:
-        """Every registered point of a table; None where this kernel has no function for it."""
-
-    def first(self, table: str, shard: Shard, point: int) -> First:
-        """The first record of a DN at or after a point."""
-
-    def firsts(self, table: str, point: int) -> dict[str, First]:
-        """The first record at or after a point by DN."""
-
-    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
-        """The point of a DN's first record at or after a time; Refused where times are not kept."""
-
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
-        """Rows of a range in the order of the stream."""
-
-
-def peek(reader: PeekReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
+def peek(reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
     """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there."""
     identity = reader.identity(table)
     _refuse_unknown(identity, table, ask.filter)
@@ -73,7 +48,7 @@ def peek(reader: PeekReader, source: str, table: str, ask: Ask, now: Callable[[]
     )  # fmt: skip
 
 
-def stands(points: Collection[Point], slot: str, shard: str) -> int | None:
+def stands(points: Collection[RegisteredPoint], slot: str, shard: str) -> int | None:
     """The point of a slot that lies further back on a DN; None where it has none there."""
     known = [one.point for one in points if (one.slot, one.shard) == (slot, shard) and one.point is not None]
     return min(known, default=None)
@@ -86,7 +61,9 @@ def _refuse_unknown(identity: TableIdentity, table: str, only: Filter) -> None:
             raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
 
 
-def _shard(reader: PeekReader, table: str, nodes: Mapping[str, int], ask: Ask, points: Collection[Point]) -> Shard:
+def _shard(
+    reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, points: Collection[RegisteredPoint]
+) -> Shard:
     """The DN that was named; else the one with the oldest row that the slot has not read, or with any row."""
     if not nodes:
         raise Refused("the source names no DN", "check the rights on pgxc_node", where="source")
@@ -106,7 +83,7 @@ def _shard(reader: PeekReader, table: str, nodes: Mapping[str, int], ask: Ask, p
 
 
 def _begin(
-    reader: PeekReader, table: str, shard: Shard, ask: Ask, points: Collection[Point]
+    reader: BinlogReader, table: str, shard: Shard, ask: Ask, points: Collection[RegisteredPoint]
 ) -> tuple[Position | None, list[str]]:
     if ask.after is not None:
         return ask.after, []
@@ -123,30 +100,22 @@ def _begin(
     return None, []
 
 
+@dataclass
 class _Search:
     """One look's windows; `searched` is how far it came, `full` whether it ended because there were rows enough."""
 
-    def __init__(
-        self,
-        reader: PeekReader,
-        identity: TableIdentity,
-        table: str,
-        shard: Shard,
-        ask: Ask,
-        end: float,
-        now: Callable[[], float],
-    ) -> None:
-        self._reader = reader
-        self._identity = identity
-        self._table = table
-        self._shard = shard
-        self._ask = ask
-        self._end = end
-        self._now = now
-        self._width = _FIRST_WIDTH
-        self.searched = 0
-        self.full = self.whole = False
-        self.notes: list[str] = []
+    reader: BinlogReader
+    identity: TableIdentity
+    table: str
+    shard: Shard
+    ask: Ask
+    end: float
+    now: Callable[[], float]
+    width: int = _FIRST_WIDTH
+    searched: int = 0
+    full: bool = False
+    whole: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def forward(self, after: Position, up_to: int) -> list[ChangeRow]:
         """The first rows after a position."""
@@ -154,16 +123,16 @@ class _Search:
         at = after
         self.searched = max(0, at.point - 1 if at.sequence == NOTHING else at.point)
         while at.point <= up_to:
-            first = self._reader.first(self._table, self._shard, at.point).point
+            first = self.reader.first(self.table, self.shard, at.point).point
             if first is None or first > up_to:
                 break
             low = max(at, Position(first))
-            high = min(up_to, low.point + self._width)
-            rows = self._window(Range(low, high, self._ask.most - len(found)))
+            high = min(up_to, low.point + self.width)
+            rows = self._window(Range(low, high, self.ask.most - len(found)))
             if rows is not None:
                 found += rows
                 at = Position(high + 1)
-                self.full = len(found) >= self._ask.most
+                self.full = len(found) >= self.ask.most
                 self.searched = found[-1].point if self.full else high
             if self.full or self._late(f"searched up to {self.searched}"):
                 return found
@@ -174,14 +143,14 @@ class _Search:
         """The last rows up to a point."""
         found: list[ChangeRow] = []
         self.searched, high = up_to, up_to
-        oldest = self._reader.first(self._table, self._shard, 0).point
+        oldest = self.reader.first(self.table, self.shard, 0).point
         while oldest is not None and high >= oldest:
-            low = max(oldest, high - self._width)
-            rows = self._window(Range(Position(low), high, self._ask.most - len(found), newest=True))
+            low = max(oldest, high - self.width)
+            rows = self._window(Range(Position(low), high, self.ask.most - len(found), newest=True))
             if rows is not None:
                 found = rows + found
                 high = low - 1
-            if len(found) >= self._ask.most or self._late(f"searched back to {high + 1}"):
+            if len(found) >= self.ask.most or self._late(f"searched back to {high + 1}"):
                 return found
         self.whole = True
         return found
@@ -189,17 +158,17 @@ class _Search:
     def _window(self, what: Range) -> list[ChangeRow] | None:
         """The rows of a window; None where the server did not get through it in time: the next one is narrower."""
         try:
-            rows = self._reader.read(self._identity, self._table, self._shard, what, self._ask.filter)
+            rows = self.reader.read(self.identity, self.table, self.shard, what, self.ask.filter)
         except SlotkeeperError as error:
-            if error.code != _TIMED_OUT or self._width <= 1:
+            if error.code != _TIMED_OUT or self.width <= 1:
                 raise
-            self._width = max(1, self._width // _NARROWER)
+            self.width = max(1, self.width // _NARROWER)
             return None
-        self._width *= _WIDER
+        self.width *= _WIDER
         return rows
 
     def _late(self, so_far: str) -> bool:
-        late = self._now() >= self._end
+        late = self.now() >= self.end
         if late:
             self.notes.append(f"stopped after {SECONDS:.0f} s: {so_far}")
         return late

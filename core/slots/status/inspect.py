@@ -1,7 +1,7 @@
-"""What slots a table has and how far each has come, without ever creating one: only calls that read.
+"""What slots a table has and how far each has come, put together from what the server lists.
 
-Unknown is None and a sentence in `TableSlots.untold`, never 0. Next door: `core.services.verify` gives this a viewer of
-a dialect; the verbs that change a slot have a file each.
+Unknown is None and a sentence in `TableSlots.untold`, never 0. Next door: the verbs that change a slot have a file
+each.
 """
 
 from __future__ import annotations
@@ -9,49 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
-
-
-class Point(Protocol):
-    """A registered point as the server lists it: one per DN, slot and checkpoint flag."""
-
-    @property
-    def shard(self) -> str: ...
-    @property
-    def slot(self) -> str: ...
-    @property
-    def checkpoint(self) -> bool: ...
-    @property
-    def point(self) -> int | None: ...
-    @property
-    def registered_at(self) -> datetime | None: ...
-    @property
-    def xmin(self) -> int | None: ...
-
-
-class Unread(Protocol):
-    """What a DN still keeps for a slot and checkpoint flag."""
-
-    @property
-    def shard(self) -> str: ...
-    @property
-    def slot(self) -> str: ...
-    @property
-    def checkpoint(self) -> bool: ...
-    @property
-    def rows(self) -> int | None: ...
-
-
-class SlotViewer(Protocol):
-    """Reads what a server says about a table's slots; no call of it creates a slot."""
-
-    def points(self, table: str) -> Sequence[Point] | None:
-        """Every registered point of a table; None where this kernel has no function for it."""
-
-    def unread(self, table: str) -> Sequence[Unread] | None:
-        """Unread rows of every slot of a table; None where this kernel has no function for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +81,17 @@ NO_LIST = "this kernel cannot list slots (9.1.0.223 or newer can): only configur
 NO_COUNT = "this kernel cannot count unread rows of this table (9.1.0.223 or newer can)"
 
 
-def inspect(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str]) -> TableSlots:
-    """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name."""
-    points, unread = viewer.points(table), viewer.unread(table)
+def inspect(
+    source: str,
+    table: str,
+    owners: Mapping[str, str],
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
+) -> TableSlots:
+    """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
+
+    `points` and `unread` are the server's answers, None where its kernel has no function for it.
+    """
     untold = [text for text, answer in ((NO_LIST, points), (NO_COUNT, unread)) if answer is None]
     named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
     listed = points is not None
@@ -134,7 +102,7 @@ def inspect(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, st
     return TableSlots(source, table, tuple(slots), tuple(untold))
 
 
-def _shards(name: str, points: Iterable[Point], unread: Iterable[Unread]) -> tuple[SlotOnShard, ...]:
+def _shards(name: str, points: Iterable[RegisteredPoint], unread: Iterable[UnreadRows]) -> tuple[SlotOnShard, ...]:
     mine = [one for one in points if one.slot == name]
     counts = [one for one in unread if one.slot == name]
     names = sorted({one.shard for one in mine} | {one.shard for one in counts})
@@ -144,7 +112,7 @@ def _shards(name: str, points: Iterable[Point], unread: Iterable[Unread]) -> tup
     )
 
 
-def _shard(shard: str, points: Sequence[Point], counts: Sequence[Unread]) -> SlotOnShard:
+def _shard(shard: str, points: Sequence[RegisteredPoint], counts: Sequence[UnreadRows]) -> SlotOnShard:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = by_flag.get(False), by_flag.get(True)
     times = [one.registered_at for one in points if one.registered_at is not None]

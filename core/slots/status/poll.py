@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
 
+from core.domain.slot import TableAnswer, UnreadRows
 from core.domain.ttl import ttl_of
 from core.errors import Refused, SlotkeeperError, Unreachable
-from core.slots.status.inspect import Point, TableSlots, Unread, inspect
+from core.ports.source import SlotPoller
+from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.retained import OwnLane, TableHold, put_together
 
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
@@ -25,37 +26,8 @@ _TIMED_OUT = "57014"
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
-class Told(Protocol):
-    """One answer about a table: the server's clock, the table's options (None: no such table), its points.
-
-    `points` is None where this kernel cannot list them.
-    """
-
-    @property
-    def now(self) -> datetime: ...
-    @property
-    def options(self) -> str | None: ...
-    @property
-    def consume_timeout(self) -> int | None: ...
-    @property
-    def points(self) -> Sequence[Point] | None: ...
-
-
-class WatchReader(Protocol):
-    """What a source session must answer for this, each with one statement at most; no call of it creates a slot."""
-
-    def told(self, table: str) -> Told | None:
-        """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""
-
-    def unread(self, table: str) -> Sequence[Unread] | None:
-        """Unread rows of every slot of a table; None where this kernel has no function for it."""
-
-    def close(self) -> None:
-        """End the session."""
-
-
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PolledTable:
     """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet)."""
 
     slots: TableSlots
@@ -65,11 +37,11 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PollTurn:
     """What one question brought: the table it was about, what is known of it now, and why it was not answered."""
 
     table: str
-    seen: Seen | None
+    seen: PolledTable | None
     error: SlotkeeperError | None = None
 
     @property
@@ -83,9 +55,9 @@ class _Table:
     """What is known of one table; `asked` is when each question was last put, by a clock of our own."""
 
     asked: dict[str, float] = field(default_factory=dict)
-    told: Told | None = None
+    told: TableAnswer | None = None
     at: datetime | None = None
-    unread: Sequence[Unread] | None = ()
+    unread: Sequence[UnreadRows] | None = ()
     counted_at: datetime | None = None
     count_every: float = COUNT_EVERY
     late: bool = False
@@ -102,7 +74,7 @@ class Watch:
 
     def __init__(
         self,
-        reader: WatchReader,
+        reader: SlotPoller,
         source: str,
         owners: Mapping[str, Mapping[str, str]],
         ours: Callable[[str, str, datetime], Sequence[OwnLane]],
@@ -117,7 +89,7 @@ class Watch:
         self._utc = utc
         self._tables = {table: _Table() for table in owners}
 
-    def turn(self) -> Turn:
+    def turn(self) -> PollTurn:
         """Put the question that is most overdue."""
         now = self._now()
         table, question = self._due(now)
@@ -129,8 +101,8 @@ class Watch:
             else:
                 self._count(table, mine)
         except SlotkeeperError as error:
-            return Turn(table, self._seen(table, mine), error)
-        return Turn(table, self._seen(table, mine))
+            return PollTurn(table, self._seen(table, mine), error)
+        return PollTurn(table, self._seen(table, mine))
 
     def close(self) -> None:
         """End the session; a later turn opens another one."""
@@ -175,27 +147,13 @@ class Watch:
         slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count will not learn it
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
-    def _seen(self, table: str, mine: _Table) -> Seen | None:
+    def _seen(self, table: str, mine: _Table) -> PolledTable | None:
         told, at = mine.told, mine.at
         if told is None or at is None:
             return None
-        slots = inspect(_Given(told.points, mine.unread), self._source, table, self._owners[table])
+        slots = inspect(self._source, table, self._owners[table], told.points, mine.unread)
         if mine.late:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
         ttl = ttl_of(told.options or "")
         found = put_together(ttl, told.consume_timeout, told.now, told.points, mine.unread, mine.ours)
-        return Seen(slots, found, at, mine.counted_at)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Answers that are there already, as a viewer."""
-
-    _points: Sequence[Point] | None
-    _unread: Sequence[Unread] | None
-
-    def points(self, table: str) -> Sequence[Point] | None:
-        return self._points
-
-    def unread(self, table: str) -> Sequence[Unread] | None:
-        return self._unread
+        return PolledTable(slots, found, at, mine.counted_at)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind
 from core.errors import Refused
-from core.slots.status.inspect import Point, SlotViewer, Unread
+from core.ports.source import SlotViewer
 
 
 class Action(Enum):
@@ -26,22 +26,12 @@ class Action(Enum):
     ALTER = "alter"
 
 
-class Answer(Enum):
+class MayBegin(Enum):
     """Whether it may begin now."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-
-
-class PreflightViewer(SlotViewer, Protocol):
-    """What a source session must answer for this; no call of it creates a slot."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +55,11 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ActionVerdict:
     """May this action begin now, and why."""
 
     action: Action
-    answer: Answer
+    answer: MayBegin
     reason: str
 
 
@@ -81,8 +71,8 @@ class Facts:
     table: str
     consumed: bool | None
     by_shard: Mapping[str, bool | None]
-    points: Sequence[Point] | None
-    unread: Sequence[Unread] | None
+    points: Sequence[RegisteredPoint] | None
+    unread: Sequence[UnreadRows] | None
     owners: Mapping[str, str]
     consume_timeout: int | None = None
     rates: Sequence[Rate] = ()
@@ -96,7 +86,7 @@ class Preflight:
     table: str
     consumed: bool | None
     by_shard: Mapping[str, bool | None]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ActionVerdict, ...]
     holders: tuple[Holder, ...]
     unread: int | None
     drain_seconds: int | None
@@ -106,9 +96,9 @@ class Preflight:
     @property
     def clear(self) -> bool:
         """Whether every action may begin."""
-        return all(one.answer is Answer.YES for one in self.verdicts)
+        return all(one.answer is MayBegin.YES for one in self.verdicts)
 
-    def answer(self, action: Action) -> Answer:
+    def answer(self, action: Action) -> MayBegin:
         """The answer for one action."""
         return next(one.answer for one in self.verdicts if one.action is action)
 
@@ -125,9 +115,7 @@ WOULD = {
 CLEARS = "ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points"
 
 
-def gather(
-    viewer: PreflightViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None
-) -> Facts:
+def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
     """Ask a source; raises what it raises."""
     consumed = viewer.consumed(table)
     nodes = viewer.nodes(table) if consumed is not None else {}
@@ -142,8 +130,8 @@ def judge(facts: Facts) -> Preflight:
     seconds, drain = _drain(facts, unread)
     waiting = _waiting(facts, holders)
     verdicts = (
-        Verdict(Action.VACUUM_FULL, waiting[0], _because(facts, waiting, Action.VACUUM_FULL)),
-        Verdict(Action.SCALE_OUT, waiting[0], _because(facts, waiting, Action.SCALE_OUT)),
+        ActionVerdict(Action.VACUUM_FULL, waiting[0], _because(facts, waiting, Action.VACUUM_FULL)),
+        ActionVerdict(Action.SCALE_OUT, waiting[0], _because(facts, waiting, Action.SCALE_OUT)),
         _alter(facts, waiting),
     )
     notes = [MOMENT, CONTRADICTION]
@@ -224,18 +212,18 @@ def _unread(facts: Facts) -> int | None:
     return sum(by_shard.values())
 
 
-def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[Answer, str]:
+def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
     """Whether something is unread, by the server's own word, and who has not read it."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
         said = "this kernel does not tell whether everything is read"
-        return (Answer.NO, _named(counted)) if counted else (Answer.UNKNOWN, said)
+        return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, said)
     if facts.consumed:
-        return Answer.YES, "every slot has read everything, on every DN"
+        return MayBegin.YES, "every slot has read everything, on every DN"
     if holders:
-        return Answer.NO, _named(holders)
+        return MayBegin.NO, _named(holders)
     shards = ", ".join(name for name, consumed in facts.by_shard.items() if consumed is False) or "some DN"
-    return Answer.NO, f"{shards} holds unread rows, and which slot has not read them is not known"
+    return MayBegin.NO, f"{shards} holds unread rows, and which slot has not read them is not known"
 
 
 def _named(holders: Sequence[Holder]) -> str:
@@ -253,26 +241,26 @@ def _points(behind: Behind) -> str:
     return "both points" if behind is Behind.BOTH else f"its {behind.value} point"
 
 
-def _because(facts: Facts, waiting: tuple[Answer, str], action: Action) -> str:
-    if waiting[0] is Answer.YES:
+def _because(facts: Facts, waiting: tuple[MayBegin, str], action: Action) -> str:
+    if waiting[0] is MayBegin.YES:
         return waiting[1]
     seconds = facts.consume_timeout
     limit = "binlog_consume_timeout (3600 s by default)" if seconds is None else f"{seconds} s (binlog_consume_timeout)"
     return f"{waiting[1]}. {WOULD[action].format(limit=limit)}"
 
 
-def _alter(facts: Facts, waiting: tuple[Answer, str]) -> Verdict:
+def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
     slots = sorted({one.slot for one in facts.points or ()} | {one.slot for one in facts.unread or ()})
     if slots:
         said = ", ".join(
             f"{slot} ({f'job {facts.owners[slot]}' if slot in facts.owners else 'external'})" for slot in slots
         )
-        return Verdict(Action.ALTER, Answer.NO, f"{CLEARS}; these slots would be lost: {said}")
-    if waiting[0] is Answer.NO:
-        return Verdict(Action.ALTER, Answer.NO, f"{CLEARS}, and {waiting[1]}")
+        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{CLEARS}; these slots would be lost: {said}")
+    if waiting[0] is MayBegin.NO:
+        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{CLEARS}, and {waiting[1]}")
     if facts.points is None:
-        return Verdict(Action.ALTER, Answer.UNKNOWN, f"{CLEARS}, and this kernel cannot list slots")
-    return Verdict(Action.ALTER, Answer.YES, f"{CLEARS}; no slot has any")
+        return ActionVerdict(Action.ALTER, MayBegin.UNKNOWN, f"{CLEARS}, and this kernel cannot list slots")
+    return ActionVerdict(Action.ALTER, MayBegin.YES, f"{CLEARS}; no slot has any")
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:

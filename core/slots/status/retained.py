@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
 
-from core.domain.ttl import Behind, Left, Ttl, behind_of, left_of, ttl_of
-from core.slots.status.inspect import Point, SlotViewer, Unread
+from core.domain.slot import RegisteredPoint, UnreadRows
+from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of, ttl_of
+from core.ports.source import SlotViewer
 
 CONSUME_TIMEOUT = "binlog_consume_timeout"
 
@@ -22,19 +22,6 @@ NO_TTL = "binlog_ttl cannot be read from the table's options, so no time left is
 BY_RECORD = "the table has binlog timestamps: each record is deleted once it is older than the TTL, read or not"
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
 OURS = "this kernel tells no registration times: those marked as ours are from the sink's progress rows"
-
-
-class HoldViewer(SlotViewer, Protocol):
-    """What a source session must answer for this; no call of it creates a slot."""
-
-    def options(self, table: str) -> str | None:
-        """A table's storage options; None where there is no such table."""
-
-    def settings(self) -> dict[str, str]:
-        """Server settings that matter, those that the server has."""
-
-    def now(self) -> datetime:
-        """The server's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,7 @@ class OwnLane:
     registered_at: datetime | None
 
 
-class Clock(Enum):
+class KnownBy(Enum):
     """Whose registration time it is."""
 
     SERVER = "server"
@@ -68,8 +55,8 @@ class Holding:
     behind: Behind | None
     unread: int | None
     registered_at: datetime | None
-    known_by: Clock | None
-    left: Left | None
+    known_by: KnownBy | None
+    left: TimeLeft | None
     oldest: bool | None
 
     @property
@@ -86,7 +73,7 @@ class SlotHold:
     shards: tuple[Holding, ...]
 
     @property
-    def left(self) -> Left | None:
+    def left(self) -> TimeLeft | None:
         """What ends first among the DNs; None where it is unknown for one."""
         known = [one.left for one in self.shards if one.left is not None]
         return min(known, key=lambda one: one.cleared_at) if known and len(known) == len(self.shards) else None
@@ -119,28 +106,36 @@ class TableHold:
 
 
 def hold(
-    viewer: HoldViewer, table: str, names: Sequence[str], ours: Callable[[str], Sequence[OwnLane]]
+    viewer: SlotViewer,
+    table: str,
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
+    ours: Callable[[], Mapping[str, Sequence[OwnLane]]],
 ) -> TableHold | None:
     """What the slots of a table hold back; None where there is no such table.
 
-    `names` are configured slots; `ours` answers what the sink knows of one, asked only where the server is silent.
+    `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
+    lists no points.
     """
     options = viewer.options(table)
     if options is None:
         return None
-    points, unread = viewer.points(table), viewer.unread(table)
-    mine = {name: ours(name) for name in names} if points is None else {}
+    mine = ours() if points is None else {}
+    return put_together(ttl_of(options), consume_timeout(viewer), viewer.now(), points, unread, mine)
+
+
+def consume_timeout(viewer: SlotViewer) -> int | None:
+    """Seconds for which maintenance waits for readers; None where the server does not tell."""
     timeout = viewer.settings().get(CONSUME_TIMEOUT, "")
-    seconds = int(timeout) if timeout.isdigit() else None
-    return put_together(ttl_of(options), seconds, viewer.now(), points, unread, mine)
+    return int(timeout) if timeout.isdigit() else None
 
 
 def put_together(
     ttl: Ttl,
     timeout: int | None,
     now: datetime,
-    points: Sequence[Point] | None,
-    unread: Sequence[Unread] | None,
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
     ours: Mapping[str, Sequence[OwnLane]],
 ) -> TableHold:
     """The answers of server and sink as one value."""
@@ -152,8 +147,10 @@ def put_together(
     return TableHold(ttl, timeout, now, found, tuple(_untold(ttl, timeout, points is None, found)))
 
 
-def _listed(points: Sequence[Point], unread: Sequence[Unread], ttl: Ttl, now: datetime) -> dict[str, list[Holding]]:
-    by_place: dict[tuple[str, str], list[Point]] = {}
+def _listed(
+    points: Sequence[RegisteredPoint], unread: Sequence[UnreadRows], ttl: Ttl, now: datetime
+) -> dict[str, list[Holding]]:
+    by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
     for point in points:
         by_place.setdefault((point.slot, point.shard), []).append(point)
     lowest: dict[str, int | None] = {}
@@ -170,7 +167,12 @@ def _listed(points: Sequence[Point], unread: Sequence[Unread], ttl: Ttl, now: da
 
 
 def _holding(
-    shard: str, points: Sequence[Point], counts: Sequence[Unread], lowest: int | None, ttl: Ttl, now: datetime
+    shard: str,
+    points: Sequence[RegisteredPoint],
+    counts: Sequence[UnreadRows],
+    lowest: int | None,
+    ttl: Ttl,
+    now: datetime,
 ) -> Holding:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
@@ -186,7 +188,7 @@ def _holding(
         behind_of(live, durable),
         max(rows) if rows and len(rows) == len(counts) else None,
         at,
-        Clock.SERVER if at is not None else None,
+        KnownBy.SERVER if at is not None else None,
         left_of(at, ttl, now),
         None if lowest is None or not known else min(known) == lowest,
     )
@@ -201,7 +203,7 @@ def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> Holding:
         behind_of(lane.live, lane.durable),
         None,
         at,
-        Clock.OURS if at is not None else None,
+        KnownBy.OURS if at is not None else None,
         left_of(at, ttl, now),
         None,
     )

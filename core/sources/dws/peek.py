@@ -1,6 +1,6 @@
 """Reads a few rows of a DWS binlog for people to look at. Nothing here names a slot, so nothing can create one.
 
-Implements `core.slots.status.binlog_rows.PeekReader`. Next door: `source.py` reads ranges for jobs; `peek.sql` holds
+Implements `core.ports.source.BinlogReader`. Next door: `source.py` reads ranges for jobs; `peek.sql` holds
 what is sent.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.domain.peek import ChangeRow, Filter, First, Range
-from core.domain.slot import Column, Shard, TableIdentity
+from core.domain.peek import ChangeRow, Filter, Range
+from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
 from core.sources.dws.session import DwsSession
-from core.sources.dws.viewer import DwsViewer, PointSeen
+from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, statements
 
 READ_LIMIT_MS = 3_000
@@ -51,16 +51,16 @@ class DwsPeek:
         """The DNs that hold a table: id by name."""
         return DwsViewer(self.session).nodes(table)
 
-    def points(self, table: str) -> Sequence[PointSeen] | None:
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where this kernel cannot list them."""
         return DwsViewer(self.session).points(table)
 
-    def first(self, table: str, shard: Shard, point: int) -> First:
+    def first(self, table: str, shard: Shard, point: int) -> FirstRecord:
         """The first record of a DN at or after a point, and the newest point."""
         found = self._records(table, shard.node_id, point)
-        return next(iter(found.values()), First(None, None))
+        return next(iter(found.values()), FirstRecord(None, None))
 
-    def firsts(self, table: str, point: int) -> dict[str, First]:
+    def firsts(self, table: str, point: int) -> dict[str, FirstRecord]:
         """The first record at or after a point by DN."""
         return self._records(table, 0, point)
 
@@ -90,10 +90,10 @@ class DwsPeek:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _records(self, table: str, node: int, point: int) -> dict[str, First]:
+    def _records(self, table: str, node: int, point: int) -> dict[str, FirstRecord]:
         rows = self._reach("record_at", {"table": table, "point": point, "node": node})
         self._oriented = table
-        return {str(name): First(_number(latest), _number(found)) for name, latest, found, _, _ in rows}
+        return {str(name): FirstRecord(_number(latest), _number(found)) for name, latest, found, _, _ in rows}
 
     def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         return self.session.composed_rows(SQL(statements("core.sources.dws", "retention.sql")[name]), parameters)

@@ -1,36 +1,25 @@
 """One quiet session that watches slots: a question is one statement, and nothing else is ever sent.
 
 Settings go with the login. DWS knows no read-only session (vendor's psycopg2 page), so only statements that read are
-sent. Implements `core.slots.status.poll.WatchReader`. Next door: `viewer.py` is for commands; `watch.sql` holds the
+sent. Implements `core.ports.source.SlotPoller`. Next door: `viewer.py` is for commands; `poll.sql` holds the
 words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from core.domain.endpoint import Endpoint
+from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.faults import translated
-from core.sources.dws.viewer import PointSeen, UnreadSeen
 from core.sqltext import dotted, statements
 
 LIMIT_MS = 3_000
 _NO_FUNCTION = frozenset({"42883", "0A000"})
-
-
-@dataclass(frozen=True, slots=True)
-class TableTold:
-    """One answer about a table; implements `core.slots.status.poll.Told`."""
-
-    now: datetime
-    options: str | None
-    consume_timeout: int | None
-    points: Sequence[PointSeen] | None
 
 
 class DwsWatch:
@@ -43,7 +32,7 @@ class DwsWatch:
         self._connection: pg.Connection | None = None
         self._lists = True
 
-    def told(self, table: str) -> TableTold | None:
+    def told(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel has just turned out not to list points."""
         schema, _, name = table.rpartition(".")
         names = {"table": dotted(table), "schema": schema or "public", "name": name}
@@ -58,9 +47,9 @@ class DwsWatch:
         points = [_point(*row[3:]) for row in rows if row[3] is not None] if self._lists else None
         now = datetime.fromtimestamp(float(clock), timezone.utc)
         seconds = int(timeout) if timeout is not None and str(timeout).isdigit() else None
-        return TableTold(now, None if options is None else str(options), seconds, points)
+        return TableAnswer(now, None if options is None else str(options), seconds, points)
 
-    def unread(self, table: str) -> Sequence[UnreadSeen] | None:
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         try:
             rows = self._rows(statements("core.sources.dws")["consume_progress"], {"table": dotted(table)})
@@ -69,7 +58,7 @@ class DwsWatch:
                 return None
             raise
         return [
-            UnreadSeen(str(node), str(slot), bool(flag), None if count is None else int(count))
+            UnreadRows(str(node), str(slot), bool(flag), None if count is None else int(count))
             for node, _, slot, flag, _, _, count in rows
         ]
 
@@ -96,6 +85,6 @@ class DwsWatch:
             raise
 
 
-def _point(node: object, slot: object, point: Any, at: datetime | None, xmin: Any, flag: object) -> PointSeen:
+def _point(node: object, slot: object, point: Any, at: datetime | None, xmin: Any, flag: object) -> RegisteredPoint:
     number, oldest = (None if value is None else int(value) for value in (point, xmin))
-    return PointSeen(str(node), str(slot), bool(flag), number, at, oldest)
+    return RegisteredPoint(str(node), str(slot), bool(flag), number, at, oldest)

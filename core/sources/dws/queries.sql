@@ -131,7 +131,3 @@ WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_d
 -- name: transaction_id
 -- The cluster's transaction counter now: a DN whose xmin is beyond it has no older transaction open.
 SELECT txid_current()
-
--- name: count_rows
--- The planner's idea of how many rows a table has; for progress only.
-SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %(table)s::regclass

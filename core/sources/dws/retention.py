@@ -1,26 +1,25 @@
 """How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
 
 Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
-Next door: `slot_admin.py` registers, `viewer.py` lists slots; `reach.sql` holds what only this file sends.
+Next door: `slot_admin.py` registers, `viewer.py` lists slots; `retention.sql` holds what only this file sends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from core.domain.position import Position
 from core.domain.reset import Count
-from core.domain.slot import Shard
+from core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from core.domain.ttl import ttl_of
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
 from core.sources.dws.session import STATUS_LIMIT_MS
 from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.viewer import DwsViewer, PointSeen
+from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, statements
 
 COUNT_LIMIT_MS = 5_000
@@ -34,29 +33,19 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 """The function is not there, or does not serve a table without enable_binlog_timestamp."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """The first record of a DN at or after a point; its fields are None where there is none."""
-
-    latest: int | None
-    point: int | None
-    time_us: int | None
-    xmin: int | None
-
-
 class DwsRetention(DwsSlotAdmin):
-    """One session for a reset; implements `core.slots.reset.context.Retention`."""
+    """One session for a reset; and for a start without a copy; implements `core.ports.source.Retention`."""
 
-    def points(self) -> Sequence[PointSeen] | None:
+    def points(self) -> Sequence[RegisteredPoint] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
-    def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, Record]:
+    def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, FirstRecord]:
         """The first record at or after a point by DN."""
         node = shard.node_id if shard else 0
         rows = self._reach("record_at", {"table": self.table, "point": point, "node": node})
         self.session.oriented = self.table
-        return {str(name): Record(*map(_number, fields)) for name, *fields in rows}
+        return {str(name): FirstRecord(*map(_number, fields)) for name, *fields in rows}
 
     def at_time(self, at: str) -> dict[str, int | None]:
         """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import ServerFacts, TableFacts
@@ -34,28 +35,6 @@ USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_bin
 
 
 @dataclass(frozen=True, slots=True)
-class PointSeen:
-    """One row of `pgxc_get_binlog_slots`."""
-
-    shard: str
-    slot: str
-    checkpoint: bool
-    point: int | None
-    registered_at: datetime | None
-    xmin: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadSeen:
-    """One row of `pgxc_get_binlog_consume_progress`."""
-
-    shard: str
-    slot: str
-    checkpoint: bool
-    rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class ServerSeen:
     """Who answers: `clock` is its time in seconds since 1970, `superuser` None where it cannot be told."""
 
@@ -74,28 +53,28 @@ class TableSeen:
 
 
 class DwsViewer:
-    """One session that only looks; implements the viewers of `core.slots`."""
+    """One session that only looks; implements `core.ports.source.SlotViewer`."""
 
     def __init__(self, session: DwsSession) -> None:
         self.session = session
 
-    def points(self, table: str) -> Sequence[PointSeen] | None:
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where the kernel cannot list them."""
         rows = self._or_none(lambda: self.session.rows("slots", {"table": table}))
         if rows is None:
             return None
         return [
-            PointSeen(str(node), str(slot), bool(flag), _number(point), at, _number(xmin))
+            RegisteredPoint(str(node), str(slot), bool(flag), _number(point), at, _number(xmin))
             for node, slot, point, at, xmin, flag in rows
         ]
 
-    def unread(self, table: str) -> Sequence[UnreadSeen] | None:
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
         if rows is None:
             return None
         return [
-            UnreadSeen(str(node), str(slot), bool(flag), _number(count)) for node, _, slot, flag, _, _, count in rows
+            UnreadRows(str(node), str(slot), bool(flag), _number(count)) for node, _, slot, flag, _, _, count in rows
         ]
 
     def latest(self, table: str) -> dict[str, int | None] | None:

@@ -2,408 +2,229 @@
 
 from __future__ import annotations
 
+from tests.unit.config.cases import Case
 from tests.unit.config.cases import case as _case
 from tests.unit.config.samples import added, changed
 
 JOB = "jobs.orders_rt"
 BINLOG = f"{JOB}.binlog"
+CHANNEL = f"{JOB}.channels[0]"
+NO_START = (
+    'must be "initial", "latest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")'
+)
+
+
+def _at(line: int, name: str, text: str, says: str, *hint: str) -> Case:
+    return _case(name, text, f"slotkeeper: config.toml:{line}: {says}", *hint)
+
+
+def _key(line: str) -> str:
+    return line.split()[0]
+
+
+STARTS = [
+    ("start a number", "start = 5", "must be text in quotes"),
+    ("start empty", 'start = ""', "must not be empty"),
+    (
+        "start without an offset",
+        'start = "2026-01-01 00:00:00"',
+        "must be a time with its offset, such as 2024-11-14 15:48:40+08:00",
+    ),
+    (
+        "start on no day",
+        'start = "2026-02-30 00:00:00+00:00"',
+        "must be a time that exists, such as 2024-11-14 15:48:40+08:00",
+    ),
+    ("start a bare day", 'start = "2026-02-28"', NO_START),
+    ("start a TOML time", "start = 2026-01-01T00:00:00Z", "must be text in quotes"),
+    ("start in capitals", 'start = "LATEST"', NO_START),
+    ("points without a number", 'start = "dn_1=x"', 'must name points as "dn_1=10516, dn_2=10517"'),
+    ("points negative", 'start = "dn_1=-5"', 'must name points as "dn_1=10516, dn_2=10517"'),
+    ("points twice", 'start = "dn_1=1, dn_1=2"', "must name each DN once"),
+    ("points with a gap", 'start = "dn_1=1, , dn_2=2"', 'must name points as "dn_1=10516, dn_2=10517"'),
+    ("points as a table", "start = {dn_1 = 5}", "must be text in quotes"),
+]
+"""Name, line of the job, and what is said about `start`."""
+
+VALUES = [
+    (
+        "start time nonsense",
+        'binlog_start_time = "yesterday"',
+        'must be a time such as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"',
+    ),
+    ("start time empty", 'binlog_start_time = ""', "must not be empty"),
+    (
+        "start time on no day",
+        'binlog_start_time = "2026-13-01 00:00:00"',
+        'must be a time such as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"',
+    ),
+    ("start time a number", "binlog_start_time = 5", "must be text in quotes"),
+    ("pool of one", "connection_pool_size = 1", "must be from 2 to 1000"),
+    ("pool of none", "connection_pool_size = 0", "must be from 2 to 1000"),
+    ("pool as text", 'connection_pool_size = "5"', "must be a whole number from 2 to 1000"),
+    ("pool too large", "connection_pool_size = 1001", "must be from 2 to 1000"),
+    ("old images as text", 'binlog_ignore_update_before = "yes"', "must be true or false"),
+    ("batch of none", "binlog_batch_read_size = 0", "must be from 1 to 10000000"),
+    ("batch too large", "binlog_batch_read_size = 10000001", "must be from 1 to 10000000"),
+    ("batch a truth", "binlog_batch_read_size = true", "must be a whole number from 1 to 10000000"),
+    ("full batch of none", "full_sync_binlog_batch_read_size = 0", "must be from 1 to 10000000"),
+    ("full batch as text", 'full_sync_binlog_batch_read_size = "many"', "must be a whole number from 1 to 10000000"),
+    ("read timeout 0", "binlog_read_timeout = 0", "must be from 1ms to 7d"),
+    ("read timeout too long", 'binlog_read_timeout = "8d"', "must be from 1ms to 7d"),
+    ("full read timeout 0", "full_sync_binlog_read_timeout = 0", "must be from 1ms to 7d"),
+    (
+        "full read timeout a list",
+        "full_sync_binlog_read_timeout = [1]",
+        'must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds',
+    ),
+    ("sleep 0", "binlog_sleep_time = 0", "must be from 1ms to 1d"),
+    (
+        "longest sleep nonsense",
+        'binlog_max_sleep_time = "1h30m"',
+        'must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds',
+    ),
+    ("retries negative", "binlog_max_retry_times = -1", "must be from 0 to 1000"),
+    ("retries a fraction", "binlog_max_retry_times = 1.5", "must be a whole number from 0 to 1000"),
+    ("retry interval too long", 'binlog_retry_interval = "2h"', "must be from 0ms to 1h"),
+    ("names as a number", "new_system_value = 1", "must be true or false"),
+    (
+        "socket timeout too long",
+        'connection_socket_timeout = "2w"',
+        "has an unknown unit: use one of ms, s, m, min, h, d",
+    ),
+    ("width too large", "binlog_sync_point_size = 1000000001", "must be from 1 to 1000000000"),
+]
+"""Name, line of [jobs.X.binlog], and what is said about its key."""
+
+WITHOUT_MEANING = [
+    ("binlog_queue_size = 5", "rows pass through a pipe of fixed size"),
+    ("connection_size = 2", "the tasks of Spark are the readers"),
+    ('connection_pool_name = "p"', "sessions are named slotkeeper/<job>/<epoch>"),
+    ('connection_pool_timeout = "5s"', "a task waits for a place of Spark"),
+    ("connection_max_use_count = 9", "a session lives as long as its job's epoch"),
+    ("need_connection_pool_monitor = true", "each task has a session of its own"),
+    ('connection_pool_monitor_period = "5s"', "each task has a session of its own"),
+    ('connection_time_out = "5s"', "it is the source's connect_timeout"),
+]
+CAMEL_CASE = [
+    ("connectionPoolSize = 5", "connection_pool_size"),
+    ("binlogIgnoreUpdateBefore = true", "binlog_ignore_update_before"),
+    ('binlogStartTime = "x"', "binlog_start_time"),
+    ("binlogQueueSize = 0", "binlog_queue_size"),
+    ("binlogSyncPointSize = 5", "binlog_sync_point_size"),
+    ("newSystemValue = true", "new_system_value"),
+    ("needRedistribution = true", "need_redistribution"),
+    ("checkNodeChangeInterval = 5", "check_node_change_interval"),
+    ("fullSyncBinlogReadTimeout = 5", "full_sync_binlog_read_timeout"),
+]
 
 EXACT = [
-    _case(
-        "start a number",
-        added(JOB, "start = 5"),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must be text in quotes",
+    *(_at(18, name, added(JOB, line), f"{JOB}.start {says}") for name, line, says in STARTS),
+    *(_at(27, name, added(BINLOG, line), f"{BINLOG}.{_key(line)} {says}") for name, line, says in VALUES),
+    *(
+        _at(
+            27,
+            f"no meaning: {_key(line)}",
+            added(BINLOG, line),
+            f"{BINLOG}.{_key(line)} has no meaning here: {says}",
+            "  remove the key",
+        )
+        for line, says in WITHOUT_MEANING
     ),
-    _case(
-        "start empty", added(JOB, 'start = ""'), "slotkeeper: config.toml:18: jobs.orders_rt.start must not be empty"
+    *(
+        _at(
+            27,
+            f"camelCase {_key(line)}",
+            added(BINLOG, line),
+            f"unknown key {_key(line)} in [{BINLOG}]; it is spelled {spelled} here",
+        )
+        for line, spelled in CAMEL_CASE
     ),
-    _case(
-        "start without an offset",
-        added(JOB, 'start = "2026-01-01 00:00:00"'),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must be a time with its offset, such "
-        "as 2024-11-14 15:48:40+08:00",
-    ),
-    _case(
-        "start on no day",
-        added(JOB, 'start = "2026-02-30 00:00:00+00:00"'),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must be a time that exists, such as "
-        "2024-11-14 15:48:40+08:00",
-    ),
-    _case(
-        "start a bare day",
-        added(JOB, 'start = "2026-02-28"'),
-        'slotkeeper: config.toml:18: jobs.orders_rt.start must be "initial", "latest", a time '
-        'with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")',
-    ),
-    _case(
-        "start a TOML time",
-        added(JOB, "start = 2026-01-01T00:00:00Z"),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must be text in quotes",
-    ),
-    _case(
-        "start in capitals",
-        added(JOB, 'start = "LATEST"'),
-        'slotkeeper: config.toml:18: jobs.orders_rt.start must be "initial", "latest", a time '
-        'with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")',
-    ),
-    _case(
-        "points without a number",
-        added(JOB, 'start = "dn_1=x"'),
-        'slotkeeper: config.toml:18: jobs.orders_rt.start must name points as "dn_1=10516, dn_2=10517"',
-    ),
-    _case(
-        "points negative",
-        added(JOB, 'start = "dn_1=-5"'),
-        'slotkeeper: config.toml:18: jobs.orders_rt.start must name points as "dn_1=10516, dn_2=10517"',
-    ),
-    _case(
-        "points twice",
-        added(JOB, 'start = "dn_1=1, dn_1=2"'),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must name each DN once",
-    ),
-    _case(
-        "points with a gap",
-        added(JOB, 'start = "dn_1=1, , dn_2=2"'),
-        'slotkeeper: config.toml:18: jobs.orders_rt.start must name points as "dn_1=10516, dn_2=10517"',
-    ),
-    _case(
-        "points as a table",
-        added(JOB, "start = {dn_1 = 5}"),
-        "slotkeeper: config.toml:18: jobs.orders_rt.start must be text in quotes",
-    ),
-    _case(
+    _at(
+        20,
         "start without a binlog",
         changed("binlog = true", "binlog = false").replace('slot = "orders_slot"', 'start = "latest"'),
-        "slotkeeper: config.toml:20: jobs.orders_rt.start is not initial, but binlog is false: one full copy",
+        f"{JOB}.start is not initial, but binlog is false: one full copy",
         "  set binlog = true in [jobs.orders_rt.binlog]",
     ),
-    _case(
-        "start time nonsense",
-        added(BINLOG, 'binlog_start_time = "yesterday"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_start_time must be a time such "
-        'as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"',
-    ),
-    _case(
-        "start time empty",
-        added(BINLOG, 'binlog_start_time = ""'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_start_time must not be empty",
-    ),
-    _case(
-        "start time on no day",
-        added(BINLOG, 'binlog_start_time = "2026-13-01 00:00:00"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_start_time must be a time such "
-        'as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"',
-    ),
-    _case(
-        "start time a number",
-        added(BINLOG, "binlog_start_time = 5"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_start_time must be text in quotes",
-    ),
-    _case(
+    _at(
+        29,
         "start and start time",
         added(JOB, 'start = "latest"').replace(
             "binlog = true", 'binlog = true\nbinlog_start_time = "2026-01-01 00:00:00"'
         ),
-        "slotkeeper: config.toml:29: [jobs.orders_rt] sets start and binlog.binlog_start_time, two keys for one thing",
+        f"[{JOB}] sets start and binlog.binlog_start_time, two keys for one thing",
         "  keep start",
     ),
-    _case(
+    _at(
+        27,
         "start time without a binlog",
         changed("binlog = true", 'binlog_start_time = "2026-01-01 00:00:00"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.start is not initial, but binlog is false: one full copy",
+        f"{JOB}.start is not initial, but binlog is false: one full copy",
         "  set binlog = true in [jobs.orders_rt.binlog]",
     ),
-    _case(
-        "pool of one",
-        added(BINLOG, "connection_pool_size = 1"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_size must be from 2 to 1000",
-    ),
-    _case(
-        "pool of none",
-        added(BINLOG, "connection_pool_size = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_size must be from 2 to 1000",
-    ),
-    _case(
-        "pool as text",
-        added(BINLOG, 'connection_pool_size = "5"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_size must be a whole number from 2 to 1000",
-    ),
-    _case(
-        "pool too large",
-        added(BINLOG, "connection_pool_size = 1001"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_size must be from 2 to 1000",
-    ),
-    _case(
+    _at(
+        27,
         "old images without the promise",
         added(BINLOG, "binlog_ignore_update_before = true"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_ignore_update_before drops the "
-        "old key of a changed one, so that its row would stay",
+        f"{BINLOG}.binlog_ignore_update_before drops the old key of a changed one, so that its row would stay",
         "  set keys_never_change = true in the channel, where that is certain",
     ),
-    _case(
-        "old images as text",
-        added(BINLOG, 'binlog_ignore_update_before = "yes"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_ignore_update_before must be true or false",
-    ),
-    _case(
+    _at(
+        25,
         "promise as text",
         changed('into = "mart.orders"', 'into = "mart.orders"\nkeys_never_change = "yes"'),
-        "slotkeeper: config.toml:25: jobs.orders_rt.channels[0].keys_never_change must be true or false",
+        f"{CHANNEL}.keys_never_change must be true or false",
     ),
-    _case(
+    _at(
+        25,
         "promise misspelt",
         changed('into = "mart.orders"', 'into = "mart.orders"\nkey_never_change = true'),
-        "slotkeeper: config.toml:25: unknown key key_never_change in "
-        "[jobs.orders_rt.channels[0]]; did you mean keys_never_change?",
+        f"unknown key key_never_change in [{CHANNEL}]; did you mean keys_never_change?",
     ),
-    _case(
-        "no meaning: binlog_queue_size",
-        added(BINLOG, "binlog_queue_size = 5"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_queue_size has no meaning "
-        "here: rows pass through a pipe of fixed size",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_size",
-        added(BINLOG, "connection_size = 2"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_size has no meaning here: "
-        "the tasks of Spark are the readers",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_pool_name",
-        added(BINLOG, 'connection_pool_name = "p"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_name has no meaning "
-        "here: sessions are named slotkeeper/<job>/<epoch>",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_pool_timeout",
-        added(BINLOG, 'connection_pool_timeout = "5s"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_timeout has no "
-        "meaning here: a task waits for a place of Spark",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_max_use_count",
-        added(BINLOG, "connection_max_use_count = 9"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_max_use_count has no "
-        "meaning here: a session lives as long as its job's epoch",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: need_connection_pool_monitor",
-        added(BINLOG, "need_connection_pool_monitor = true"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.need_connection_pool_monitor has no "
-        "meaning here: each task has a session of its own",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_pool_monitor_period",
-        added(BINLOG, 'connection_pool_monitor_period = "5s"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_pool_monitor_period has no "
-        "meaning here: each task has a session of its own",
-        "  remove the key",
-    ),
-    _case(
-        "no meaning: connection_time_out",
-        added(BINLOG, 'connection_time_out = "5s"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_time_out has no meaning "
-        "here: it is the source's connect_timeout",
-        "  remove the key",
-    ),
-    _case(
-        "camelCase connectionPoolSize",
-        added(BINLOG, "connectionPoolSize = 5"),
-        "slotkeeper: config.toml:27: unknown key connectionPoolSize in [jobs.orders_rt.binlog]; "
-        "it is spelled connection_pool_size here",
-    ),
-    _case(
-        "camelCase binlogIgnoreUpdateBefore",
-        added(BINLOG, "binlogIgnoreUpdateBefore = true"),
-        "slotkeeper: config.toml:27: unknown key binlogIgnoreUpdateBefore in "
-        "[jobs.orders_rt.binlog]; it is spelled binlog_ignore_update_before here",
-    ),
-    _case(
-        "camelCase binlogStartTime",
-        added(BINLOG, 'binlogStartTime = "x"'),
-        "slotkeeper: config.toml:27: unknown key binlogStartTime in [jobs.orders_rt.binlog]; it "
-        "is spelled binlog_start_time here",
-    ),
-    _case(
-        "camelCase binlogQueueSize",
-        added(BINLOG, "binlogQueueSize = 0"),
-        "slotkeeper: config.toml:27: unknown key binlogQueueSize in [jobs.orders_rt.binlog]; it "
-        "is spelled binlog_queue_size here",
-    ),
-    _case(
-        "camelCase binlogSyncPointSize",
-        added(BINLOG, "binlogSyncPointSize = 5"),
-        "slotkeeper: config.toml:27: unknown key binlogSyncPointSize in [jobs.orders_rt.binlog]; "
-        "it is spelled binlog_sync_point_size here",
-    ),
-    _case(
-        "camelCase newSystemValue",
-        added(BINLOG, "newSystemValue = true"),
-        "slotkeeper: config.toml:27: unknown key newSystemValue in [jobs.orders_rt.binlog]; it "
-        "is spelled new_system_value here",
-    ),
-    _case(
-        "camelCase needRedistribution",
-        added(BINLOG, "needRedistribution = true"),
-        "slotkeeper: config.toml:27: unknown key needRedistribution in [jobs.orders_rt.binlog]; "
-        "it is spelled need_redistribution here",
-    ),
-    _case(
-        "camelCase checkNodeChangeInterval",
-        added(BINLOG, "checkNodeChangeInterval = 5"),
-        "slotkeeper: config.toml:27: unknown key checkNodeChangeInterval in "
-        "[jobs.orders_rt.binlog]; it is spelled check_node_change_interval here",
-    ),
-    _case(
-        "camelCase fullSyncBinlogReadTimeout",
-        added(BINLOG, "fullSyncBinlogReadTimeout = 5"),
-        "slotkeeper: config.toml:27: unknown key fullSyncBinlogReadTimeout in "
-        "[jobs.orders_rt.binlog]; it is spelled full_sync_binlog_read_timeout here",
-    ),
-    _case(
-        "batch of none",
-        added(BINLOG, "binlog_batch_read_size = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_batch_read_size must be from 1 to 10000000",
-    ),
-    _case(
-        "batch too large",
-        added(BINLOG, "binlog_batch_read_size = 10000001"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_batch_read_size must be from 1 to 10000000",
-    ),
-    _case(
-        "batch a truth",
-        added(BINLOG, "binlog_batch_read_size = true"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_batch_read_size must be a "
-        "whole number from 1 to 10000000",
-    ),
-    _case(
-        "full batch of none",
-        added(BINLOG, "full_sync_binlog_batch_read_size = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.full_sync_binlog_batch_read_size must be from 1 to 10000000",
-    ),
-    _case(
-        "full batch as text",
-        added(BINLOG, 'full_sync_binlog_batch_read_size = "many"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.full_sync_binlog_batch_read_size must "
-        "be a whole number from 1 to 10000000",
-    ),
-    _case(
-        "read timeout 0",
-        added(BINLOG, "binlog_read_timeout = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_read_timeout must be from 1ms to 7d",
-    ),
-    _case(
-        "read timeout too long",
-        added(BINLOG, 'binlog_read_timeout = "8d"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_read_timeout must be from 1ms to 7d",
-    ),
-    _case(
-        "full read timeout 0",
-        added(BINLOG, "full_sync_binlog_read_timeout = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.full_sync_binlog_read_timeout must be from 1ms to 7d",
-    ),
-    _case(
-        "full read timeout a list",
-        added(BINLOG, "full_sync_binlog_read_timeout = [1]"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.full_sync_binlog_read_timeout must be "
-        'a duration such as "500ms", "5s" or "10m", or a number of milliseconds',
-    ),
-    _case(
-        "sleep 0",
-        added(BINLOG, "binlog_sleep_time = 0"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_sleep_time must be from 1ms to 1d",
-    ),
-    _case(
-        "longest sleep nonsense",
-        added(BINLOG, 'binlog_max_sleep_time = "1h30m"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_max_sleep_time must be a "
-        'duration such as "500ms", "5s" or "10m", or a number of milliseconds',
-    ),
-    _case(
-        "retries negative",
-        added(BINLOG, "binlog_max_retry_times = -1"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_max_retry_times must be from 0 to 1000",
-    ),
-    _case(
-        "retries a fraction",
-        added(BINLOG, "binlog_max_retry_times = 1.5"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_max_retry_times must be a "
-        "whole number from 0 to 1000",
-    ),
-    _case(
-        "retry interval too long",
-        added(BINLOG, 'binlog_retry_interval = "2h"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_retry_interval must be from 0ms to 1h",
-    ),
-    _case(
-        "names as a number",
-        added(BINLOG, "new_system_value = 1"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.new_system_value must be true or false",
-    ),
-    _case(
-        "socket timeout too long",
-        added(BINLOG, 'connection_socket_timeout = "2w"'),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.connection_socket_timeout has an "
-        "unknown unit: use one of ms, s, m, min, h, d",
-    ),
-    _case(
-        "width too large",
-        added(BINLOG, "binlog_sync_point_size = 1000000001"),
-        "slotkeeper: config.toml:27: jobs.orders_rt.binlog.binlog_sync_point_size must be from 1 to 1000000000",
-    ),
-    _case(
+    _at(
+        27,
         "slot name with a dot",
         added(BINLOG, 'binlog_slot_name = "a.b"'),
-        "slotkeeper: config.toml:27: [jobs.orders_rt] sets slot and binlog.binlog_slot_name, two keys for one thing",
+        f"[{JOB}] sets slot and binlog.binlog_slot_name, two keys for one thing",
         "  keep slot",
     ),
-    _case(
+    _at(
+        23,
         "source with a second dot",
         changed('"ods.orders"', '"ods.order.lines"'),
-        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must be schema.table, "
-        "with exactly one dot: the table's own name cannot hold one",
+        f"{CHANNEL}.from must be schema.table, with exactly one dot: the table's own name cannot hold one",
     ),
-    _case(
+    _at(
+        23,
         "source too long",
         changed('"ods.orders"', '"ods.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"'),
-        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must have names of at most 63 bytes",
+        f"{CHANNEL}.from must have names of at most 63 bytes",
     ),
-    _case(
-        "source a number",
-        changed('"ods.orders"', "5"),
-        "slotkeeper: config.toml:23: jobs.orders_rt.channels[0].from must be text in quotes",
-    ),
-    _case(
-        "target without a table",
-        changed('"mart.orders"', '"mart."'),
-        "slotkeeper: config.toml:24: jobs.orders_rt.channels[0].into must be schema.table",
-    ),
-    _case(
+    _at(23, "source a number", changed('"ods.orders"', "5"), f"{CHANNEL}.from must be text in quotes"),
+    _at(24, "target without a table", changed('"mart.orders"', '"mart."'), f"{CHANNEL}.into must be schema.table"),
+    _at(
+        24,
         "target with a quote",
         changed('"mart.orders"', "'mart.\"Orders\"'"),
-        "slotkeeper: config.toml:24: jobs.orders_rt.channels[0].into must be schema.table "
-        "without quotes: each name is taken as it is written",
+        f"{CHANNEL}.into must be schema.table without quotes: each name is taken as it is written",
     ),
-    _case(
+    _at(
+        25,
         "create_target as text",
         changed('into = "mart.orders"', 'into = "mart.orders"\ncreate_target = "yes"'),
-        "slotkeeper: config.toml:25: jobs.orders_rt.channels[0].create_target must be true or false",
+        f"{CHANNEL}.create_target must be true or false",
     ),
-    _case(
+    _at(
+        25,
         "channel camelCase",
         changed('into = "mart.orders"', 'into = "mart.orders"\ncreateTarget = true'),
-        "slotkeeper: config.toml:25: unknown key createTarget in [jobs.orders_rt.channels[0]]; "
-        "it is spelled create_target here",
+        f"unknown key createTarget in [{CHANNEL}]; it is spelled create_target here",
     ),
-    _case(
+    _at(
+        23,
         "from misspelt",
         changed('from = "ods.orders"', 'form = "ods.orders"'),
-        "slotkeeper: config.toml:23: unknown key form in [jobs.orders_rt.channels[0]]; did you mean from?",
+        f"unknown key form in [{CHANNEL}]; did you mean from?",
     ),
 ]

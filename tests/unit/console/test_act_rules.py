@@ -10,17 +10,16 @@ from console.actions.rules import Part, Tier, job_wants, missing, slot_tier, slo
 from console.commands import reset, slots
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import Count, Goal, LaneSeen, Move, TargetKind
-from core.domain.reset import Plan as ResetPlan
+from core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
-from core.slots.change import Consent, Owner, Plan, refuse_without_consent
+from core.slots.change import ChangePlan, Consent, Owner, refuse_without_consent
 from core.slots.status.inspect import SlotView
 
 ROWS = (0, 7, None)
 
 
-def plan(rows: int | None, highest: bool) -> Plan:
-    return Plan(
+def plan(rows: int | None, highest: bool) -> ChangePlan:
+    return ChangePlan(
         verb="drop",
         source="dws1",
         table="ods.orders",

@@ -25,25 +25,9 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", 140, 100, 100, 9, 1.0)
 REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2", position="139/-1")), changes=9)
 RUNNING = JobView(
-    "orders",
-    JobState.RUNNING,
-    WantedState.RUN,
-    "",
-    "",
-    "",
-    "c",
-    "r1",
-    None,
-    True,
-    None,
-    True,
-    False,
-    NOW,
-    None,
-    REPORT,
-    NOW,
-    True,
-)
+    "orders", JobState.RUNNING, WantedState.RUN, config="c", run="r1", supervisor_alive=True, driver_alive=True,
+    started_at=NOW, report=REPORT, reported_at=NOW, reported=True,
+)  # fmt: skip
 CATCHING_UP = replace(REPORT, lanes=(LANE, replace(LANE, shard="dn_2", state="catching up")))
 RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),))
 

@@ -14,7 +14,7 @@ from core.domain.reset import (
     Goal,
     LaneSeen,
     Move,
-    Plan,
+    ResetPlan,
     TargetKind,
     emptied,
     moved_rows,
@@ -152,10 +152,10 @@ def test_the_ttl_is_unknown_or_enough_or_not() -> None:
     assert [time_check(left).ok for left in (None, 599.0, 600.0)] == [None, False, True]
 
 
-def plan_of(move: Move) -> Plan:
+def plan_of(move: Move) -> ResetPlan:
     checks = (Check("lease", None, "not told"),)
     fields = ("dws1", "ods.t", "s", "job", goal("point", ("dn_1", 40), dns=("dn_1",)), "db1:2:x", 5)
-    return named(Plan("", *fields, (move,), checks, ("sql",), ("note",), 1.0, 601.0))
+    return named(ResetPlan("", *fields, (move,), checks, ("sql",), ("note",), 1.0, 601.0))
 
 
 def test_a_plan_round_trips_and_a_changed_one_is_refused() -> None:

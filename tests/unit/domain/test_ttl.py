@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.ttl import DEFAULT_SECONDS, Left, Severity, Ttl, left_of, ttl_of
+from core.domain.ttl import DEFAULT_SECONDS, Severity, TimeLeft, Ttl, left_of, ttl_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -36,7 +36,7 @@ def test_the_ttl_is_read_from_the_options(options: str, found: Ttl) -> None:
 )  # fmt: skip
 def test_what_is_left_has_a_clock_time_and_a_word(age: int, seconds: int, severity: Severity) -> None:
     at = NOW - timedelta(seconds=age)
-    assert left_of(at, Ttl(100), NOW) == Left(at + timedelta(seconds=100), seconds, severity)
+    assert left_of(at, Ttl(100), NOW) == TimeLeft(at + timedelta(seconds=100), seconds, severity)
 
 
 def test_the_unknown_stays_unknown() -> None:

@@ -6,15 +6,15 @@ import pytest
 
 from core.domain.job import JobState
 from core.errors import Refused
-from core.slots.change import Asked, Consent, Owner, Plan, refuse_unless_at_rest, refuse_without_consent
+from core.slots.change import Asked, ChangePlan, Consent, Owner, refuse_unless_at_rest, refuse_without_consent
 from core.slots.status.inspect import SlotView
 
 OWNER = Owner("orders")
 
 
-def plan(owner: Owner | None = OWNER, highest: bool = False, rows: int | None = 0) -> Plan:
+def plan(owner: Owner | None = OWNER, highest: bool = False, rows: int | None = 0) -> ChangePlan:
     before = SlotView("s", "orders" if owner else None, True)
-    return Plan("drop", "dws1", "ods.t", "s", owner, highest, before, rows, (), ())
+    return ChangePlan("drop", "dws1", "ods.t", "s", owner, highest, before, rows, (), ())
 
 
 @pytest.mark.parametrize("state", [one for one in JobState if one.has_process])
@@ -50,7 +50,7 @@ def consent(confirm: str = "s", confirm_table: str = "", rows: str = "", reason:
         (plan(None, highest=True, rows=7), consent(confirm_table="ods.t", rows="7")),
     ],
 )
-def test_what_was_all_typed_is_done(wanted: Plan, typed: Consent) -> None:
+def test_what_was_all_typed_is_done(wanted: ChangePlan, typed: Consent) -> None:
     refuse_without_consent(wanted, typed)
 
 
@@ -68,7 +68,7 @@ def test_what_was_all_typed_is_done(wanted: Plan, typed: Consent) -> None:
         (plan(highest=True), consent(confirm_table="ods.other")),
     ],
 )
-def test_what_was_not_typed_is_refused(wanted: Plan, typed: Consent) -> None:
+def test_what_was_not_typed_is_refused(wanted: ChangePlan, typed: Consent) -> None:
     with pytest.raises(Refused) as refused:
         refuse_without_consent(wanted, typed)
     assert refused.value.hint.startswith("--")

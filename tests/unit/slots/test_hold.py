@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind, Severity, Ttl
-from core.slots.status.retained import BY_RECORD, NO_TIMEOUT, NO_TTL, OURS, Clock, OwnLane, TableHold, put_together
-from core.sources.dws.viewer import PointSeen, UnreadSeen
+from core.slots.status.retained import BY_RECORD, NO_TIMEOUT, NO_TTL, OURS, KnownBy, OwnLane, TableHold, put_together
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 TTL = Ttl(100)
 
 
-def point(shard: str, slot: str, durable: bool, at: int | None, age: int | None = 10) -> PointSeen:
+def point(shard: str, slot: str, durable: bool, at: int | None, age: int | None = 10) -> RegisteredPoint:
     moment = None if age is None else NOW - timedelta(seconds=age)
-    return PointSeen(shard, slot, durable, at, moment, 1)
+    return RegisteredPoint(shard, slot, durable, at, moment, 1)
 
 
-def both(shard: str, slot: str, live: int, durable: int, age: int = 10) -> list[PointSeen]:
+def both(shard: str, slot: str, live: int, durable: int, age: int = 10) -> list[RegisteredPoint]:
     return [point(shard, slot, False, live, age), point(shard, slot, True, durable, age)]
 
 
-def listed(*points: PointSeen, unread: list[UnreadSeen] | None = None, ttl: Ttl = TTL) -> TableHold:
+def listed(*points: RegisteredPoint, unread: list[UnreadRows] | None = None, ttl: Ttl = TTL) -> TableHold:
     return put_together(ttl, 3600, NOW, points, unread, {})
 
 
@@ -42,7 +42,7 @@ def test_the_point_that_was_registered_longest_ago_is_cleared_first() -> None:
     left = found.slot("a").left
     assert left is not None and (left.seconds, left.severity) == (10, Severity.CRITICAL)
     assert left.cleared_at == NOW + timedelta(seconds=10)
-    assert [one.known_by for one in found.slot("a").shards] == [Clock.SERVER, Clock.SERVER]
+    assert [one.known_by for one in found.slot("a").shards] == [KnownBy.SERVER, KnownBy.SERVER]
 
 
 def test_what_one_point_does_not_tell_is_unknown_for_the_dn_and_the_slot() -> None:
@@ -55,7 +55,7 @@ def test_what_one_point_does_not_tell_is_unknown_for_the_dn_and_the_slot() -> No
 
 
 def test_unread_rows_are_those_of_the_point_further_back_and_unknown_where_one_is() -> None:
-    rows = [UnreadSeen("dn_1", "a", False, 3), UnreadSeen("dn_1", "a", True, 7), UnreadSeen("dn_2", "a", False, None)]
+    rows = [UnreadRows("dn_1", "a", False, 3), UnreadRows("dn_1", "a", True, 7), UnreadRows("dn_2", "a", False, None)]
     found = listed(*both("dn_1", "a", 12, 10), *both("dn_2", "a", 1, 1), unread=rows)
     assert [one.unread for one in found.slot("a").shards] == [7, None]
     assert [one.unread for one in listed(*both("dn_1", "a", 1, 1)).slot("a").shards] == [None]
@@ -65,7 +65,7 @@ def test_where_the_server_lists_nothing_ours_is_marked_as_ours() -> None:
     lanes = {"a": [OwnLane("dn_1", 8, 8, NOW - timedelta(seconds=70))], "b": []}
     found = put_together(TTL, None, NOW, None, None, lanes)
     (one,) = found.slot("a").shards
-    assert (one.known_by, one.live, one.oldest, one.unread) == (Clock.OURS, 8, None, None)
+    assert (one.known_by, one.live, one.oldest, one.unread) == (KnownBy.OURS, 8, None, None)
     assert one.left is not None and (one.left.seconds, one.left.severity) == (30, Severity.WARN)
     assert OURS in found.untold and NO_TIMEOUT in found.untold
     assert any("no registration time is known for b" in text for text in found.untold)

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import pytest
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
-from core.slots.status.inspect import Point, SlotOnShard, SlotView, Unread, inspect
-from core.sources.dws.viewer import PointSeen, UnreadSeen
+from core.slots.status.inspect import SlotOnShard, SlotView, inspect
 
 EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1, 2))
 
 
-@dataclass
-class Viewer:
-    """Answers what it was given; implements `core.slots.status.inspect.SlotViewer`."""
-
-    listed: list[PointSeen] | None
-    counted: list[UnreadSeen] | None
-
-    def points(self, table: str) -> Sequence[Point] | None:
-        return self.listed
-
-    def unread(self, table: str) -> Sequence[Unread] | None:
-        return self.counted
-
-
 POINTS = [
-    PointSeen("dn_2", "ours", False, 120, LATE, 11),
-    PointSeen("dn_1", "ours", True, 90, EARLY, 10),
-    PointSeen("dn_1", "ours", False, 100, LATE, 12),
-    PointSeen("dn_2", "ours", True, 120, LATE, 11),
-    PointSeen("dn_1", "theirs", False, 5, EARLY, 1),
+    RegisteredPoint("dn_2", "ours", False, 120, LATE, 11),
+    RegisteredPoint("dn_1", "ours", True, 90, EARLY, 10),
+    RegisteredPoint("dn_1", "ours", False, 100, LATE, 12),
+    RegisteredPoint("dn_2", "ours", True, 120, LATE, 11),
+    RegisteredPoint("dn_1", "theirs", False, 5, EARLY, 1),
 ]
 COUNTS = [
-    UnreadSeen("dn_1", "ours", False, 3),
-    UnreadSeen("dn_1", "ours", True, 7),
-    UnreadSeen("dn_2", "ours", False, 1),
+    UnreadRows("dn_1", "ours", False, 3),
+    UnreadRows("dn_1", "ours", True, 7),
+    UnreadRows("dn_2", "ours", False, 1),
 ]
 
 
 def test_both_points_of_each_dn_are_put_together() -> None:
-    found = inspect(Viewer(POINTS, COUNTS), "dws1", "t", {"ours": "orders"})
+    found = inspect("dws1", "t", {"ours": "orders"}, POINTS, COUNTS)
     ours = found.slot("ours")
     assert ours.shards == (
         SlotOnShard("dn_1", 100, 90, LATE, 10, 7),
@@ -54,20 +38,20 @@ def test_both_points_of_each_dn_are_put_together() -> None:
 
 
 def test_a_slot_without_a_job_is_external_and_half_known() -> None:
-    theirs = inspect(Viewer(POINTS, COUNTS), "dws1", "t", {}).slot("theirs")
+    theirs = inspect("dws1", "t", {}, POINTS, COUNTS).slot("theirs")
     assert (theirs.job, theirs.exists, theirs.oldest_point, theirs.unread) == (None, True, None, None)
 
 
 def test_a_configured_slot_that_is_not_listed_does_not_exist() -> None:
-    assert inspect(Viewer([], []), "dws1", "t", {"ours": "orders"}).slots == (SlotView("ours", "orders", False),)
+    assert inspect("dws1", "t", {"ours": "orders"}, [], []).slots == (SlotView("ours", "orders", False),)
 
 
 def test_where_nothing_can_be_listed_nothing_is_claimed() -> None:
-    found = inspect(Viewer(None, None), "dws1", "t", {"ours": "orders"})
+    found = inspect("dws1", "t", {"ours": "orders"}, None, None)
     assert (found.slots, len(found.untold)) == ((SlotView("ours", "orders", None),), 2)
 
 
 def test_an_unknown_slot_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(Refused) as refused:
-        inspect(Viewer(POINTS, None), "dws1", "t", {}).slot("nobody")
+        inspect("dws1", "t", {}, POINTS, None).slot("nobody")
     assert "ours, theirs" in refused.value.hint

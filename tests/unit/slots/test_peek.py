@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from core.domain.peek import Ask, ChangeRow, Filter, First, Range
+from core.domain.peek import Ask, ChangeRow, Filter, Range
 from core.domain.position import Position
-from core.domain.slot import Column, Shard, TableIdentity
+from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
 from core.errors import Refused, Unreachable
 from core.slots.status.binlog_rows import peek
-from core.slots.status.inspect import Point
-from core.sources.dws.viewer import PointSeen
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 
@@ -24,7 +22,7 @@ class Reader:
 
     at: Sequence[int]
     slow: int = 10**12
-    slots: Sequence[Point] = ()
+    slots: Sequence[RegisteredPoint] = ()
     down: bool = False
     windows: list[Range] = field(default_factory=list)
 
@@ -34,14 +32,14 @@ class Reader:
     def nodes(self, table: str) -> dict[str, int]:
         return {"dn_1": -1, "dn_2": -2}
 
-    def points(self, table: str) -> Sequence[Point] | None:
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         return self.slots
 
-    def first(self, table: str, shard: Shard, point: int) -> First:
+    def first(self, table: str, shard: Shard, point: int) -> FirstRecord:
         here = self.at if shard.name == "dn_1" else ()
-        return First(max(self.at, default=10), next((one for one in here if one >= point), None))
+        return FirstRecord(max(self.at, default=10), next((one for one in here if one >= point), None))
 
-    def firsts(self, table: str, point: int) -> dict[str, First]:
+    def firsts(self, table: str, point: int) -> dict[str, FirstRecord]:
         if self.down:
             raise Unreachable("dn_2 does not answer")
         return {name: self.first(table, Shard(name, node), point) for name, node in self.nodes(table).items()}
@@ -103,8 +101,8 @@ def test_a_look_ends_when_its_time_is_up_and_says_how_far_it_came() -> None:
 
 
 def test_an_unnamed_dn_is_the_one_with_the_oldest_row_that_is_unread() -> None:
-    at = [PointSeen("dn_1", "s", flag, 5, None, None) for flag in (False, True)]
-    at += [PointSeen("dn_2", "s", flag, 3, None, None) for flag in (False, True)]
+    at = [RegisteredPoint("dn_1", "s", flag, 5, None, None) for flag in (False, True)]
+    at += [RegisteredPoint("dn_2", "s", flag, 3, None, None) for flag in (False, True)]
     assert peek(Reader([9], slots=at), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_1"
     assert peek(Reader([9], slots=at, down=True), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_2"
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
-from core.slots.status.preflight import Action, Answer, Facts, Rate, judge, left_by_shard, rate_between
-from core.sources.dws.viewer import PointSeen, UnreadSeen
+from core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 OWNERS = {"ours": "orders"}
@@ -18,31 +18,31 @@ def facts(
     consumed: bool | None, rows: dict[str, int | None] | None, rates: tuple[Rate, ...] = (), timeout: int | None = None
 ) -> Facts:
     """One DN; each slot of `rows` has these unread rows at both points, None: the kernel lists nothing."""
-    points = None if rows is None else [PointSeen("dn_1", s, f, 5, AT, 1) for s in rows for f in (False, True)]
-    unread = None if rows is None else [UnreadSeen("dn_1", s, f, n) for s, n in rows.items() for f in (False, True)]
+    points = None if rows is None else [RegisteredPoint("dn_1", s, f, 5, AT, 1) for s in rows for f in (False, True)]
+    unread = None if rows is None else [UnreadRows("dn_1", s, f, n) for s, n in rows.items() for f in (False, True)]
     return Facts("dws1", "t", consumed, {"dn_1": consumed}, points, unread, OWNERS, timeout, rates)
 
 
 @pytest.mark.parametrize(
     ("given", "vacuum", "alter"),
     [
-        (facts(True, {}), Answer.YES, Answer.YES),
-        (facts(True, {"ours": 0}), Answer.YES, Answer.NO),
-        (facts(False, {"ours": 3}), Answer.NO, Answer.NO),
-        (facts(False, {"ours": None}), Answer.NO, Answer.NO),
-        (facts(True, {"ours": 3}), Answer.YES, Answer.NO),
-        (facts(None, {"ours": 3}), Answer.NO, Answer.NO),
-        (facts(None, {"ours": 0}), Answer.UNKNOWN, Answer.NO),
-        (facts(None, None), Answer.UNKNOWN, Answer.UNKNOWN),
-        (facts(True, None), Answer.YES, Answer.UNKNOWN),
-        (facts(False, None), Answer.NO, Answer.NO),
+        (facts(True, {}), MayBegin.YES, MayBegin.YES),
+        (facts(True, {"ours": 0}), MayBegin.YES, MayBegin.NO),
+        (facts(False, {"ours": 3}), MayBegin.NO, MayBegin.NO),
+        (facts(False, {"ours": None}), MayBegin.NO, MayBegin.NO),
+        (facts(True, {"ours": 3}), MayBegin.YES, MayBegin.NO),
+        (facts(None, {"ours": 3}), MayBegin.NO, MayBegin.NO),
+        (facts(None, {"ours": 0}), MayBegin.UNKNOWN, MayBegin.NO),
+        (facts(None, None), MayBegin.UNKNOWN, MayBegin.UNKNOWN),
+        (facts(True, None), MayBegin.YES, MayBegin.UNKNOWN),
+        (facts(False, None), MayBegin.NO, MayBegin.NO),
     ],
 )
-def test_the_servers_word_decides_and_alter_loses_every_slot(given: Facts, vacuum: Answer, alter: Answer) -> None:
+def test_the_servers_word_decides_and_alter_loses_every_slot(given: Facts, vacuum: MayBegin, alter: MayBegin) -> None:
     found = judge(given)
     assert found.answer(Action.VACUUM_FULL) is found.answer(Action.SCALE_OUT) is vacuum
     assert found.answer(Action.ALTER) is alter
-    assert found.clear == (vacuum is alter is Answer.YES)
+    assert found.clear == (vacuum is alter is MayBegin.YES)
 
 
 def test_the_reasons_name_owners_the_limit_and_the_lock() -> None:

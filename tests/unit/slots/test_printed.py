@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import shlex
 from types import ModuleType
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from console.commands import slots
 from core.slots import create, drop, full_sync
-from core.slots.change import Asked, Plan
+from core.slots.change import Asked, ChangePlan
 from core.slots.status.inspect import SlotView, TableSlots
 
 ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
 AS_LITERAL = """('ods."O''Neil Lines"', 's'"""
 
 
-def planned(module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
+def planned(module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch) -> ChangePlan:
     there = () if verb == "create" else (SlotView("s", None, True),)
     monkeypatch.setattr(module, "seen", lambda viewer, asked: TableSlots("dws1", asked.table, there))
     viewer = Mock()
     viewer.functions.return_value = {drop.CLEARS: True}
-    more: tuple[Any, ...] = (None,) if verb == "drop" else ()
-    made = module.plan(viewer, ASKED, *more)
-    assert isinstance(made, Plan)
+    made = module.plan(viewer, ASKED, None)
+    assert isinstance(made, ChangePlan)
     return made
 
 

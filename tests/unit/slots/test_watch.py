@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
+from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from core.errors import Refused, SlotkeeperError, Unreachable
-from core.slots.status.inspect import NO_COUNT, NO_LIST, Unread
-from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, Told, Watch
+from core.slots.status.inspect import NO_COUNT, NO_LIST
+from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, Watch
 from core.slots.status.retained import OwnLane
-from core.sources.dws.poll import TableTold
-from core.sources.dws.viewer import PointSeen, UnreadSeen
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 
@@ -30,20 +29,20 @@ class Source:
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     _known: bool = False
 
-    def told(self, table: str) -> Told | None:
+    def told(self, table: str) -> TableAnswer | None:
         self.asked.append((self.at, "points", table))
         if not self.lists and not self._known:
             self._known = True
             return None
-        points = [PointSeen("dn_1", "s", flag, 7, NOW - timedelta(seconds=60), 5) for flag in (False, True)]
-        return TableTold(NOW, self.options, 3_600, points if self.lists else None)
+        points = [RegisteredPoint("dn_1", "s", flag, 7, NOW - timedelta(seconds=60), 5) for flag in (False, True)]
+        return TableAnswer(NOW, self.options, 3_600, points if self.lists else None)
 
-    def unread(self, table: str) -> Sequence[Unread] | None:
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
         self.asked.append((self.at, "count", table))
         self.at += self.slow
         if self.count_fault is not None:
             raise self.count_fault
-        return [UnreadSeen("dn_1", "s", flag, 4) for flag in (False, True)] if self.counts else None
+        return [UnreadRows("dn_1", "s", flag, 4) for flag in (False, True)] if self.counts else None
 
     def close(self) -> None:
         self.asked.append((self.at, "close", ""))

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.domain.identity import Identity
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 from core.state.frames import Frame, frame_of, text_of
 from core.state.metrics import GROUP, Base, Metrics
@@ -44,11 +46,11 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
         for n in range(lanes)
     )  # fmt: skip
     report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD")
-    return Frame(
-        job, at, "RUNNING", "run", run="r1", supervisor=ME, supervisor_alive=True, driver=ME, driver_alive=True,
-        started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,
-        lags={lane.shard: chance.random() * 9 for lane in made},
+    view = JobView(
+        job, JobState.RUNNING, WantedState.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME,
+        driver_alive=True, started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,
     )  # fmt: skip
+    return Frame(view, at, {lane.shard: chance.random() * 9 for lane in made})
 
 
 def filled(metrics: Metrics, number: int, lanes: int = 24, job: str = "orders") -> list[Frame]:
@@ -62,15 +64,17 @@ def filled(metrics: Metrics, number: int, lanes: int = 24, job: str = "orders") 
 
 def rounded(one: Frame) -> Frame:
     """A frame as it comes back: seconds with one decimal."""
-    assert one.report is not None
+    assert one.view.report is not None
 
     def short(lane: LaneReport) -> LaneReport:
         ages = {"last_commit_age": lane.last_commit_age, "polled_age": lane.polled_age, "read_s": lane.read_s}
         ages |= {"write_s": lane.write_s, "register_s": lane.register_s}
         return replace(lane, **{name: round(age or 0.0, 1) for name, age in ages.items()})  # type: ignore[arg-type]
 
-    report = replace(one.report, lanes=tuple(short(lane) for lane in one.report.lanes))
-    return replace(one, report=report, lags={dn: round(lag or 0.0, 1) for dn, lag in one.lags.items()})
+    report = replace(one.view.report, lanes=tuple(short(lane) for lane in one.view.report.lanes))
+    return replace(
+        one, view=replace(one.view, report=report), lags={dn: round(lag or 0.0, 1) for dn, lag in one.lags.items()}
+    )
 
 
 def test_a_frame_comes_back_as_it_was(store: Store) -> None:
@@ -82,18 +86,20 @@ def test_a_frame_comes_back_as_it_was(store: Store) -> None:
 
 def test_lanes_of_several_tables_come_out_by_their_names_and_older_frames_without_them_too() -> None:
     one = frame(AT, random.Random(1), lanes=2)
-    assert one.report is not None
+    assert one.view.report is not None
     lanes = tuple(
-        replace(lane, source_table="ods.b", target="mart.b", label=f"ods.b {lane.shard}") for lane in one.report.lanes
+        replace(lane, source_table="ods.b", target="mart.b", label=f"ods.b {lane.shard}")
+        for lane in one.view.report.lanes
     )
-    several = replace(one, report=replace(one.report, lanes=lanes), lags={lane.name: 1.0 for lane in lanes})
-    found = frame_of(text_of(several))
+    view = replace(one.view, report=replace(one.view.report, lanes=lanes))
+    several = replace(one, view=view, lags={lane.name: 1.0 for lane in lanes})
+    found = frame_of(text_of(several)).view
     assert found.report is not None
     assert [lane.name for lane in found.report.lanes] == ["ods.b dn_6001_6002", "ods.b dn_6002_6003"]
     older = json.loads(text_of(one))
     for name in ("source_table", "target", "label", "waited"):
         del older["report"]["lanes"][name]
-    again = frame_of(json.dumps(older).encode())
+    again = frame_of(json.dumps(older).encode()).view
     assert again.report is not None
     assert [lane.name for lane in again.report.lanes] == ["dn_6001_6002", "dn_6002_6003"]
 
@@ -109,7 +115,7 @@ def test_the_last_frame_until_a_moment_is_found_for_each_job(store: Store) -> No
     metrics = Metrics(store)
     filled(metrics, 10, lanes=1)
     filled(metrics, 3, lanes=1, job="stock")
-    found = {one.job: one.at for one in metrics.frames(AT + timedelta(seconds=33))}
+    found = {one.view.name: one.at for one in metrics.frames(AT + timedelta(seconds=33))}
     assert found == {"orders": AT + 6 * EVERY, "stock": AT + 2 * EVERY}
     assert metrics.frames(AT - EVERY) == []
 
@@ -139,7 +145,7 @@ def test_what_is_too_old_is_dropped_by_groups_and_the_rest_can_be_read(store: St
     filled(metrics, 2, lanes=1, job="stock")
     now = made[-1].at
     metrics.prune("orders", now.timestamp(), seconds=5.0 * 2 * GROUP)
-    left = [kept.frame.at for kept in Metrics(store).since(0, AT) if kept.frame.job == "orders"]
+    left = [kept.frame.at for kept in Metrics(store).since(0, AT) if kept.frame.view.name == "orders"]
     assert now - left[0] <= timedelta(seconds=5.0 * 3 * GROUP + 5)
     assert left == [one.at for one in made if one.at >= left[0]]
     assert len(metrics.frames(AT)) == 1  # the other job's are its own

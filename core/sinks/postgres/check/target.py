@@ -1,6 +1,7 @@
 """Makes and checks the target table, and clears or exchanges it around a copy.
 
-Next door: `statements.py` holds the step's statements, `eligibility.py` says what a target has to be.
+Next door: `core.sinks.postgres.write.statements` holds the step's statements, `eligibility.py` says what a target has
+to be.
 """
 
 from __future__ import annotations

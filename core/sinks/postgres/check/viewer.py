@@ -1,6 +1,6 @@
 """Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked.
 
-Next door: `target.py` makes and refuses targets, `progress.py` holds the progress rows.
+Next door: `target.py` makes and refuses targets, `core.sinks.postgres.progress.store` holds the progress rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch.
 
-Next door: `resets.sql` holds the statements, `progress.py` the rows, the lease and the lock of a registration.
+Next door: `resets.sql` holds the statements, `store.py` the rows, the lease and the lock of a registration.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from core.domain.progress import ProgressRow
 from core.domain.reset import Swap, moved_from
-from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, Entry
+from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Superseded, Trouble, TroubleName
@@ -51,9 +51,9 @@ class PostgresResets(PostgresProgress):
             if not _exists(self.session, cursor):
                 _run(self.session, cursor, "create", {})
 
-    def insert_reset(self, entry: Entry) -> None:
+    def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""
-        values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
+        values = {name: getattr(entry, name) for name in ResetEntry.__dataclass_fields__}
         with self.session.transaction() as cursor:
             _run(self.session, cursor, "insert", values)
 
@@ -109,17 +109,17 @@ class PostgresResets(PostgresProgress):
             raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from our {epoch}")
         return moved_from(was, now)
 
-    def reset(self, reset: str) -> Entry | None:
+    def reset(self, reset: str) -> ResetEntry | None:
         """One reset by its id."""
         found = self._entries("reset", {"id": reset})
         return found[0] if found else None
 
-    def unfinished(self) -> Entry | None:
+    def unfinished(self) -> ResetEntry | None:
         """The slot's reset that a crash left behind."""
         found = self._entries("unfinished", self._all)
         return found[0] if found else None
 
-    def history(self, limit: int = 100) -> list[Entry]:
+    def history(self, limit: int = 100) -> list[ResetEntry]:
         """The slot's resets, the newest first."""
         return self._entries("history", {**self._all, "limit": limit})
 
@@ -131,11 +131,11 @@ class PostgresResets(PostgresProgress):
             which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
             return [(plan, at) for plan, at in _run(self.session, cursor, "ended", which).fetchall()]
 
-    def _entries(self, name: str, parameters: dict[str, Any]) -> list[Entry]:
+    def _entries(self, name: str, parameters: dict[str, Any]) -> list[ResetEntry]:
         with self.session.transaction() as cursor:
             if not _exists(self.session, cursor):
                 return []
-            return [Entry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
+            return [ResetEntry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
 
 
 def _expected(row: ProgressRow) -> dict[str, Any]:

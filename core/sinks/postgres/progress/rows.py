@@ -1,6 +1,6 @@
 """Progress rows between SQL and `core.domain.progress`.
 
-Next door: `progress.py` and `sink.py` run the statements of `tables.sql`.
+Next door: `store.py` and `core.sinks.postgres.write.sink` run the statements of `core/sinks/postgres/tables.sql`.
 """
 
 from __future__ import annotations

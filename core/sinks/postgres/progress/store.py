@@ -1,6 +1,7 @@
 """The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
 
-Next door: `tables.sql` holds the statements, `rows.py` their values, `sink.py` the workers' steps.
+Next door: `core/sinks/postgres/tables.sql` holds the statements, `rows.py` their values,
+`core.sinks.postgres.write.sink` the workers' steps.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from core.domain.position import Position
@@ -17,7 +17,7 @@ from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Refused, Superseded, TroubleName
-from core.ports.progress import ChunkCounts, Runner
+from core.ports.progress import ChunkCounts, Lock, Runner
 from core.ports.source import Chunk
 from core.sinks.postgres.faults import translated
 from core.sinks.postgres.progress.rows import key_of, parameters_of, row_of
@@ -289,7 +289,7 @@ class PostgresProgress:
         return ChunkCounts(*map(int, found or (0, 0, 0)))
 
     @contextmanager
-    def registration(self, key: LaneKey, epoch: int) -> Iterator[RegistrationLock]:
+    def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
         """Hold the row FOR UPDATE with its epoch checked; committed at the end of the block."""
         with self.session.transaction() as cursor:
             found = self.session.run(cursor, "lock", key_of(key)).fetchone()
@@ -298,7 +298,7 @@ class PostgresProgress:
             row = row_of(key, found)
             if row.epoch != epoch:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
-            yield RegistrationLock(row, lambda values: self._record(cursor, key, values))
+            yield Lock(row, lambda values: self._record(cursor, key, values))
 
     def held(self) -> int:
         """How many rows of the slot's table are in quarantine."""
@@ -352,14 +352,6 @@ class PostgresProgress:
             "os_user": runner.os_user,
             "pid": runner.pid,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrationLock:
-    """A locked row; `record` writes what was registered into it."""
-
-    row: ProgressRow
-    record: Callable[[Registered], None]
 
 
 def _try_lock(cursor: pg.Cursor, number: int) -> bool:

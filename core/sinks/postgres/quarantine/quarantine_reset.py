@@ -1,7 +1,8 @@
 """What a reset of a lane makes of its entries in quarantine, in the transaction that moves the progress row.
 
 Back: what lies beyond the new position is archived, because it will be read again. Forward to a backup: what the undone
-reset archived comes back, as far as nobody has read it again. Next door: `resets.py` moves the rows.
+reset archived comes back, as far as nobody has read it again. Next door: `core.sinks.postgres.progress.resets` moves
+the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Ends entries of the quarantine by hand: applies a held row to the target, or gives it up.
 
 A replay takes the lane's progress row first, as every step does, so that no step runs between its look at the entry and
-its commit; the row's position and epoch stay as they are. Next door: `careful.py` holds rows, `texts.py` composes.
+its commit; the row's position and epoch stay as they are. Next door: `core.sinks.postgres.write.row_isolation` holds
+rows, `core.sinks.postgres.write.text_staging` composes.
 """
 
 from __future__ import annotations

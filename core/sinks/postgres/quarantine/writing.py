@@ -1,6 +1,7 @@
 """The quarantine as a step writes it: entries are held and superseded in the transaction of the step.
 
-Next door: `careful.py` finds what is held; `held.py` reads, `replaying.py` ends entries by hand.
+Next door: `core.sinks.postgres.write.row_isolation` finds what is held; `entries.py` reads, `replay.py` ends entries by
+hand.
 """
 
 from __future__ import annotations

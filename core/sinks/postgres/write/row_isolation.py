@@ -4,7 +4,8 @@ Everything happens in the one transaction that the fence began, so that nothing 
 are applied in blocks; a block that fails is halved, each half under a savepoint, down to the unit that is bad: about
 log2(BLOCK) tries for each bad row.
 
-Next door: `texts.py` composes, `holding.py` keeps the entries, `sink.py` decides which way a step goes.
+Next door: `text_staging.py` composes, `core.sinks.postgres.quarantine.writing` keeps the entries, `sink.py` decides
+which way a step goes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
-Next door: `modes.py` chooses a step's statements, `progress.py` holds the rows for the driver, `target.py` makes and
-checks targets.
-The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
-fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
+Next door: `modes.py` chooses a step's statements, `core.sinks.postgres.progress.store` holds the rows for the driver,
+`core.sinks.postgres.check.target` makes and checks targets. The order inside a transaction is the protocol's (design
+4.2): staging first, the caller's second look, then the fence, then the net effect, then COMMIT, so that no shared lock
+is held while the source is waited for.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A key is compared as text in one spelling per equal key (`one_text`), so that ke
 are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
 type is read as the straight path reads it.
 
-Next door: `careful.py` runs these, `quarantine.sql` holds what touches the quarantine itself.
+Next door: `row_isolation.py` runs these, `core/sinks/postgres/quarantine/quarantine.sql` holds what touches the
+quarantine itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions about reading: what a history of ours looks like in the binlog, and whether our reader gets all of it.
 
-Next door: `probe.py` has the session, `probe_slots.py` asks about points and registrations.
+Next door: `session.py` has the session, `slots.py` asks about points and registrations.
 """
 
 from __future__ import annotations

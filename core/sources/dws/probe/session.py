@@ -1,8 +1,8 @@
 """Asks a DWS the questions of `questions.py` about a scratch table: the session that asks, and the order of asking.
 
 The contract tests of the stand-in run this very battery, so that what holds there is what is asked of a real cluster.
-Only documented calls are used, only on tables that the probe made. Next door: `probe_reading.py`, `probe_slots.py`
-and `probe_table.py` ask, `conventions.py` decides, `scratch.py` makes and drops the tables.
+Only documented calls are used, only on tables that the probe made. Next door: `reading.py`, `slots.py`
+and `tables.py` ask, `findings.py` decides, `scratch.py` makes and drops the tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any
 
 from core.domain.position import Position
-from core.domain.slot import Shard, SlotStatus
+from core.domain.slot import RegisteredPoint, Shard, SlotStatus
 from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
@@ -25,7 +25,7 @@ from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Answer, Tol
 from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, Scratch, probe_statement
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.viewer import DwsViewer, PointSeen
+from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted
 
 SLOT = "probe"
@@ -140,7 +140,7 @@ class ProbeContext(DwsSlotAdmin):
         lines = (line.split("\t") for line in out.getvalue().decode().splitlines())
         return [(int(point), int(sequence), kind) for point, sequence, kind, *_ in lines]
 
-    def listed(self) -> Sequence[PointSeen] | None:
+    def listed(self) -> Sequence[RegisteredPoint] | None:
         """Every point of the table's slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 

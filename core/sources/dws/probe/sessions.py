@@ -1,6 +1,6 @@
 """Questions that take a second session: what transactions of other coordinators, and with old snapshots, mean for us.
 
-Next door: `probe.py` has the session, `probe_table.py` the order of asking, `conventions.py` decides.
+Next door: `session.py` has the session, `tables.py` the order of asking, `findings.py` decides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions about tables, DDL, cursors and errors, and the whole battery in the order in which it is asked.
 
-Next door: `probe.py` has the session, `probe_reading.py` and `probe_slots.py` the groups before these.
+Next door: `session.py` has the session, `reading.py` and `slots.py` the groups before these.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""A job as it can be seen from one machine, as a value.
+
+Next door: `core.launch.view` looks, `core.state.frames` keeps what was seen; screens and `jobs show` display it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.domain.identity import Identity
+from core.domain.job import JobState, WantedState
+from core.domain.report import JobReport
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """`reason` and `safe` already say what a missing process means.
+
+    `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
+    `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
+    that of its newest run.
+    """
+
+    name: str
+    state: JobState
+    wanted: WantedState
+    reason: str = ""
+    trouble: str = ""
+    safe: str = ""
+    config: str = ""
+    run: str = ""
+    supervisor: Identity | None = None
+    supervisor_alive: bool = False
+    driver: Identity | None = None
+    driver_alive: bool = False
+    elsewhere: bool = False
+    changed_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    report: JobReport | None = None
+    reported_at: datetime | None = None
+    reported: bool = False
+
+    @property
+    def lives(self) -> bool:
+        """Whether a process of it lives here."""
+        return self.supervisor_alive or self.driver_alive

@@ -1,0 +1,37 @@
+"""Files and modules that docstrings name, and whether they exist; pure but for asking the disk."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+_FILE = re.compile(r"`([\w./]+\.(?:py|sql))`")
+_MODULE = re.compile(r"`((?:core|console|tests|bench)(?:\.\w+)+)`")
+
+
+def docstrings(text: str) -> str:
+    """All docstrings of a module, one after the other."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    found = [ast.get_docstring(node, clean=False) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return "\n".join(one for one in found if one)
+
+
+def leading_nowhere(path: Path, root: Path) -> list[str]:
+    """What the docstrings of a file name and nobody has: files beside it or below the root, modules and their names."""
+    said = docstrings(path.read_text("utf-8"))
+    files = [name for name in _FILE.findall(said) if not ((path.parent / name).exists() or (root / name).exists())]
+    return files + [name for name in _MODULE.findall(said) if not _is_there(name.split("."), root)]
+
+
+def _is_there(parts: list[str], root: Path) -> bool:
+    """Whether these are a package, a module, or a module and a name that its text has."""
+    for length in range(len(parts), 0, -1):
+        at = root.joinpath(*parts[:length])
+        if at.is_dir() and length == len(parts):
+            return True
+        for file in (at.with_suffix(".py"), at / "__init__.py"):
+            if file.exists():
+                text = file.read_text("utf-8")
+                return all(re.search(rf"\b{name}\b", text) for name in parts[length:])
+    return False

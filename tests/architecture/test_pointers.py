@@ -1,0 +1,22 @@
+"""What docstrings point at exists: a pointer that leads nowhere is worse than none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.architecture.checkout import ROOT, sources
+from tests.architecture.pointers import leading_nowhere
+
+
+def test_every_file_and_module_that_a_docstring_names_is_there() -> None:
+    files = sources(ROOT, "core", "console", "bench", "tests")
+    wrong = {str(path.relative_to(ROOT)): leading_nowhere(path, ROOT) for path in files}
+    assert not {path: names for path, names in wrong.items() if names}
+
+
+def test_a_pointer_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "near.py").write_text("THERE = 1\n")
+    file = tmp_path / "core" / "file.py"
+    file.write_text('"""Next door: `near.py`, `far.py`, `core.near.THERE`, `core.near.GONE`, `core.absent`."""\n')
+    assert leading_nowhere(file, tmp_path) == ["far.py", "core.near.GONE", "core.absent"]

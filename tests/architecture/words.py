@@ -1,0 +1,91 @@
+"""Words that only we used, and what took their place: what a name or a text of ours may not say, as pure functions.
+
+The words are those of `docs/glossary.md`, "Words we do not use".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.form import words
+
+GONE = {
+    "look": "slot status, read_status, poll",
+    "looks": "statuses",
+    "looker": "slot poller",
+    "stint": "stream task",
+    "stints": "stream tasks",
+    "seat": "capacity",
+    "seats": "capacity",
+    "deal": "assign",
+    "dealt": "assigned",
+    "shy": "suspect",
+    "lull": "idle",
+    "crowd": "many lanes",
+    "crowded": "many lanes",
+    "careful": "row isolation",
+    "carefully": "row isolation",
+    "wish": "wanted",
+    "wishes": "wanted",
+    "wished": "wanted",
+    "incarnation": "fingerprint",
+    "surroundings": "context",
+    "bench": "context",
+    "attendant": "idle lanes",
+    "pump": "copy pipe",
+    "conventions": "probe findings",
+    "rewinding": "quarantine reset",
+    "held": "quarantined, retained, locked",
+    "hold": "quarantine, retain, lock",
+    "holds": "quarantines, retains, locks",
+    "holding": "retained",
+    "holdings": "quarantine poller",
+    "ways": "navigation",
+    "paces": "throughput",
+    "lean": "textual patches",
+    "judging": "job health",
+    "entrance": "startup",
+    "acking": "ack table",
+    "acting": "open action",
+    "unfinished": "open reset",
+    "glyphs": "terminal probe",
+    "picture": "monitor state",
+    "carrier": "child",
+    "rewind": "history",
+    "told": "what it returns",
+}
+"""Left words, and what says it now."""
+
+
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The names that a module makes: of functions, classes, arguments, variables and fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+
+
+def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """String constants that are no docstrings: keys, columns, and what screens show."""
+    silent = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.lineno, node.value
+
+
+def gone(text: str) -> list[tuple[int, str, str]]:
+    """(line, word, where it stands) of each word that is gone, in names and in texts of a module."""
+    tree = ast.parse(text)
+    found = [(line, word, name) for line, name in names(tree) for word in words(name) if word in GONE]
+    for line, said in texts_of(tree):
+        found += [(line, word, said) for word in re.findall(r"[a-z]+", said.lower()) if word in GONE]
+    return found
