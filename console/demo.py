@@ -106,21 +106,13 @@ class DemoOptions:
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class Figures:
-    """What was measured on the way, for the result."""
-
-    snapshot_seconds: float = 0.0
-    writing_seconds: float = 0.0
-    spark: dict[str, object] = field(default_factory=dict)
-
-
 class Demo:
     """One demo; `close` ends everything that it started, in whatever state it is."""
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
-        self.figures = Figures()
+        self.spark: dict[str, object] = {}
+        """What was measured of Spark on the way, for the result."""
         self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-demo-"))
         self._say = say
         self._clock = SystemClock()
@@ -197,7 +189,7 @@ class Demo:
         self._say("starting the job: supervisor, Spark driver, JVM")
         began = self._clock.monotonic()
         control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
-        self.figures.spark["start_s"] = round(self._clock.monotonic() - began, 1)
+        self.spark["start_s"] = round(self._clock.monotonic() - began, 1)
         self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
     def go_on(self) -> None:

@@ -279,7 +279,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "snapshot_rows_per_s": clock.snapshot_rate,
         "stream_rows_per_s": round(sum(applied.values()) / seconds, 1),
         "latency_ms": {"p50": latency.p50 if latency else None, "p99": latency.p99 if latency else None},
-        "spark": {**run.figures.spark, "tasks_started": report.tasks_started if report else None},
+        "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
         "source": "stand-in for the DWS binlog surface, not a DWS",
     }

@@ -24,7 +24,6 @@ from core.state.rows import ErrorRow
 from core.state.sqlite import Store
 from core.state.verified import last
 
-SLOTS_NOT_RECORDED = "slots are not recorded; leave replay with R"
 LOG_NOT_RECORDED = "the log is not part of a replay; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0

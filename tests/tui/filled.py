@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 from textual.pilot import Pilot
 
@@ -246,6 +248,9 @@ def console(
     return Filled(app, store, clock, feed, answers)
 
 
+Driven = Callable[..., Awaitable[None]]
+
+
 def drive(made: Filled, do: Callable[[Pilot[int]], Awaitable[None]], size: tuple[int, int] = SMALL) -> None:
     """Run the console without a terminal, do something with it, end it."""
 
@@ -275,3 +280,27 @@ def lines(app: ConsoleApp) -> list[str]:
 def screen(app: ConsoleApp) -> str:
     """The screen as one text."""
     return "\n".join(line.rstrip() for line in lines(app)) + "\n"
+
+
+def driven(
+    make: Callable[[Path], Any] = console, size: tuple[int, int] = SMALL
+) -> Callable[[Driven], Callable[..., None]]:
+    """A test inside a running console: it is given what `make` makes of an empty folder, the pilot, then fixtures."""
+
+    def wrapped(test: Driven) -> Callable[..., None]:
+        wanted = list(inspect.signature(test).parameters.values())
+        place = [one.name for one in wanted].index("pilot")
+        fixtures = {one.name: one for one in wanted[place + 1 :]}
+
+        def run(tmp_path: Path, **given: object) -> None:
+            found = make(tmp_path)
+            made = found if isinstance(found, tuple) else (found,)
+            more = given | ({"tmp_path": tmp_path} if "tmp_path" in fixtures else {})
+            drive(made[0], lambda pilot: test(*made, pilot, **more), size)
+
+        folder = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        run.__signature__ = inspect.Signature([*({"tmp_path": folder} | fixtures).values()])  # type: ignore[attr-defined]
+        run.__name__, run.__module__, run.__doc__ = test.__name__, test.__module__, test.__doc__
+        return run
+
+    return wrapped

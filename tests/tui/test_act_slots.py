@@ -21,7 +21,7 @@ from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import SlotProgress
 from console.tui.screens.slots import SlotsScreen
 from core.domain.job import JobState
-from tests.tui.filled import Filled, console, drive, polled, press, screen, slot
+from tests.tui.filled import Filled, console, drive, driven, polled, press, screen, slot
 from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until
 
 SLOT = "order_slot"
@@ -68,103 +68,93 @@ def value(app: ConsoleApp, part: str) -> str:
     return app.screen.query_one(f"#act-{part}", Input).value
 
 
-def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, "abc")
+    made.app.screen.query_one("#table").focus()
+    keys = 0
 
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app, "abc")
-        made.app.screen.query_one("#table").focus()
-        keys = 0
+    async def count(*pressed: str) -> None:
+        nonlocal keys
+        keys += len(pressed)
+        await press(pilot, *pressed)
 
-        async def count(*pressed: str) -> None:
-            nonlocal keys
-            keys += len(pressed)
-            await press(pilot, *pressed)
-
-        await count("3")
-        made.app.action_renew()
-        await until(pilot, made.app, SLOT)
-        await press(pilot, "g")  # the cursor stands on the slot
-        await count("a", "r", "enter")
-        await until(pilot, made.app, "plan 7f3a9c0d1e2f")
-        await count("tab")
-        made.app.screen.query_one("#act-reason", Input).value = ""
-        await typed(pilot, REASON)  # the reason is not counted
-        await count("enter")
-        keys += await typed(pilot, SLOT)
-        await count("enter", "enter")
-        assert len(SLOT) == 10 and keys <= 20, keys
-        (order,) = runs.done
-        assert list(order.words[1:]) == [
-            "slots",
-            "reset",
-            "--json",
-            "--execute",
-            "--plan=7f3a9c0d1e2f",
-            f"--reason={REASON}",
-            f"--confirm={SLOT}",
-            "ods.orders",
-            SLOT,
-        ]
-
-    drive(made, do)
+    await count("3")
+    made.app.action_renew()
+    await until(pilot, made.app, SLOT)
+    await press(pilot, "g")  # the cursor stands on the slot
+    await count("a", "r", "enter")
+    await until(pilot, made.app, "plan 7f3a9c0d1e2f")
+    await count("tab")
+    made.app.screen.query_one("#act-reason", Input).value = ""
+    await typed(pilot, REASON)  # the reason is not counted
+    await count("enter")
+    keys += await typed(pilot, SLOT)
+    await count("enter", "enter")
+    assert len(SLOT) == 10 and keys <= 20, keys
+    (order,) = runs.done
+    assert list(order.words[1:]) == [
+        "slots",
+        "reset",
+        "--json",
+        "--execute",
+        "--plan=7f3a9c0d1e2f",
+        f"--reason={REASON}",
+        f"--confirm={SLOT}",
+        "ods.orders",
+        SLOT,
+    ]
 
 
-def test_what_comes_over_a_slow_line_in_one_piece_goes_where_it_was_typed_for(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app, "abc")
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a9c0d1e2f")
-        for key in ["tab", *"xy", "enter", *SLOT]:
-            name = "underscore" if key == "_" else key
-            made.app.post_message(events.Key(name, key if len(key) == 1 else None))
-        await until(pilot, made.app, f"> {SLOT}")
-        assert (value(made.app, "reason"), value(made.app, "name")) == ("abcxy", SLOT)
-        assert runs.done == []
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_what_comes_over_a_slow_line_in_one_piece_goes_where_it_was_typed_for(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, "abc")
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a9c0d1e2f")
+    for key in ["tab", *"xy", "enter", *SLOT]:
+        name = "underscore" if key == "_" else key
+        made.app.post_message(events.Key(name, key if len(key) == 1 else None))
+    await until(pilot, made.app, f"> {SLOT}")
+    assert (value(made.app, "reason"), value(made.app, "name")) == ("abcxy", SLOT)
+    assert runs.done == []
 
 
-def test_the_reason_of_arming_is_there_already(tmp_path: Path) -> None:
-    made, _ = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app, "INC-7")
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a")
-        assert value(made.app, "reason") == "INC-7"
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_the_reason_of_arming_is_there_already(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await arm(pilot, made.app, "INC-7")
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    assert value(made.app, "reason") == "INC-7"
 
 
-def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is_valid(tmp_path: Path) -> None:
-    made, _ = made_with(tmp_path, planned(skipping(7, 12_403_118)))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", "l")
-        shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s")
-        for text in (
-            "RESET SLOT to latest   PROD",
-            "dws1 ods.orders / order_slot   2 DN",
-            "holder job orders_rt STOPPED",
-            "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
-            "Effect  12,403,125 changes on 2 DN are SKIPPED: they never reach the target",
-            "Undo    all is backed up before",
-            "Safer   --to snapshot",
-            "Checks  ok job at rest",
-            "Rows    12403125",
-        ):
-            assert text in shown, (text, shown)
-        made.clock.at += timedelta(seconds=2)
-        made.app.screen.tick()  # type: ignore[attr-defined]
-        await until(pilot, made.app, "valid 9m58s")
-        await press(pilot, "v")
-        assert "job at rest: STOPPED, no process lives" in screen(made.app)
-        assert "sql     source dn_1: SELECT pgxc_register_binlog_sync_point(..)" in screen(made.app)
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(skipping(7, 12_403_118))))
+async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is_valid(
+    made: Filled, _: object, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "r", "l")
+    shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s")
+    for text in (
+        "RESET SLOT to latest   PROD",
+        "dws1 ods.orders / order_slot   2 DN",
+        "holder job orders_rt STOPPED",
+        "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
+        "Effect  12,403,125 changes on 2 DN are SKIPPED: they never reach the target",
+        "Undo    all is backed up before",
+        "Safer   --to snapshot",
+        "Checks  ok job at rest",
+        "Rows    12403125",
+    ):
+        assert text in shown, (text, shown)
+    made.clock.at += timedelta(seconds=2)
+    made.app.screen.tick()  # type: ignore[attr-defined]
+    await until(pilot, made.app, "valid 9m58s")
+    await press(pilot, "v")
+    assert "job at rest: STOPPED, no process lives" in screen(made.app)
+    assert "sql     source dn_1: SELECT pgxc_register_binlog_sync_point(..)" in screen(made.app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)])
@@ -182,165 +172,141 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
     drive(made, do, size)
 
 
-def test_a_read_only_console_rehearses_to_the_button(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "RO: nothing can be applied")
-        await press(pilot, "tab")
-        await typed(pilot, "rehearsal")
-        await press(pilot, "enter")
-        await typed(pilot, SLOT)
-        await press(pilot, "enter", "enter")
-        assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
-        assert isinstance(made.app.screen, SlotPreview) and not runs.done
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_a_read_only_console_rehearses_to_the_button(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "RO: nothing can be applied")
+    await press(pilot, "tab")
+    await typed(pilot, "rehearsal")
+    await press(pilot, "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
+    assert isinstance(made.app.screen, SlotPreview) and not runs.done
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "missing"),
     [("order_slo", "7", "name"), (SLOT, "8", "rows"), ("ORDER_SLOT", "", "name, rows"), (SLOT, "07", "rows")],
 )
-def test_a_wrong_name_or_number_changes_nothing(name: str, rows: str, missing: str, tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(skipping(7)))
+@driven(lambda folder: made_with(folder, planned(skipping(7))))
+async def test_a_wrong_name_or_number_changes_nothing(
+    made: Filled, runs: Planted, pilot: Pilot[int], name: str, rows: str, missing: str
+) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "l")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab", "enter")
+    await typed(pilot, name)
+    await press(pilot, "enter")
+    await typed(pilot, rows)
+    await press(pilot, "enter", "enter", "enter")
+    assert f"to be typed as asked: {missing}" in screen(made.app)
+    assert not runs.done
 
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app)
-        await opened(pilot, made.app, "r", "l")
-        await until(pilot, made.app, "plan 7f3a")
-        await press(pilot, "tab", "enter")
-        await typed(pilot, name)
+
+@driven(lambda folder: made_with(folder, planned(skipping(7))))
+async def test_a_name_and_a_number_are_typed_not_pasted(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "l")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab")
+    await paste(pilot, " pasted")
+    assert value(made.app, "reason") == "INC-2304 pasted"
+    for part, text in (("name", SLOT), ("rows", "7")):
         await press(pilot, "enter")
-        await typed(pilot, rows)
-        await press(pilot, "enter", "enter", "enter")
-        assert f"to be typed as asked: {missing}" in screen(made.app)
-        assert not runs.done
+        made.app._clipboard = text
+        await paste(pilot, text)
+        assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+        await press(pilot, "ctrl+v")
+        assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+    await press(pilot, "enter", "enter")
+    assert not runs.done
 
-    drive(made, do)
+
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_letters_act_while_the_plan_has_the_focus_and_enter_does_nothing_there(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, "abc")
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "enter", "enter", "enter")
+    assert isinstance(made.app.screen, SlotPreview) and not runs.done
+    await press(pilot, "tab", "v", "n", "y", "q", "3")
+    assert value(made.app, "reason") == "abcvnyq3" and len(runs.orders) == 1
+    await press(pilot, "tab", "tab", "v", "n", "q", "3")
+    assert isinstance(made.app.screen, SlotPreview) and len(runs.orders) == 1
 
 
-def test_a_name_and_a_number_are_typed_not_pasted(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(skipping(7)))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app)
-        await opened(pilot, made.app, "r", "l")
-        await until(pilot, made.app, "plan 7f3a")
+@driven(lambda folder: made_with(folder, planned(skipping(7))))
+async def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "r", "l")
+    await until(pilot, made.app, "plan 7f3a")
+    where = []
+    for _ in range(7):
+        where.append(made.app.screen.focused.id if made.app.screen.focused else None)
         await press(pilot, "tab")
-        await paste(pilot, " pasted")
-        assert value(made.app, "reason") == "INC-2304 pasted"
-        for part, text in (("name", SLOT), ("rows", "7")):
-            await press(pilot, "enter")
-            made.app._clipboard = text
-            await paste(pilot, text)
-            assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
-            await press(pilot, "ctrl+v")
-            assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
-        await press(pilot, "enter", "enter")
-        assert not runs.done
-
-    drive(made, do)
+    expected = ["act-sheet", "act-reason", "act-name", "act-rows", "act-cancel", "act-apply", "act-sheet"]
+    assert where == expected
+    await press(pilot, "tab", "tab", "tab", "enter")
+    assert isinstance(made.app.screen, SlotsScreen) and not runs.done
 
 
-def test_letters_act_while_the_plan_has_the_focus_and_enter_does_nothing_there(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app, "abc")
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a")
-        await press(pilot, "enter", "enter", "enter")
-        assert isinstance(made.app.screen, SlotPreview) and not runs.done
-        await press(pilot, "tab", "v", "n", "y", "q", "3")
-        assert value(made.app, "reason") == "abcvnyq3" and len(runs.orders) == 1
-        await press(pilot, "tab", "tab", "v", "n", "q", "3")
-        assert isinstance(made.app.screen, SlotPreview) and len(runs.orders) == 1
-
-    drive(made, do)
-
-
-def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(skipping(7)))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", "l")
-        await until(pilot, made.app, "plan 7f3a")
-        where = []
-        for _ in range(7):
-            where.append(made.app.screen.focused.id if made.app.screen.focused else None)
-            await press(pilot, "tab")
-        expected = ["act-sheet", "act-reason", "act-name", "act-rows", "act-cancel", "act-apply", "act-sheet"]
-        assert where == expected
-        await press(pilot, "tab", "tab", "tab", "enter")
-        assert isinstance(made.app.screen, SlotsScreen) and not runs.done
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_what_was_observed_is_shown_dn_by_dn(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter", "enter", "enter")
+    assert isinstance(made.app.screen, SlotProgress) and len(runs.done) == 1
+    result = {
+        "reset": "20261121T023341-abcdef",
+        "outcome": "done",
+        "sentence": "reset to earliest",
+        "lanes": {"dn_1": "requested 88120441/88120441, observed 88120441/88120441"},
+    }
+    runs.end(list(runs.actions)[-1], 0, result)
+    shown = await until(pilot, made.app, "observed 88120441/88120441")
+    assert "done: reset to earliest   at 02:31:14Z, 6.2 s" in shown
+    assert "slotkeeper slots undo 20261121T023341-abcdef" in shown
 
 
-def test_what_was_observed_is_shown_dn_by_dn(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app)
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a")
-        await press(pilot, "tab", "enter")
-        await typed(pilot, SLOT)
-        await press(pilot, "enter", "enter", "enter", "enter")
-        assert isinstance(made.app.screen, SlotProgress) and len(runs.done) == 1
-        result = {
-            "reset": "20261121T023341-abcdef",
-            "outcome": "done",
-            "sentence": "reset to earliest",
-            "lanes": {"dn_1": "requested 88120441/88120441, observed 88120441/88120441"},
-        }
-        runs.end(list(runs.actions)[-1], 0, result)
-        shown = await until(pilot, made.app, "observed 88120441/88120441")
-        assert "done: reset to earliest   at 02:31:14Z, 6.2 s" in shown
-        assert "slotkeeper slots undo 20261121T023341-abcdef" in shown
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_a_stale_plan_says_what_moved_and_is_planned_again(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    err = "slotkeeper: plan 7f3a9c0d1e2f is stale, this moved: dn_1: epoch 3 -> 4\n  make a new one\n"
+    runs.end(list(runs.actions)[-1], 3, None, err)
+    await until(pilot, made.app, "dn_1: epoch 3 -> 4", "n plans again")
+    await press(pilot, "n")
+    await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
+    assert [one.listed for one in runs.orders] == [False, True, False]
+    assert runs.orders[2].words == runs.orders[0].words
 
 
-def test_a_stale_plan_says_what_moved_and_is_planned_again(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await arm(pilot, made.app)
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a")
-        await press(pilot, "tab", "enter")
-        await typed(pilot, SLOT)
-        await press(pilot, "enter", "enter")
-        err = "slotkeeper: plan 7f3a9c0d1e2f is stale, this moved: dn_1: epoch 3 -> 4\n  make a new one\n"
-        runs.end(list(runs.actions)[-1], 3, None, err)
-        await until(pilot, made.app, "dn_1: epoch 3 -> 4", "n plans again")
-        await press(pilot, "n")
-        await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
-        assert [one.listed for one in runs.orders] == [False, True, False]
-        assert runs.orders[2].words == runs.orders[0].words
-
-    drive(made, do)
-
-
-def test_an_expired_plan_is_not_carried_out(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "plan 7f3a")
-        made.clock.at += timedelta(minutes=11)
-        await arm(pilot, made.app)
-        await press(pilot, "tab")
-        await typed(pilot, "abc")
-        await press(pilot, "enter")
-        await typed(pilot, SLOT)
-        await press(pilot, "enter", "enter")
-        assert "the plan has expired" in screen(made.app) and not runs.done
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_an_expired_plan_is_not_carried_out(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    made.clock.at += timedelta(minutes=11)
+    await arm(pilot, made.app)
+    await press(pilot, "tab")
+    await typed(pilot, "abc")
+    await press(pilot, "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    assert "the plan has expired" in screen(made.app) and not runs.done
 
 
 def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(tmp_path: Path) -> None:
@@ -386,22 +352,18 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         ("b", "20260101T000000-abcdef", ["--to=backup", "--backup=20260101T000000-abcdef"]),
     ],
 )
-def test_each_target_has_a_letter_and_those_with_a_value_ask_for_it(
-    letter: str, text: str, expected: list[str], tmp_path: Path
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_each_target_has_a_letter_and_those_with_a_value_ask_for_it(
+    made: Filled, runs: Planted, pilot: Pilot[int], letter: str, text: str, expected: list[str]
 ) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", letter)
-        if text:
-            await press(pilot, "enter")
-            assert not runs.orders, "no value, no plan"
-            await paste(pilot, text)
-            await press(pilot, "enter")
-        (order,) = runs.orders
-        assert list(order.words[4:]) == [*expected, "ods.orders", SLOT] and not order.listed
-
-    drive(made, do)
+    await opened(pilot, made.app, "r", letter)
+    if text:
+        await press(pilot, "enter")
+        assert not runs.orders, "no value, no plan"
+        await paste(pilot, text)
+        await press(pilot, "enter")
+    (order,) = runs.orders
+    assert list(order.words[4:]) == [*expected, "ods.orders", SLOT] and not order.listed
 
 
 def test_the_last_finished_reset_is_undone_by_its_backup(tmp_path: Path) -> None:
@@ -490,19 +452,17 @@ def test_an_external_slot_asks_for_the_table_and_what_is_lost(
     drive(made, do)
 
 
-def test_preflight_changes_nothing_and_shows_its_answers_to_a_read_only_console(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, lambda order: None)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "p")
-        assert runs.orders[0].words[1:] == ("slots", "preflight", "--json", "--source=dws1", "ods.orders")
-        verdicts = {"VACUUM FULL": {"answer": "no", "reason": "order_slot holds back 7 rows"}}
-        found = {"clear": False, "verdicts": verdicts, "drain": "about 3 s", "notes": ["vendor texts differ"]}
-        runs.end(list(runs.actions)[-1], 3, found)
-        await until(pilot, made.app, "VACUUM FULL no: order_slot holds back 7 rows", "drain: about 3 s")
-        assert not runs.done and "n plans again" not in screen(made.app)
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, lambda order: None))
+async def test_preflight_changes_nothing_and_shows_its_answers_to_a_read_only_console(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "p")
+    assert runs.orders[0].words[1:] == ("slots", "preflight", "--json", "--source=dws1", "ods.orders")
+    verdicts = {"VACUUM FULL": {"answer": "no", "reason": "order_slot holds back 7 rows"}}
+    found = {"clear": False, "verdicts": verdicts, "drain": "about 3 s", "notes": ["vendor texts differ"]}
+    runs.end(list(runs.actions)[-1], 3, found)
+    await until(pilot, made.app, "VACUUM FULL no: order_slot holds back 7 rows", "drain: about 3 s")
+    assert not runs.done and "n plans again" not in screen(made.app)
 
 
 def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
@@ -517,17 +477,15 @@ def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
     drive(made, do)
 
 
-def test_the_slot_of_the_key_press_is_acted_upon_though_rows_move(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, planned(replaying()))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app)
-        made.polled["dws1", "ods.orders"] = polled("ods.orders", slot("other", 23.9, 5, "orders_rt"), slot(SLOT, 1, 5))
-        made.app.action_renew()
-        await press(pilot, "r", "enter")
-        assert [order.words[-1] for order in runs.orders] == [SLOT]
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, planned(replaying())))
+async def test_the_slot_of_the_key_press_is_acted_upon_though_rows_move(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app)
+    made.polled["dws1", "ods.orders"] = polled("ods.orders", slot("other", 23.9, 5, "orders_rt"), slot(SLOT, 1, 5))
+    made.app.action_renew()
+    await press(pilot, "r", "enter")
+    assert [order.words[-1] for order in runs.orders] == [SLOT]
 
 
 def test_an_unfinished_reset_is_offered_to_be_ended(tmp_path: Path) -> None:
@@ -589,19 +547,15 @@ def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words:
     drive(made, do)
 
 
-def test_the_seconds_of_planning_are_counted(tmp_path: Path) -> None:
-    made, runs = made_with(tmp_path, lambda order: None)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await opened(pilot, made.app, "r", "enter")
-        await until(pilot, made.app, "planning, 0s; a dry run, nothing is moved")
-        made.clock.at += timedelta(seconds=3)
-        await until(pilot, made.app, "planning, 3s")
-        id = next(iter(runs.actions))
-        runs.actions[id] = replace(runs.actions[id], stage=Stage.GONE)
-        await until(pilot, made.app, "no plan was answered")
-
-    drive(made, do)
+@driven(lambda folder: made_with(folder, lambda order: None))
+async def test_the_seconds_of_planning_are_counted(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "planning, 0s; a dry run, nothing is moved")
+    made.clock.at += timedelta(seconds=3)
+    await until(pilot, made.app, "planning, 3s")
+    id = next(iter(runs.actions))
+    runs.actions[id] = replace(runs.actions[id], stage=Stage.GONE)
+    await until(pilot, made.app, "no plan was answered")
 
 
 def test_what_children_write_is_text_and_nothing_else(tmp_path: Path) -> None:

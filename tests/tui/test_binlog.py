@@ -14,7 +14,7 @@ from console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
 from core.domain.peek import Ask, Filter, Page
 from core.domain.position import Position
 from core.errors import Unreachable
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press, screen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.pages import PlantedPeeker, page, row
 
 HOSTILE = [
@@ -59,40 +59,34 @@ async def poll_with(shown: BinlogRowsScreen, pilot: Pilot[int], peeker: PlantedP
     return peeker.asked[-1][0]
 
 
-def test_opening_the_screen_asks_nobody_and_enter_asks_once_from_where_the_slot_stands(tmp_path: Path) -> None:
-    made, peeker = planted(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "5")
-        assert isinstance(made.app.screen, BinlogScreen) and "ods.orders" in screen(made.app)
-        assert peeker.asked == []
-        await rows_screen(made, pilot)
-        assert [unmask for _, unmask in peeker.asked] == [False] and peeker.asked[0][0].after is None
-        await press(pilot, "escape")
-        assert isinstance(made.app.screen, BinlogScreen)
-
-    drive(made, do)
+@driven(planted)
+async def test_opening_the_screen_asks_nobody_and_enter_asks_once_from_where_the_slot_stands(
+    made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "5")
+    assert isinstance(made.app.screen, BinlogScreen) and "ods.orders" in screen(made.app)
+    assert peeker.asked == []
+    await rows_screen(made, pilot)
+    assert [unmask for _, unmask in peeker.asked] == [False] and peeker.asked[0][0].after is None
+    await press(pilot, "escape")
+    assert isinstance(made.app.screen, BinlogScreen)
 
 
-def test_updates_are_paired_and_what_changed_is_marked(tmp_path: Path) -> None:
-    made, _ = planted(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await rows_screen(made, pilot)
-        text = screen(made.app)
-        assert [line[0] for line in lines(made.app)[5:12]] == ["+", "<", ">", "+", "<", ">", "-"]
-        assert "(pk only)" in text and "''" in text and "NULL" in text
-        await press(pilot, "G", "k")
-        text = screen(made.app)
-        assert "88512318/3 U after update, with its B" in text and "* amount" in text and "net: deleted" in text
-        await press(pilot, "enter")
-        assert "before  4711" in screen(made.app)
-        await press(pilot, "right_square_bracket")
-        assert "88512329/2 d delete" in screen(made.app)
-        await press(pilot, "escape")
-        assert made.app.screen is shown
-
-    drive(made, do)
+@driven(planted)
+async def test_updates_are_paired_and_what_changed_is_marked(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    shown = await rows_screen(made, pilot)
+    text = screen(made.app)
+    assert [line[0] for line in lines(made.app)[5:12]] == ["+", "<", ">", "+", "<", ">", "-"]
+    assert "(pk only)" in text and "''" in text and "NULL" in text
+    await press(pilot, "G", "k")
+    text = screen(made.app)
+    assert "88512318/3 U after update, with its B" in text and "* amount" in text and "net: deleted" in text
+    await press(pilot, "enter")
+    assert "before  4711" in screen(made.app)
+    await press(pilot, "right_square_bracket")
+    assert "88512329/2 d delete" in screen(made.app)
+    await press(pilot, "escape")
+    assert made.app.screen is shown
 
 
 def test_nothing_is_cut_at_80_columns(tmp_path: Path) -> None:
@@ -109,71 +103,63 @@ def test_nothing_is_cut_at_80_columns(tmp_path: Path) -> None:
         drive(made, do, size)
 
 
-def test_K_follows_a_key_D_goes_to_the_next_dn_and_f_further(tmp_path: Path) -> None:
-    made, peeker = planted(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await rows_screen(made, pilot)
-        asked = await poll_with(shown, pilot, peeker, "g", "K")
-        assert asked.filter.key == {"order_id": "4711"} and asked.after == Position(88_512_300) and not asked.slot
-        assert len(shown.rows()) == 6 and "key order_id=4711" in screen(made.app)
-        assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_2"
-        assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_1"
-        assert (await poll_with(shown, pilot, peeker, "K")).filter == Filter()
-        further = await poll_with(shown, pilot, peeker, "f")
-        assert further.after == Position(88_512_330) and further.dn == "dn_1"
-
-    drive(made, do)
+@driven(planted)
+async def test_K_follows_a_key_D_goes_to_the_next_dn_and_f_further(
+    made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
+) -> None:
+    shown = await rows_screen(made, pilot)
+    asked = await poll_with(shown, pilot, peeker, "g", "K")
+    assert asked.filter.key == {"order_id": "4711"} and asked.after == Position(88_512_300) and not asked.slot
+    assert len(shown.rows()) == 6 and "key order_id=4711" in screen(made.app)
+    assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_2"
+    assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_1"
+    assert (await poll_with(shown, pilot, peeker, "K")).filter == Filter()
+    further = await poll_with(shown, pilot, peeker, "f")
+    assert further.after == Position(88_512_330) and further.dn == "dn_1"
 
 
-def test_o_goes_to_a_point_a_slot_or_the_latest_rows_and_t_to_a_time(tmp_path: Path) -> None:
-    made, peeker = planted(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await rows_screen(made, pilot)
-        assert (await poll_with(shown, pilot, peeker, "o", *"4711", "enter")).after == Position(4711)
-        assert (await poll_with(shown, pilot, peeker, "o", *"dr", "enter")).slot == "dr"
-        last = await poll_with(shown, pilot, peeker, "o", *"latest", "enter")
-        assert (last.after, last.slot, last.time) == (None, "", "")
-        assert (await poll_with(shown, pilot, peeker, "t", *"2026", "enter")).time == "2026"
-        number = len(peeker.asked)
-        await press(pilot, "o", *"12", "escape")
-        assert made.app.screen is shown and len(peeker.asked) == number
-        await press(pilot, "j")
-        assert shown.focused is shown.table
-
-    drive(made, do)
+@driven(planted)
+async def test_o_goes_to_a_point_a_slot_or_the_latest_rows_and_t_to_a_time(
+    made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
+) -> None:
+    shown = await rows_screen(made, pilot)
+    assert (await poll_with(shown, pilot, peeker, "o", *"4711", "enter")).after == Position(4711)
+    assert (await poll_with(shown, pilot, peeker, "o", *"dr", "enter")).slot == "dr"
+    last = await poll_with(shown, pilot, peeker, "o", *"latest", "enter")
+    assert (last.after, last.slot, last.time) == (None, "", "")
+    assert (await poll_with(shown, pilot, peeker, "t", *"2026", "enter")).time == "2026"
+    number = len(peeker.asked)
+    await press(pilot, "o", *"12", "escape")
+    assert made.app.screen is shown and len(peeker.asked) == number
+    await press(pilot, "j")
+    assert shown.focused is shown.table
 
 
-def test_v_hides_and_shows_and_masked_values_are_asked_for_anew(tmp_path: Path) -> None:
-    made, peeker = planted(tmp_path, page(masked=True))
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await rows_screen(made, pilot)
-        text = screen(made.app)
-        assert "PAID" not in text and "***" in text and "4711" in text and "amount" in text
-        await poll_with(shown, pilot, peeker, "v")
-        assert peeker.asked[-1][1] is True and "PAID" in screen(made.app)
-        number = len(peeker.asked)
-        await press(pilot, "v")
-        assert "PAID" not in screen(made.app) and len(peeker.asked) == number
-        await poll_with(shown, pilot, peeker, "D")
-        assert peeker.asked[-1][1] is False and "PAID" not in screen(made.app)
-
-    drive(made, do)
+@driven(lambda folder: planted(folder, page(masked=True)))
+async def test_v_hides_and_shows_and_masked_values_are_asked_for_anew(
+    made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
+) -> None:
+    shown = await rows_screen(made, pilot)
+    text = screen(made.app)
+    assert "PAID" not in text and "***" in text and "4711" in text and "amount" in text
+    await poll_with(shown, pilot, peeker, "v")
+    assert peeker.asked[-1][1] is True and "PAID" in screen(made.app)
+    number = len(peeker.asked)
+    await press(pilot, "v")
+    assert "PAID" not in screen(made.app) and len(peeker.asked) == number
+    await poll_with(shown, pilot, peeker, "D")
+    assert peeker.asked[-1][1] is False and "PAID" not in screen(made.app)
 
 
-def test_a_look_that_fails_is_one_sentence_and_the_last_page_stays(tmp_path: Path) -> None:
-    made, peeker = planted(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await rows_screen(made, pilot)
-        peeker.answer = Unreachable("source dws1: statement timeout")
-        await poll_with(shown, pilot, peeker, "D")
-        text = screen(made.app)
-        assert "statement timeout" in text and "88512318" in text
-
-    drive(made, do)
+@driven(planted)
+async def test_a_look_that_fails_is_one_sentence_and_the_last_page_stays(
+    made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
+) -> None:
+    shown = await rows_screen(made, pilot)
+    peeker.answer = Unreachable("source dws1: statement timeout")
+    await poll_with(shown, pilot, peeker, "D")
+    text = screen(made.app)
+    assert "statement timeout" in text and "88512318" in text
 
 
 def test_a_look_that_is_left_is_forgotten_and_does_not_hold_the_console(tmp_path: Path) -> None:

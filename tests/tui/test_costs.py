@@ -30,7 +30,7 @@ from core.domain.report import JobReport
 from core.launch.view import observe_all
 from core.state import sqlite
 from core.state.sqlite import Store
-from tests.tui.filled import NOW, StillClock, begin, console, drive, lane, press
+from tests.tui.filled import NOW, Filled, StillClock, begin, console, drive, driven, lane, press
 from tests.tui.test_live_table import _OneTable
 
 ROOT = Path(__file__).parents[2]
@@ -123,32 +123,26 @@ def test_styles_are_parsed_again_for_another_theme_only(tmp_path: Path, monkeypa
     drive(made, do)
 
 
-def test_a_screen_that_was_hidden_wears_the_theme_that_was_put_on_meanwhile(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "2", "enter")
-        before = made.app.screen.query_one("#identity").styles.background
-        await press(pilot, "3", "T", "7", "2")
-        assert getattr(made.app.screen, "job", "")
-        after = made.app.screen.query_one("#identity").styles.background
-        assert after != before
-        await press(pilot, "3")
-        assert made.app.screen.query_one("#identity").styles.background == after
-
-    drive(made, do)
+@driven()
+async def test_a_screen_that_was_hidden_wears_the_theme_that_was_put_on_meanwhile(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "2", "enter")
+    before = made.app.screen.query_one("#identity").styles.background
+    await press(pilot, "3", "T", "7", "2")
+    assert getattr(made.app.screen, "job", "")
+    after = made.app.screen.query_one("#identity").styles.background
+    assert after != before
+    await press(pilot, "3")
+    assert made.app.screen.query_one("#identity").styles.background == after
 
 
-def test_while_paused_the_store_is_read_seldom(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "p")
-        assert made.feed.resting
-        await press(pilot, "p")
-        assert not made.feed.resting
-
-    drive(made, do)
+@driven()
+async def test_while_paused_the_store_is_read_seldom(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "p")
+    assert made.feed.resting
+    await press(pilot, "p")
+    assert not made.feed.resting
 
 
 def test_the_end_of_a_rest_is_a_look_at_once() -> None:

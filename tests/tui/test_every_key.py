@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.pilot import Pilot
 
 from console.tui.keymap import bindings_of
 from console.tui.screens.base import Frame
-from tests.tui.filled import drive, press
+from tests.tui.filled import Filled, driven, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding
 
@@ -33,30 +31,26 @@ WAYS = {
 
 
 @pytest.mark.parametrize("ways", WAYS.values(), ids=WAYS)
-def test_every_key_reaches_its_action(ways: str, tmp_path: Path) -> None:
-    made, _ = holding(tmp_path, *entries())
+@driven(lambda folder: holding(folder, *entries()))
+async def test_every_key_reaches_its_action(made: Filled, _: object, pilot: Pilot[int], ways: str) -> None:
+    for key in ways.split():
+        await (until(pilot, made.app, " 4809 ") if key == "wait" else press(pilot, key))
+    screen = made.app.screen
+    assert isinstance(screen, Frame)
+    reached: list[str] = []
 
-    async def do(pilot: Pilot[int]) -> None:
-        for key in ways.split():
-            await (until(pilot, made.app, " 4809 ") if key == "wait" else press(pilot, key))
-        screen = made.app.screen
-        assert isinstance(screen, Frame)
-        reached: list[str] = []
+    async def noted(action: str, *args: object, **more: object) -> bool:
+        reached.append(action)
+        return True
 
-        async def noted(action: str, *args: object, **more: object) -> bool:
-            reached.append(action)
-            return True
-
-        made.app.run_action = noted  # type: ignore[method-assign,assignment]
-        every = [one.binding for one in bindings_of(screen)]
-        assert len(every) > 20
-        for binding in every:
-            for key in binding.key.split(","):
-                reached.clear()
-                await pilot.press(key)
-                # a selection is copied first; only without one ctrl+c says how to leave
-                wanted = "copy_text" if binding.id == "interrupt" else binding.action
-                assert wanted in [one.rpartition(".")[2] for one in reached], (key, binding.id, reached)
-                assert made.app.screen is screen
-
-    drive(made, do)
+    made.app.run_action = noted  # type: ignore[method-assign,assignment]
+    every = [one.binding for one in bindings_of(screen)]
+    assert len(every) > 20
+    for binding in every:
+        for key in binding.key.split(","):
+            reached.clear()
+            await pilot.press(key)
+            # a selection is copied first; only without one ctrl+c says how to leave
+            wanted = "copy_text" if binding.id == "interrupt" else binding.action
+            assert wanted in [one.rpartition(".")[2] for one in reached], (key, binding.id, reached)
+            assert made.app.screen is screen

@@ -2,86 +2,64 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from textual.pilot import Pilot
 
 from core.state.acks import AckFile
 from core.state.folder import StateFolder
-from tests.tui.filled import Filled, console, drive, press, screen
+from tests.tui.filled import Filled, driven, press, screen
 
 
 def _acks(made: Filled) -> dict[str, str]:
     return {key: ack.by for key, ack in AckFile(StateFolder.open(made.app.services.folder)).read().items()}
 
 
-def test_errors_say_what_became_of_them_and_what_is_known(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "4")
-        shown = screen(made.app)
-        assert "Errors 1   1 kinds, 1 times" in shown
-        assert "fatal" in shown and "slotkeeper verify stock_rt" in shown
-
-    drive(made, do)
+@driven()
+async def test_errors_say_what_became_of_them_and_what_is_known(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "4")
+    shown = screen(made.app)
+    assert "Errors 1   1 kinds, 1 times" in shown
+    assert "fatal" in shown and "slotkeeper verify stock_rt" in shown
 
 
-def test_enter_on_an_error_opens_its_job_and_escape_comes_back(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "4", "enter")
-        assert getattr(made.app.screen, "job", "") == "stock_rt"
-        await press(pilot, "escape")
-        assert "Errors 1" in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_enter_on_an_error_opens_its_job_and_escape_comes_back(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "4", "enter")
+    assert getattr(made.app.screen, "job", "") == "stock_rt"
+    await press(pilot, "escape")
+    assert "Errors 1" in screen(made.app)
 
 
-def test_an_error_is_acknowledged_for_every_console_and_taken_back(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "4", "x")
-        assert len(_acks(made)) == 1
-        assert "acked" in screen(made.app)
-        await press(pilot, "u")
-        assert _acks(made) == {}
-        assert "acked" not in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_an_error_is_acknowledged_for_every_console_and_taken_back(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "4", "x")
+    assert len(_acks(made)) == 1
+    assert "acked" in screen(made.app)
+    await press(pilot, "u")
+    assert _acks(made) == {}
+    assert "acked" not in screen(made.app)
 
 
-def test_alerts_fire_worst_first_and_enter_opens_the_thing(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "6", "r")
-        shown = screen(made.app).splitlines()
-        assert [line.split()[2] for line in shown if line.startswith(("x crit", "! warn"))][:3] == [
-            "job_failed",
-            "slot_absent",
-            "slot_ttl",
-        ]
-        await press(pilot, "enter")
-        assert getattr(made.app.screen, "job", "") == "stock_rt"
-        await press(pilot, "escape", "j", "j", "enter")
-        assert "orders_slot" in getattr(made.app.screen, "key", "")
-
-    drive(made, do)
+@driven()
+async def test_alerts_fire_worst_first_and_enter_opens_the_thing(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "6", "r")
+    shown = screen(made.app).splitlines()
+    assert [line.split()[2] for line in shown if line.startswith(("x crit", "! warn"))][:3] == [
+        "job_failed",
+        "slot_absent",
+        "slot_ttl",
+    ]
+    await press(pilot, "enter")
+    assert getattr(made.app.screen, "job", "") == "stock_rt"
+    await press(pilot, "escape", "j", "j", "enter")
+    assert "orders_slot" in getattr(made.app.screen, "key", "")
 
 
-def test_an_alert_that_is_acknowledged_or_silent_counts_no_more(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "6", "r")
-        assert "5 firing, 0 acknowledged, 0 silent" in screen(made.app)
-        await press(pilot, "x")
-        assert "4 firing, 1 acknowledged, 0 silent" in screen(made.app)
-        await press(pilot, "u", "n")
-        assert "4 firing, 0 acknowledged, 1 silent" in screen(made.app)
-        assert "silent 1h00m" in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_an_alert_that_is_acknowledged_or_silent_counts_no_more(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "6", "r")
+    assert "5 firing, 0 acknowledged, 0 silent" in screen(made.app)
+    await press(pilot, "x")
+    assert "4 firing, 1 acknowledged, 0 silent" in screen(made.app)
+    await press(pilot, "u", "n")
+    assert "4 firing, 0 acknowledged, 1 silent" in screen(made.app)
+    assert "silent 1h00m" in screen(made.app)

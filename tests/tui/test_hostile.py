@@ -13,7 +13,7 @@ from core.domain.job import JobState
 from core.domain.text import safe
 from core.errors import Unreachable
 from core.state.audit import Audit
-from tests.tui.filled import NOW, Filled, begin, console, drive, lane, planted, polled, press, screen, slot
+from tests.tui.filled import NOW, Filled, begin, console, drive, driven, lane, planted, polled, press, screen, slot
 from tests.tui.planted import until
 from tests.tui.quarantined import entry, holding
 
@@ -151,17 +151,13 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> 
     assert [text for text in drawn if _raw(text)] == []
 
 
-def test_a_hostile_filter_is_only_a_filter(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "slash")
-        for wanted in ("[", "(", "*", "[/x]", "[@click=app.quit]q[/]", "!", "!!", "\\"):
-            made.app.screen.query_one("#filter").value = wanted  # type: ignore[attr-defined]
-            await pilot.pause()
-            assert made.app.is_running and _raw(screen(made.app)) == []
-
-    drive(made, do)
+@driven()
+async def test_a_hostile_filter_is_only_a_filter(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "slash")
+    for wanted in ("[", "(", "*", "[/x]", "[@click=app.quit]q[/]", "!", "!!", "\\"):
+        made.app.screen.query_one("#filter").value = wanted  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert made.app.is_running and _raw(screen(made.app)) == []
 
 
 def test_planted_slots_are_what_the_other_tests_think() -> None:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from console.tui.screens.jobs import JobScreen
 from console.tui.screens.log import LogScreen
-from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, lane, press, screen
+from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, driven, lane, press, screen
 from tests.tui.recorded import live
 
 
@@ -69,24 +69,16 @@ def test_lanes_of_several_tables_say_their_table_and_those_of_one_do_not(tmp_pat
     drive(made, do, LARGE)
 
 
-def test_lanes_of_one_table_do_not_say_it(tmp_path: Path) -> None:
-    made = running(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        assert " TABLE " not in await at_its_job(made, pilot)
-
-    drive(made, do, LARGE)
+@driven(running, size=LARGE)
+async def test_lanes_of_one_table_do_not_say_it(made: Filled, pilot: Pilot[int]) -> None:
+    assert " TABLE " not in await at_its_job(made, pilot)
 
 
-def test_sparklines_are_ascii_where_the_terminal_is(tmp_path: Path) -> None:
-    made = running(tmp_path, ascii_only=True)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await at_its_job(made, pilot)
-        assert shown.isascii()
-        assert "500 ========" in shown
-
-    drive(made, do)
+@driven(lambda folder: running(folder, ascii_only=True))
+async def test_sparklines_are_ascii_where_the_terminal_is(made: Filled, pilot: Pilot[int]) -> None:
+    shown = await at_its_job(made, pilot)
+    assert shown.isascii()
+    assert "500 ========" in shown
 
 
 def test_the_log_follows_until_one_scrolls_and_says_how_much_is_new(tmp_path: Path) -> None:
@@ -131,17 +123,13 @@ def test_the_log_is_filtered_by_words_and_by_level(tmp_path: Path) -> None:
     drive(made, do)
 
 
-def test_the_settings_of_a_job_say_where_they_come_from(tmp_path: Path) -> None:
-    made = running(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await at_its_job(made, pilot, "d")
-        assert "Settings of orders_rt" in shown
-        slot = next(line for line in shown.splitlines() if " slot " in line)
-        assert '"orders_slot"' in slot and "file c.toml:" in slot
-        await press(pilot, "slash", *"password", "enter")
-        assert "password_file" in screen(made.app)
-        await press(pilot, "escape", "escape")
-        assert isinstance(made.app.screen, JobScreen)
-
-    drive(made, do)
+@driven(running)
+async def test_the_settings_of_a_job_say_where_they_come_from(made: Filled, pilot: Pilot[int]) -> None:
+    shown = await at_its_job(made, pilot, "d")
+    assert "Settings of orders_rt" in shown
+    slot = next(line for line in shown.splitlines() if " slot " in line)
+    assert '"orders_slot"' in slot and "file c.toml:" in slot
+    await press(pilot, "slash", *"password", "enter")
+    assert "password_file" in screen(made.app)
+    await press(pilot, "escape", "escape")
+    assert isinstance(made.app.screen, JobScreen)

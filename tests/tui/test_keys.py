@@ -12,7 +12,7 @@ from textual.widgets import Input
 from console.tui.app import ConsoleApp
 from console.tui.screens.table import TableScreen
 from core.errors import Unreachable
-from tests.tui.filled import Filled, console, drive, press, screen
+from tests.tui.filled import Filled, console, drive, driven, press, screen
 
 
 def table_keys(app: ConsoleApp) -> list[str]:
@@ -25,18 +25,14 @@ def cursor(app: ConsoleApp) -> str | None:
     return app.screen.table.cursor_key
 
 
-def test_the_overview_is_first_and_names_the_worst_job_with_no_key(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = screen(made.app)
-        assert table_keys(made.app)[:2] == ["stock_rt", "invoice_rt"]
-        assert table_keys(made.app)[-1] in ("legacy_rt", "orders", "second")
-        assert "wrong  SLOT LOST: the registered point of dn_1 is gone" in shown
-        assert "safe   `slotkeeper slots reset` plans what can be done" in shown
-        assert "dn_3" in shown  # the DN of invoice_rt that retries
-
-    drive(made, do)
+@driven()
+async def test_the_overview_is_first_and_names_the_worst_job_with_no_key(made: Filled, pilot: Pilot[int]) -> None:
+    shown = screen(made.app)
+    assert table_keys(made.app)[:2] == ["stock_rt", "invoice_rt"]
+    assert table_keys(made.app)[-1] in ("legacy_rt", "orders", "second")
+    assert "wrong  SLOT LOST: the registered point of dn_1 is gone" in shown
+    assert "safe   `slotkeeper slots reset` plans what can be done" in shown
+    assert "dn_3" in shown  # the DN of invoice_rt that retries
 
 
 @pytest.mark.parametrize(
@@ -51,180 +47,134 @@ def test_the_overview_is_first_and_names_the_worst_job_with_no_key(tmp_path: Pat
         ("7", "because: INC-1"),
     ],
 )
-def test_a_digit_opens_its_screen(key: str, words: str, tmp_path: Path) -> None:
-    made = console(tmp_path)
+@driven()
+async def test_a_digit_opens_its_screen(made: Filled, pilot: Pilot[int], key: str, words: str) -> None:
+    await press(pilot, key)
+    assert words in screen(made.app)
+    assert f"[{key} " in screen(made.app)
 
-    async def do(pilot: Pilot[int]) -> None:
+
+@driven()
+async def test_j_k_g_and_G_move_the_cursor(made: Filled, pilot: Pilot[int]) -> None:
+    keys = table_keys(made.app)
+    where = []
+    for key in ("j", "down", "k", "G", "g", "end", "home"):
         await press(pilot, key)
-        assert words in screen(made.app)
-        assert f"[{key} " in screen(made.app)
-
-    drive(made, do)
-
-
-def test_j_k_g_and_G_move_the_cursor(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        keys = table_keys(made.app)
-        where = []
-        for key in ("j", "down", "k", "G", "g", "end", "home"):
-            await press(pilot, key)
-            where.append(keys.index(cursor(made.app) or ""))
-        last = len(keys) - 1
-        assert where == [1, 2, 1, last, 0, last, 0]
-
-    drive(made, do)
+        where.append(keys.index(cursor(made.app) or ""))
+    last = len(keys) - 1
+    assert where == [1, 2, 1, last, 0, last, 0]
 
 
-def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "enter", "r")
-        shown = screen(made.app)
-        assert "Overview > stock_rt" in shown and "no process" in shown
-        assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
-        assert made.feed.job == "stock_rt"
-        await press(pilot, "escape", "j", "enter", "r")
-        assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # in trouble, unknown, fine
-        assert "retrying 2, next in 4 s" in screen(made.app)
-        await press(pilot, "backspace")
-        assert cursor(made.app) == "invoice_rt"
-
-    drive(made, do)
+@driven()
+async def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "enter", "r")
+    shown = screen(made.app)
+    assert "Overview > stock_rt" in shown and "no process" in shown
+    assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
+    assert made.feed.job == "stock_rt"
+    await press(pilot, "escape", "j", "enter", "r")
+    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # in trouble, unknown, fine
+    assert "retrying 2, next in 4 s" in screen(made.app)
+    await press(pilot, "backspace")
+    assert cursor(made.app) == "invoice_rt"
 
 
-def test_enter_opens_a_slot_dn_by_dn(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r")
-        assert "ABSENT" in screen(made.app) and "external" in screen(made.app)
-        await press(pilot, "enter")
-        assert "Slots > orders_slot" in screen(made.app)
-        assert table_keys(made.app) == ["dn_1", "dn_2"]
-        await press(pilot, "escape")
-        assert "[3 Slots]" in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_enter_opens_a_slot_dn_by_dn(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r")
+    assert "ABSENT" in screen(made.app) and "external" in screen(made.app)
+    await press(pilot, "enter")
+    assert "Slots > orders_slot" in screen(made.app)
+    assert table_keys(made.app) == ["dn_1", "dn_2"]
+    await press(pilot, "escape")
+    assert "[3 Slots]" in screen(made.app)
 
 
-def test_a_filter_works_while_it_is_typed_and_an_exclamation_mark_inverts_it(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        every = set(table_keys(made.app))
-        await press(pilot, "slash", *"_rt")
-        assert set(table_keys(made.app)) == {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
-        made.app.screen.query_one(Input).value = "!_rt"
-        await pilot.pause()
-        assert set(table_keys(made.app)) == every - {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
-        assert cursor(made.app) is None  # its row is filtered away, and nothing else is taken for it
-        await press(pilot, "enter")
-        assert cursor(made.app) == table_keys(made.app)[0]
-        assert "filter !_rt" in screen(made.app)
-        await press(pilot, "escape")
-        assert set(table_keys(made.app)) == every
-
-    drive(made, do)
+@driven()
+async def test_a_filter_works_while_it_is_typed_and_an_exclamation_mark_inverts_it(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    every = set(table_keys(made.app))
+    await press(pilot, "slash", *"_rt")
+    assert set(table_keys(made.app)) == {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
+    made.app.screen.query_one(Input).value = "!_rt"
+    await pilot.pause()
+    assert set(table_keys(made.app)) == every - {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
+    assert cursor(made.app) is None  # its row is filtered away, and nothing else is taken for it
+    await press(pilot, "enter")
+    assert cursor(made.app) == table_keys(made.app)[0]
+    assert "filter !_rt" in screen(made.app)
+    await press(pilot, "escape")
+    assert set(table_keys(made.app)) == every
 
 
-def test_q_in_a_filter_is_a_letter(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "slash", "q", "2", "p")
-        assert made.app.is_running and not made.app.paused
-        assert made.app.screen.query_one(Input).value == "q2p"
-
-    drive(made, do)
+@driven()
+async def test_q_in_a_filter_is_a_letter(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "slash", "q", "2", "p")
+    assert made.app.is_running and not made.app.paused
+    assert made.app.screen.query_one(Input).value == "q2p"
 
 
-def test_z_leaves_faults_only(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        every = table_keys(made.app)
-        await press(pilot, "z")
-        assert table_keys(made.app) == ["stock_rt", "invoice_rt"]
-        await press(pilot, "z")
-        assert table_keys(made.app) == every
-
-    drive(made, do)
+@driven()
+async def test_z_leaves_faults_only(made: Filled, pilot: Pilot[int]) -> None:
+    every = table_keys(made.app)
+    await press(pilot, "z")
+    assert table_keys(made.app) == ["stock_rt", "invoice_rt"]
+    await press(pilot, "z")
+    assert table_keys(made.app) == every
 
 
-def test_a_paused_screen_stands_still_while_collecting_goes_on(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "p")
-        before = screen(made.app)
-        assert "paused 02:31:08Z" in before
-        made.store.register_job("later", "c.toml")
-        made.clock.at += timedelta(seconds=30)
-        await press(pilot, "r")
-        assert screen(made.app) == before
-        await press(pilot, "p")
-        assert "later" in table_keys(made.app) and "paused" not in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_a_paused_screen_stands_still_while_collecting_goes_on(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "p")
+    before = screen(made.app)
+    assert "paused 02:31:08Z" in before
+    made.store.register_job("later", "c.toml")
+    made.clock.at += timedelta(seconds=30)
+    await press(pilot, "r")
+    assert screen(made.app) == before
+    await press(pilot, "p")
+    assert "later" in table_keys(made.app) and "paused" not in screen(made.app)
 
 
-def test_r_reads_now_and_old_values_are_called_stale(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        made.clock.at += timedelta(seconds=20)
-        made.app.screen.redraw()  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "data 20s STALE" in screen(made.app)
-        await press(pilot, "r")
-        assert "data 0s" in screen(made.app) and "STALE" not in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_r_reads_now_and_old_values_are_called_stale(made: Filled, pilot: Pilot[int]) -> None:
+    made.clock.at += timedelta(seconds=20)
+    made.app.screen.redraw()  # type: ignore[attr-defined]
+    await pilot.pause()
+    assert "data 20s STALE" in screen(made.app)
+    await press(pilot, "r")
+    assert "data 0s" in screen(made.app) and "STALE" not in screen(made.app)
 
 
-def test_the_first_row_says_that_the_source_is_a_stand_in(tmp_path: Path) -> None:
-    made = console(tmp_path, environment="DEMO")
-
-    async def do(pilot: Pilot[int]) -> None:
-        first = screen(made.app).splitlines()[0]
-        assert "DEMO" in first and "SOURCE is a stand-in" in first and first.endswith("02:31:08Z")
-
-    drive(made, do)
+@driven(lambda folder: console(folder, environment="DEMO"))
+async def test_the_first_row_says_that_the_source_is_a_stand_in(made: Filled, pilot: Pilot[int]) -> None:
+    first = screen(made.app).splitlines()[0]
+    assert "DEMO" in first and "SOURCE is a stand-in" in first and first.endswith("02:31:08Z")
 
 
-def test_slots_are_asked_for_only_while_they_are_shown(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        for key in "136":
-            before = made.feed.statuses
-            await press(pilot, key, "r")
-            assert made.feed.statuses > before
+@driven()
+async def test_slots_are_asked_for_only_while_they_are_shown(made: Filled, pilot: Pilot[int]) -> None:
+    for key in "136":
         before = made.feed.statuses
-        for key in ("2", "r", "7", "r", "4", "r", "5", "r"):
-            await press(pilot, key)
-        assert made.feed.statuses == before
-        await press(pilot, "1")
-        assert "cleared 03:19:07Z, 48m00s left; seen" in screen(made.app)
+        await press(pilot, key, "r")
+        assert made.feed.statuses > before
+    before = made.feed.statuses
+    for key in ("2", "r", "7", "r", "4", "r", "5", "r"):
+        await press(pilot, key)
+    assert made.feed.statuses == before
+    await press(pilot, "1")
+    assert "cleared 03:19:07Z, 48m00s left; seen" in screen(made.app)
 
-    drive(made, do)
 
-
-def test_a_source_that_does_not_answer_leaves_the_last_look_and_says_so(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r")
-        made.polled["dws1", "ods.orders"] = Unreachable("connection refused", where="source")
-        made.clock.at += timedelta(seconds=90)
-        await press(pilot, "r", "g")
-        shown = screen(made.app)
-        assert "seen 1m30s ago" in shown and "connection refused" in shown
-
-    drive(made, do)
+@driven()
+async def test_a_source_that_does_not_answer_leaves_the_last_look_and_says_so(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r")
+    made.polled["dws1", "ods.orders"] = Unreachable("connection refused", where="source")
+    made.clock.at += timedelta(seconds=90)
+    await press(pilot, "r", "g")
+    shown = screen(made.app)
+    assert "seen 1m30s ago" in shown and "connection refused" in shown
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 14), (30, 5)])
@@ -241,28 +191,22 @@ def test_a_terminal_that_is_too_small_is_told_so(size: tuple[int, int], tmp_path
     drive(made, do, size)
 
 
-def test_between_small_and_full_the_table_is_there(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        assert "stock_rt" in screen(made.app) and "PROD" in screen(made.app)
-
-    drive(made, do, (60, 15))
+@driven(size=(60, 15))
+async def test_between_small_and_full_the_table_is_there(made: Filled, pilot: Pilot[int]) -> None:
+    assert "stock_rt" in screen(made.app) and "PROD" in screen(made.app)
 
 
-def test_a_store_that_fails_later_leaves_the_last_values_which_grow_old(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "1")
-        made.feed.reader.close()
-        (tmp_path / "state").chmod(0o777)
-        made.clock.at += timedelta(seconds=30)
-        await press(pilot, "r")
-        shown = screen(made.app)
-        assert "stock_rt" in shown and "the state store cannot be read" in shown and "STALE" in shown
-
-    drive(made, do)
+@driven()
+async def test_a_store_that_fails_later_leaves_the_last_values_which_grow_old(
+    made: Filled, pilot: Pilot[int], tmp_path: Path
+) -> None:
+    await press(pilot, "1")
+    made.feed.reader.close()
+    (tmp_path / "state").chmod(0o777)
+    made.clock.at += timedelta(seconds=30)
+    await press(pilot, "r")
+    shown = screen(made.app)
+    assert "stock_rt" in shown and "the state store cannot be read" in shown and "STALE" in shown
 
 
 def test_an_empty_store_says_what_to_try(tmp_path: Path) -> None:

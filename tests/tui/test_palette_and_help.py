@@ -13,26 +13,22 @@ from console.tui.keymap import bindings_of
 from console.tui.screens.command_line import PaletteScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.table import TableScreen
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, press, screen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, press, screen
 from tests.tui.test_shell_keys import place, typed
 
 
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
-def test_the_palette_opens_completes_and_closes(key: str, tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, key, "j", "o")
-        assert ":jobs" in screen(made.app) and ":job " in screen(made.app)
-        await press(pilot, "down", "down", "tab")
-        assert made.app.screen.query_one(Input).value == ":job "
-        assert ":job stock_rt" in screen(made.app)
-        await press(pilot, *"led", "tab", "enter")
-        assert "Jobs > ledger_full" in screen(made.app)
-        await press(pilot, key, "q", "escape")
-        assert not isinstance(made.app.screen, PaletteScreen) and made.app.is_running
-
-    drive(made, do)
+@driven()
+async def test_the_palette_opens_completes_and_closes(made: Filled, pilot: Pilot[int], key: str) -> None:
+    await press(pilot, key, "j", "o")
+    assert ":jobs" in screen(made.app) and ":job " in screen(made.app)
+    await press(pilot, "down", "down", "tab")
+    assert made.app.screen.query_one(Input).value == ":job "
+    assert ":job stock_rt" in screen(made.app)
+    await press(pilot, *"led", "tab", "enter")
+    assert "Jobs > ledger_full" in screen(made.app)
+    await press(pilot, key, "q", "escape")
+    assert not isinstance(made.app.screen, PaletteScreen) and made.app.is_running
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE, (60, 15)])
@@ -67,16 +63,12 @@ def test_every_command_is_listed_and_fits_the_screen(size: tuple[int, int], tmp_
         ("help", "Help: Slots"),
     ],
 )
-def test_a_command_does_what_it_says(text: str, words: str, tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r")
-        await typed(pilot, text)
-        await pilot.pause()
-        assert words in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_a_command_does_what_it_says(made: Filled, pilot: Pilot[int], text: str, words: str) -> None:
+    await press(pilot, "3", "r")
+    await typed(pilot, text)
+    await pilot.pause()
+    assert words in screen(made.app)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +79,14 @@ def test_a_command_does_what_it_says(text: str, words: str, tmp_path: Path) -> N
         ("rw", "something is missing: :rw REASON"),
     ],
 )
-def test_what_is_wrong_with_a_command_is_said_in_one_line_and_can_be_mended(
-    text: str, said: str, tmp_path: Path
+@driven()
+async def test_what_is_wrong_with_a_command_is_said_in_one_line_and_can_be_mended(
+    made: Filled, pilot: Pilot[int], text: str, said: str
 ) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await typed(pilot, text)
-        assert said in screen(made.app) and isinstance(made.app.screen, PaletteScreen)
-        await press(pilot, "escape")
-        assert not isinstance(made.app.screen, PaletteScreen)
-
-    drive(made, do)
+    await typed(pilot, text)
+    assert said in screen(made.app) and isinstance(made.app.screen, PaletteScreen)
+    await press(pilot, "escape")
+    assert not isinstance(made.app.screen, PaletteScreen)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +97,12 @@ def test_what_is_wrong_with_a_command_is_said_in_one_line_and_can_be_mended(
         ("refresh 3", "one of 1, 2, 5, 10, 30 seconds"),
     ],
 )
-def test_what_is_wrong_with_an_argument_is_said_where_one_is(text: str, said: str, tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await typed(pilot, text)
-        assert said in place(made)
-
-    drive(made, do)
+@driven()
+async def test_what_is_wrong_with_an_argument_is_said_where_one_is(
+    made: Filled, pilot: Pilot[int], text: str, said: str
+) -> None:
+    await typed(pilot, text)
+    assert said in place(made)
 
 
 def test_a_part_of_a_name_is_enough_where_only_one_command_begins_so(tmp_path: Path) -> None:
@@ -155,34 +141,26 @@ def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp
     drive(made, do, size)
 
 
-def test_typing_searches_help_and_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        shown = await _help(made, pilot)
-        assert "Help: Overview" in shown and "read-only" in shown
-        await press(pilot, *"faults")
-        found = screen(made.app)
-        assert "only rows in trouble" in found and "mouse" not in found
-        await press(pilot, "enter")
-        assert isinstance(made.app.screen, TableScreen) and made.app.screen.faults_only
-        await _help(made, pilot)
-        await press(pilot, *"nosuchthing")
-        assert "nothing is called so" in screen(made.app)
-        await press(pilot, "enter", "escape")
-        assert made.app.screen is made.app.frame and "[1 Overview]" in screen(made.app)
-        await _help(made, pilot)
-        await press(pilot, *":job", "enter")
-        assert isinstance(made.app.screen, PaletteScreen)
-
-    drive(made, do)
+@driven()
+async def test_typing_searches_help_and_enter_does_it_on_the_screen_below(made: Filled, pilot: Pilot[int]) -> None:
+    shown = await _help(made, pilot)
+    assert "Help: Overview" in shown and "read-only" in shown
+    await press(pilot, *"faults")
+    found = screen(made.app)
+    assert "only rows in trouble" in found and "mouse" not in found
+    await press(pilot, "enter")
+    assert isinstance(made.app.screen, TableScreen) and made.app.screen.faults_only
+    await _help(made, pilot)
+    await press(pilot, *"nosuchthing")
+    assert "nothing is called so" in screen(made.app)
+    await press(pilot, "enter", "escape")
+    assert made.app.screen is made.app.frame and "[1 Overview]" in screen(made.app)
+    await _help(made, pilot)
+    await press(pilot, *":job", "enter")
+    assert isinstance(made.app.screen, PaletteScreen)
 
 
-def test_help_says_that_changes_are_armed(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await typed(pilot, "rw INC-2304")
-        assert "armed: INC-2304" in await _help(made, pilot)
-
-    drive(made, do)
+@driven()
+async def test_help_says_that_changes_are_armed(made: Filled, pilot: Pilot[int]) -> None:
+    await typed(pilot, "rw INC-2304")
+    assert "armed: INC-2304" in await _help(made, pilot)

@@ -19,7 +19,7 @@ from console.tui.screens.quarantine import PAGE, HeldRowScreen, QuarantineScreen
 from console.tui.screens.table import TableScreen
 from core.domain.quarantine import HeldState
 from core.errors import Unreachable
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press, screen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.planted import arm, plant, typed, until
 from tests.tui.quarantined import PlantedHoldings, entries, entry, hold, holding, tell
 
@@ -70,83 +70,73 @@ def cells(found: TableScreen) -> list[str]:
 # -- where it shows --------------------------------------------------------------------------------------------------
 
 
-def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_sink(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        text = screen(made.app)
-        assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
-        for digit in ("1", "2"):
-            await press(pilot, digit)
-            shown(made.app, TableScreen).table.hold("orders_rt")
-            await pilot.pause()
-            text = screen(made.app)
-            assert "wrong  3 rows in quarantine, which the target lacks" in text
-            assert "safe   look at the rows: E or `slotkeeper errors list orders_rt`" in text
-            assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
-        await press(pilot, "enter")
-        assert "wrong  3 rows in quarantine" in screen(made.app)
-        assert holdings.asked == []
-
-    drive(made, do)
-
-
-def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(tmp_path: Path) -> None:
-    made, _ = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
+@driven(lambda folder: holding(folder, *entries()))
+async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_sink(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    text = screen(made.app)
+    assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
+    for digit in ("1", "2"):
+        await press(pilot, digit)
         shown(made.app, TableScreen).table.hold("orders_rt")
-        await press(pilot, "enter", "E")
-        text = await until(pilot, made.app, "3 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
-        assert "Errors > orders_rt" in text and "stock_rt" not in text
-        await press(pilot, "enter")
-        await until(pilot, made.app, "Quarantine orders_rt 4")
-        await press(pilot, "escape", "escape")
-        assert getattr(made.app.screen, "job", "") == "orders_rt"
-
-    drive(made, do)
-
-
-def test_an_alert_fires_and_enter_opens_the_rows(tmp_path: Path) -> None:
-    made, _ = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "6", "r")
-        found = shown(made.app, TableScreen)
-        key = next(one for one in keys_of(found) if one.startswith("rows_held"))
-        assert not any("job_retrying" in one and "orders_rt" in one for one in cells(found))
-        found.table.hold(key)
         await pilot.pause()
         text = screen(made.app)
-        assert "the target refused these rows" in text and "with more than 100 of a table" in text
-        await press(pilot, "x")
-        assert "1 acknowledged" in screen(made.app)
-        tell(made, 4)
-        await press(pilot, "r")
-        assert "0 acknowledged" in screen(made.app), "another row is news"
-        found.table.hold(next(one for one in keys_of(found) if one.startswith("rows_held")))
-        await press(pilot, "enter")
-        await until(pilot, made.app, "Quarantine orders_rt 4")
-
-    drive(made, do)
+        assert "wrong  3 rows in quarantine, which the target lacks" in text
+        assert "safe   look at the rows: E or `slotkeeper errors list orders_rt`" in text
+        assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
+    await press(pilot, "enter")
+    assert "wrong  3 rows in quarantine" in screen(made.app)
+    assert holdings.asked == []
 
 
-def test_a_line_is_acknowledged_until_its_number_changes(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
+@driven(lambda folder: holding(folder, *entries()))
+async def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(
+    made: Filled, _: object, pilot: Pilot[int]
+) -> None:
+    shown(made.app, TableScreen).table.hold("orders_rt")
+    await press(pilot, "enter", "E")
+    text = await until(pilot, made.app, "3 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
+    assert "Errors > orders_rt" in text and "stock_rt" not in text
+    await press(pilot, "enter")
+    await until(pilot, made.app, "Quarantine orders_rt 4")
+    await press(pilot, "escape", "escape")
+    assert getattr(made.app.screen, "job", "") == "orders_rt"
 
-    async def do(pilot: Pilot[int]) -> None:
-        await errors(pilot, made)
-        assert "[4 Errors 2]" in screen(made.app)
-        await press(pilot, "x")
-        assert "[4 Errors 1]" in screen(made.app) and "acked" in screen(made.app)
-        holdings.rows.insert(0, entry(43, "4999"))
-        made.clock.at += timedelta(seconds=1)
-        await until_asked(pilot, lambda: made.clock.monotonic() > 0)
-        made.app.services.sinks._sinks[0].asked = float("-inf")
-        await press(pilot, "r")
-        await until(pilot, made.app, "[4 Errors 2]", "4 rows in quarantine")
 
-    drive(made, do)
+@driven(lambda folder: holding(folder, *entries()))
+async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await press(pilot, "6", "r")
+    found = shown(made.app, TableScreen)
+    key = next(one for one in keys_of(found) if one.startswith("rows_held"))
+    assert not any("job_retrying" in one and "orders_rt" in one for one in cells(found))
+    found.table.hold(key)
+    await pilot.pause()
+    text = screen(made.app)
+    assert "the target refused these rows" in text and "with more than 100 of a table" in text
+    await press(pilot, "x")
+    assert "1 acknowledged" in screen(made.app)
+    tell(made, 4)
+    await press(pilot, "r")
+    assert "0 acknowledged" in screen(made.app), "another row is news"
+    found.table.hold(next(one for one in keys_of(found) if one.startswith("rows_held")))
+    await press(pilot, "enter")
+    await until(pilot, made.app, "Quarantine orders_rt 4")
+
+
+@driven(lambda folder: holding(folder, *entries()))
+async def test_a_line_is_acknowledged_until_its_number_changes(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    await errors(pilot, made)
+    assert "[4 Errors 2]" in screen(made.app)
+    await press(pilot, "x")
+    assert "[4 Errors 1]" in screen(made.app) and "acked" in screen(made.app)
+    holdings.rows.insert(0, entry(43, "4999"))
+    made.clock.at += timedelta(seconds=1)
+    await until_asked(pilot, lambda: made.clock.monotonic() > 0)
+    made.app.services.sinks._sinks[0].asked = float("-inf")
+    await press(pilot, "r")
+    await until(pilot, made.app, "[4 Errors 2]", "4 rows in quarantine")
 
 
 @pytest.mark.parametrize("size", [TINY, SMALL, LARGE], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -170,49 +160,43 @@ def test_nothing_is_cut_at_any_size(ascii_only: bool, size: tuple[int, int], tmp
 # -- the entries -----------------------------------------------------------------------------------------------------
 
 
-def test_entries_say_what_was_refused_why_and_what_moves_with_them(tmp_path: Path) -> None:
-    made, _ = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        found = await listed(pilot, made)
-        assert [one.split()[1] for one in cells(found)] == ["42", "41", "40", "39"]
-        assert "! 42 11-21 01:56 ods.orders dn_1 88512342/3 U 4712 22003 amount 1 #41" in " ".join(
-            cells(found)[0].split()
-        )
-        text = screen(made.app)
-        assert "22003   column amount   numeric field overflow" in text
-        assert "pair    #41, the old key 4711: both move together" in text
-        await press(pilot, "j")
-        assert "ends the row of the old key in mart.orders" in screen(made.app)
-        await press(pilot, "j")
-        assert "23514   constraint orders_amount_check   new row violates it" in screen(made.app)
-        await press(pilot, "j")
-        assert "copied row of ods.orders" in screen(made.app) and "read    all 88512339" in screen(made.app)
-
-    drive(made, do, (110, 30))
+@driven(lambda folder: holding(folder, *entries()), size=(110, 30))
+async def test_entries_say_what_was_refused_why_and_what_moves_with_them(
+    made: Filled, _: object, pilot: Pilot[int]
+) -> None:
+    found = await listed(pilot, made)
+    assert [one.split()[1] for one in cells(found)] == ["42", "41", "40", "39"]
+    assert "! 42 11-21 01:56 ods.orders dn_1 88512342/3 U 4712 22003 amount 1 #41" in " ".join(cells(found)[0].split())
+    text = screen(made.app)
+    assert "22003   column amount   numeric field overflow" in text
+    assert "pair    #41, the old key 4711: both move together" in text
+    await press(pilot, "j")
+    assert "ends the row of the old key in mart.orders" in screen(made.app)
+    await press(pilot, "j")
+    assert "23514   constraint orders_amount_check   new row violates it" in screen(made.app)
+    await press(pilot, "j")
+    assert "copied row of ods.orders" in screen(made.app) and "read    all 88512339" in screen(made.app)
 
 
-def test_A_lists_what_is_over_and_filter_and_order_work(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        found = await listed(pilot, made)
-        await press(pilot, "A")
-        await until(pilot, made.app, "superseded", " 4713 ")
-        assert holdings.asked[-1].states == ()  # type: ignore[attr-defined]
-        await press(pilot, "z")
-        assert len(found.table.keys()) == 4, "only what is held is in trouble"
-        await press(pilot, "z", "G")
-        text = screen(made.app)
-        assert "does nothing: it is superseded" in text and "superseded 11-21 02:31:07 UTC by 88512329/2" in text
-        await press(pilot, "slash", *"4809", "enter")
-        assert found.table.keys() == ["40"]
-        await press(pilot, "escape", "s", "S")
-        assert found.table.keys()[0] == "12", "by id"
-        await press(pilot, "A")
-        await until_asked(pilot, lambda: len(found.table.keys()) == 4)
-
-    drive(made, do)
+@driven(lambda folder: holding(folder, *entries()))
+async def test_A_lists_what_is_over_and_filter_and_order_work(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    found = await listed(pilot, made)
+    await press(pilot, "A")
+    await until(pilot, made.app, "superseded", " 4713 ")
+    assert holdings.asked[-1].states == ()  # type: ignore[attr-defined]
+    await press(pilot, "z")
+    assert len(found.table.keys()) == 4, "only what is held is in trouble"
+    await press(pilot, "z", "G")
+    text = screen(made.app)
+    assert "does nothing: it is superseded" in text and "superseded 11-21 02:31:07 UTC by 88512329/2" in text
+    await press(pilot, "slash", *"4809", "enter")
+    assert found.table.keys() == ["40"]
+    await press(pilot, "escape", "s", "S")
+    assert found.table.keys()[0] == "12", "by id"
+    await press(pilot, "A")
+    await until_asked(pilot, lambda: len(found.table.keys()) == 4)
 
 
 def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path) -> None:
@@ -241,24 +225,22 @@ def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path
     drive(made, do)
 
 
-def test_one_entry_whole_with_its_values_and_its_neighbours(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        await listed(pilot, made)
-        await press(pilot, "enter")
-        text = await until(pilot, made.app, "12345.60", "entry 42 held")
-        found = shown(made.app, HeldRowScreen)
-        assert "* amount" in text and "note                 NULL" in text
-        await press(pilot, "j", "j")
-        assert "amount = 12345.60" in screen(made.app)
-        await press(pilot, "right_square_bracket")
-        await until(pilot, made.app, "entry 41 held", "12345.60")
-        assert made.app.screen is not found and holdings.asked[-1] == (41, False)
-        await press(pilot, "escape")
-        assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
-
-    drive(made, do)
+@driven(lambda folder: holding(folder, *entries()))
+async def test_one_entry_whole_with_its_values_and_its_neighbours(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    await listed(pilot, made)
+    await press(pilot, "enter")
+    text = await until(pilot, made.app, "12345.60", "entry 42 held")
+    found = shown(made.app, HeldRowScreen)
+    assert "* amount" in text and "note                 NULL" in text
+    await press(pilot, "j", "j")
+    assert "amount = 12345.60" in screen(made.app)
+    await press(pilot, "right_square_bracket")
+    await until(pilot, made.app, "entry 41 held", "12345.60")
+    assert made.app.screen is not found and holdings.asked[-1] == (41, False)
+    await press(pilot, "escape")
+    assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
 
 
 def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
@@ -351,41 +333,37 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
     going.set()
 
 
-def test_what_was_counted_stays_where_the_sink_goes_away(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        await errors(pilot, made)
-        holdings.fault = Unreachable("gone")
-        for one in made.app.services.sinks._sinks:
-            one.asked = float("-inf")
-        await press(pilot, "r")
-        text = await until(pilot, made.app, "the sink could not be asked since 11-21 02:31:08: gone")
-        assert "3 rows in quarantine, oldest" in text
-
-    drive(made, do)
+@driven(lambda folder: holding(folder, *entries()))
+async def test_what_was_counted_stays_where_the_sink_goes_away(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    await errors(pilot, made)
+    holdings.fault = Unreachable("gone")
+    for one in made.app.services.sinks._sinks:
+        one.asked = float("-inf")
+    await press(pilot, "r")
+    text = await until(pilot, made.app, "the sink could not be asked since 11-21 02:31:08: gone")
+    assert "3 rows in quarantine, oldest" in text
 
 
-def test_the_past_shows_what_was_recorded_and_asks_no_sink(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-
-    async def do(pilot: Pilot[int]) -> None:
-        await listed(pilot, made)
-        number = len(holdings.asked)
-        local = made.app.shown.local
-        assert local is not None
-        made.app.replay = planted = _Past()
-        made.app.replayed(local)
-        await press(pilot, "r", "A")
-        assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
-        await press(pilot, "escape")
-        text = await until(pilot, made.app, "3 rows in quarantine, by its last report")
-        assert "[4 Errors" in text and len(holdings.asked) == number
-        assert planted is made.app.replay
-        made.app.leave_replay()
-        await until(pilot, made.app, "3 rows in quarantine, oldest")
-
-    drive(made, do)
+@driven(lambda folder: holding(folder, *entries()))
+async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
+    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+) -> None:
+    await listed(pilot, made)
+    number = len(holdings.asked)
+    local = made.app.shown.local
+    assert local is not None
+    made.app.replay = planted = _Past()
+    made.app.replayed(local)
+    await press(pilot, "r", "A")
+    assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
+    await press(pilot, "escape")
+    text = await until(pilot, made.app, "3 rows in quarantine, by its last report")
+    assert "[4 Errors" in text and len(holdings.asked) == number
+    assert planted is made.app.replay
+    made.app.leave_replay()
+    await until(pilot, made.app, "3 rows in quarantine, oldest")
 
 
 class _Past:
@@ -532,12 +510,8 @@ def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_p
     drive(made, do)
 
 
-def test_an_error_has_nothing_that_could_be_done_to_it(tmp_path: Path) -> None:
-    made, _ = holding(tmp_path, entry(1, state=HeldState.REPLAYED))
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "4", "a")
-        assert "Enter opens the job of an error" in screen(made.app) and "1 kinds, 1 times" in screen(made.app)
-        assert "quarantine" not in screen(made.app).replace("rows in quarantine at a time", "")
-
-    drive(made, do)
+@driven(lambda folder: holding(folder, entry(1, state=HeldState.REPLAYED)))
+async def test_an_error_has_nothing_that_could_be_done_to_it(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await press(pilot, "4", "a")
+    assert "Enter opens the job of an error" in screen(made.app) and "1 kinds, 1 times" in screen(made.app)
+    assert "quarantine" not in screen(made.app).replace("rows in quarantine at a time", "")

@@ -14,7 +14,7 @@ from core.domain.verified import Verified
 from core.launch.launch import Limits
 from core.launch.recorder import Recorder
 from core.state.verified import record
-from tests.tui.filled import NOW, Filled, begin, console, drive, lane, press, screen
+from tests.tui.filled import NOW, Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
 from tests.tui.recorded import EVERY, live
 
@@ -117,64 +117,50 @@ def test_a_store_without_frames_has_no_past(tmp_path: Path) -> None:
     assert {job.level for job in local.jobs if job.name == "orders_rt"} == {Level.UNKNOWN}
 
 
-def test_R_shows_what_was_recorded_and_steps_through_it_and_nothing_can_be_done_there(tmp_path: Path) -> None:
-    made = recorded(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "R")
-        shown = await until(pilot, made.app, "REPLAY 02:41:07Z")
-        assert "FAILED" in shown
-        await press(pilot, "less_than_sign")
-        shown = await until(pilot, made.app, "REPLAY 02:41:02Z")
-        assert "orders_rt" in shown and "RUNNING" in shown
-        await press(pilot, "a")
-        assert "a moment of the past cannot be acted upon" in screen(made.app)
-        await press(pilot, "greater_than_sign")
-        await until(pilot, made.app, "REPLAY 02:41:07Z")
-        await press(pilot, "3")
-        assert "slots are not recorded" in screen(made.app)
-        await press(pilot, "1", "R")
-        assert "REPLAY" not in screen(made.app) and made.app.now == made.clock.at
-
-    drive(made, do)
+@driven(recorded)
+async def test_R_shows_what_was_recorded_and_steps_through_it_and_nothing_can_be_done_there(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "R")
+    shown = await until(pilot, made.app, "REPLAY 02:41:07Z")
+    assert "FAILED" in shown
+    await press(pilot, "less_than_sign")
+    shown = await until(pilot, made.app, "REPLAY 02:41:02Z")
+    assert "orders_rt" in shown and "RUNNING" in shown
+    await press(pilot, "a")
+    assert "a moment of the past cannot be acted upon" in screen(made.app)
+    await press(pilot, "greater_than_sign")
+    await until(pilot, made.app, "REPLAY 02:41:07Z")
+    await press(pilot, "3")
+    assert "slots are not recorded" in screen(made.app)
+    await press(pilot, "1", "R")
+    assert "REPLAY" not in screen(made.app) and made.app.now == made.clock.at
 
 
-def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(tmp_path: Path) -> None:
-    made = recorded(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "colon", *"at", "space", *"02:40:50", "enter")
-        await until(pilot, made.app, "REPLAY 02:40:50Z")
-        await press(pilot, "p")
-        await until(pilot, made.app, "REPLAY 02:40:52Z")
-        await until(pilot, made.app, "REPLAY 02:40:57Z")
-        await press(pilot, "p")
-        assert "stands still" in screen(made.app)
-        await press(pilot, "colon", *"at", "space", *"25:00", "enter")
-        await until(pilot, made.app, "a moment is 02:28")
-
-    drive(made, do)
+@driven(recorded)
+async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "colon", *"at", "space", *"02:40:50", "enter")
+    await until(pilot, made.app, "REPLAY 02:40:50Z")
+    await press(pilot, "p")
+    await until(pilot, made.app, "REPLAY 02:40:52Z")
+    await until(pilot, made.app, "REPLAY 02:40:57Z")
+    await press(pilot, "p")
+    assert "stands still" in screen(made.app)
+    await press(pilot, "colon", *"at", "space", *"25:00", "enter")
+    await until(pilot, made.app, "a moment is 02:28")
 
 
-def test_the_detail_of_a_job_is_that_of_the_moment(tmp_path: Path) -> None:
-    made = recorded(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "colon", *"at", "space", *"02:35", "enter")
-        await until(pilot, made.app, "REPLAY 02:35:00Z")
-        made.app.open_job("orders_rt")
-        shown = await until(pilot, made.app, LOG_NOT_RECORDED)
-        assert "dn_2" in shown and "retrying 2" in shown
-
-    drive(made, do)
+@driven(recorded)
+async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "colon", *"at", "space", *"02:35", "enter")
+    await until(pilot, made.app, "REPLAY 02:35:00Z")
+    made.app.open_job("orders_rt")
+    shown = await until(pilot, made.app, LOG_NOT_RECORDED)
+    assert "dn_2" in shown and "retrying 2" in shown
 
 
-def test_where_nothing_is_recorded_replay_says_so_and_does_not_begin(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "R")
-        await until(pilot, made.app, "nothing is recorded yet")
-        assert made.app.replay is None
-
-    drive(made, do)
+@driven()
+async def test_where_nothing_is_recorded_replay_says_so_and_does_not_begin(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "R")
+    await until(pilot, made.app, "nothing is recorded yet")
+    assert made.app.replay is None

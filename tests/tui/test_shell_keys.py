@@ -13,7 +13,7 @@ from console.actions.runner import Order
 from console.monitor.snapshot import Level
 from console.tui.base_app import MESSAGE_SECONDS
 from console.tui.write_mode import FORBIDDEN
-from tests.tui.filled import Filled, console, drive, press, screen
+from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import plant
 
 
@@ -37,101 +37,81 @@ async def later(made: Filled, pilot: Pilot[int], **time: int) -> None:
     await pilot.pause()
 
 
-def test_a_message_stays_until_the_next_key_and_leaves_no_timer_behind(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        made.app.say("something \x1b[31mhappened", Level.WARNING)
-        await pilot.pause()
-        assert "something \\x1b[31mhappened" in place(made)
-        assert [one._interval for one in made.app._timers] == [MESSAGE_SECONDS]
-        await press(pilot, "j")
-        assert "something" not in screen(made.app) and place(made).strip() == "Overview"
-        assert [one for one in made.app._timers if one._task and not (one._task.done() or one._task.cancelling())] == []
-
-    drive(made, do)
+@driven()
+async def test_a_message_stays_until_the_next_key_and_leaves_no_timer_behind(made: Filled, pilot: Pilot[int]) -> None:
+    made.app.say("something \x1b[31mhappened", Level.WARNING)
+    await pilot.pause()
+    assert "something \\x1b[31mhappened" in place(made)
+    assert [one._interval for one in made.app._timers] == [MESSAGE_SECONDS]
+    await press(pilot, "j")
+    assert "something" not in screen(made.app) and place(made).strip() == "Overview"
+    assert [one for one in made.app._timers if one._task and not (one._task.done() or one._task.cancelling())] == []
 
 
-def test_a_message_is_gone_when_its_time_is_over(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        made.app.say("something")
-        made.app._forget()
-        await pilot.pause()
-        assert place(made).strip() == "Overview"
-
-    drive(made, do)
+@driven()
+async def test_a_message_is_gone_when_its_time_is_over(made: Filled, pilot: Pilot[int]) -> None:
+    made.app.say("something")
+    made.app._forget()
+    await pilot.pause()
+    assert place(made).strip() == "Overview"
 
 
 @pytest.mark.parametrize(("key", "done"), [("y", True), ("n", False), ("enter", False), ("escape", False)])
-def test_only_y_says_yes_to_a_question_and_other_keys_do_nothing_else(key: str, done: bool, tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        answers: list[str] = []
-        made.app.ask("really?", lambda: answers.append("yes"))
-        await pilot.pause()
-        assert "really?" in place(made) and "y does it" in place(made)
-        await press(pilot, key)
-        assert answers == (["yes"] if done else [])
-        assert len(made.app.screen_stack) == 1 and "really?" not in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_only_y_says_yes_to_a_question_and_other_keys_do_nothing_else(
+    made: Filled, pilot: Pilot[int], key: str, done: bool
+) -> None:
+    answers: list[str] = []
+    made.app.ask("really?", lambda: answers.append("yes"))
+    await pilot.pause()
+    assert "really?" in place(made) and "y does it" in place(made)
+    await press(pilot, key)
+    assert answers == (["yes"] if done else [])
+    assert len(made.app.screen_stack) == 1 and "really?" not in screen(made.app)
 
 
-def test_a_reason_arms_for_ten_minutes_which_are_counted_down_even_while_paused(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        assert " RO " in first_row(made) and made.app.armed is None
-        await typed(pilot, "rw INC-2304")
-        assert made.app.armed is not None and made.app.armed.reason == "INC-2304"
-        assert " RW 10:00 " in first_row(made)
-        await later(made, pilot, seconds=19)
-        assert " RW 9:41 " in first_row(made)
-        await press(pilot, "p")
-        await later(made, pilot, minutes=1)
-        assert " RW 8:41 " in first_row(made) and "paused 02:31:27Z" in first_row(made)
-        for _ in range(8):
-            await press(pilot, "j")
-            await later(made, pilot, minutes=1)
-        assert " RW 0:41 " in first_row(made)
-        await later(made, pilot, seconds=41)
-        assert made.app.armed is None and " RO " in first_row(made) and "ten minutes are over" in place(made)
-
-    drive(made, do)
-
-
-def test_nobody_at_the_keys_for_five_minutes_disarms(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await typed(pilot, "rw INC-2304")
-        await later(made, pilot, minutes=4)
+@driven()
+async def test_a_reason_arms_for_ten_minutes_which_are_counted_down_even_while_paused(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    assert " RO " in first_row(made) and made.app.armed is None
+    await typed(pilot, "rw INC-2304")
+    assert made.app.armed is not None and made.app.armed.reason == "INC-2304"
+    assert " RW 10:00 " in first_row(made)
+    await later(made, pilot, seconds=19)
+    assert " RW 9:41 " in first_row(made)
+    await press(pilot, "p")
+    await later(made, pilot, minutes=1)
+    assert " RW 8:41 " in first_row(made) and "paused 02:31:27Z" in first_row(made)
+    for _ in range(8):
         await press(pilot, "j")
-        await later(made, pilot, minutes=4, seconds=59)
-        assert made.app.armed is not None
-        made.clock.at += timedelta(seconds=1)
-        assert made.app.armed is None  # at once, not at the next tick
-        made.app.tick()
-        await pilot.pause()
-        assert " RO " in first_row(made) and "no key for five minutes" in place(made)
-
-    drive(made, do)
+        await later(made, pilot, minutes=1)
+    assert " RW 0:41 " in first_row(made)
+    await later(made, pilot, seconds=41)
+    assert made.app.armed is None and " RO " in first_row(made) and "ten minutes are over" in place(made)
 
 
-def test_a_short_reason_does_not_arm_and_ro_disarms(tmp_path: Path) -> None:
-    made = console(tmp_path)
+@driven()
+async def test_nobody_at_the_keys_for_five_minutes_disarms(made: Filled, pilot: Pilot[int]) -> None:
+    await typed(pilot, "rw INC-2304")
+    await later(made, pilot, minutes=4)
+    await press(pilot, "j")
+    await later(made, pilot, minutes=4, seconds=59)
+    assert made.app.armed is not None
+    made.clock.at += timedelta(seconds=1)
+    assert made.app.armed is None  # at once, not at the next tick
+    made.app.tick()
+    await pilot.pause()
+    assert " RO " in first_row(made) and "no key for five minutes" in place(made)
 
-    async def do(pilot: Pilot[int]) -> None:
-        await typed(pilot, "rw x")
-        assert made.app.armed is None and "at least 3 characters" in place(made)
-        await typed(pilot, "rw INC-2304")
-        await typed(pilot, "ro")
-        assert made.app.armed is None and " RO " in first_row(made) and "read-only again" in place(made)
 
-    drive(made, do)
+@driven()
+async def test_a_short_reason_does_not_arm_and_ro_disarms(made: Filled, pilot: Pilot[int]) -> None:
+    await typed(pilot, "rw x")
+    assert made.app.armed is None and "at least 3 characters" in place(made)
+    await typed(pilot, "rw INC-2304")
+    await typed(pilot, "ro")
+    assert made.app.armed is None and " RO " in first_row(made) and "read-only again" in place(made)
 
 
 def test_a_console_that_is_read_only_cannot_be_armed(tmp_path: Path) -> None:
@@ -145,44 +125,38 @@ def test_a_console_that_is_read_only_cannot_be_armed(tmp_path: Path) -> None:
     drive(made, do)
 
 
-def test_plus_and_minus_change_how_often_the_store_is_read_and_when_values_are_stale(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        seen = []
-        for key in ("plus", "plus", "plus", "plus", "minus", "minus", "minus", "minus", "minus"):
-            await press(pilot, key)
-            seen.append(made.feed.every)
-        assert seen == [5, 10, 30, 30, 10, 5, 2, 1, 1]
-        assert "* 1s" in first_row(made) and "looks every 1 s" in place(made)
-        await typed(pilot, "refresh 10")
-        assert "* 10s" in first_row(made) and made.feed.every == 10
-        await press(pilot, "r")
-        await later(made, pilot, seconds=29)
-        assert "STALE" not in first_row(made)
-        await later(made, pilot, seconds=3)
-        assert "STALE" in first_row(made)
-
-    drive(made, do)
+@driven()
+async def test_plus_and_minus_change_how_often_the_store_is_read_and_when_values_are_stale(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    seen = []
+    for key in ("plus", "plus", "plus", "plus", "minus", "minus", "minus", "minus", "minus"):
+        await press(pilot, key)
+        seen.append(made.feed.every)
+    assert seen == [5, 10, 30, 30, 10, 5, 2, 1, 1]
+    assert "* 1s" in first_row(made) and "looks every 1 s" in place(made)
+    await typed(pilot, "refresh 10")
+    assert "* 10s" in first_row(made) and made.feed.every == 10
+    await press(pilot, "r")
+    await later(made, pilot, seconds=29)
+    assert "STALE" not in first_row(made)
+    await later(made, pilot, seconds=3)
+    assert "STALE" in first_row(made)
 
 
-def test_T_goes_through_the_themes_and_the_cursor_stays(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "j")
-        before, worn = screen(made.app).splitlines()[:-2], []
-        for _ in range(3):
-            await press(pilot, "T")
-            worn.append(made.app.theme)
-            assert screen(made.app).splitlines()[:-2] == before
-        assert worn == ["slotkeeper-light", "slotkeeper-mono", "slotkeeper-dark"]
-        await typed(pilot, "theme light")
-        assert made.app.theme == "slotkeeper-light"
-        await typed(pilot, "theme pink")
-        assert made.app.theme == "slotkeeper-light" and "one of dark, light, mono" in place(made)
-
-    drive(made, do)
+@driven()
+async def test_T_goes_through_the_themes_and_the_cursor_stays(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "j")
+    before, worn = screen(made.app).splitlines()[:-2], []
+    for _ in range(3):
+        await press(pilot, "T")
+        worn.append(made.app.theme)
+        assert screen(made.app).splitlines()[:-2] == before
+    assert worn == ["slotkeeper-light", "slotkeeper-mono", "slotkeeper-dark"]
+    await typed(pilot, "theme light")
+    assert made.app.theme == "slotkeeper-light"
+    await typed(pilot, "theme pink")
+    assert made.app.theme == "slotkeeper-light" and "one of dark, light, mono" in place(made)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
@@ -203,24 +177,16 @@ def test_the_severity_of_the_row_under_the_cursor_keeps_its_colour(width: int, t
     drive(made, do, (width, 24))
 
 
-def test_m_says_where_there_is_no_mouse(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "m")
-        assert "no mouse" in place(made)
-
-    drive(made, do)
+@driven()
+async def test_m_says_where_there_is_no_mouse(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "m")
+    assert "no mouse" in place(made)
 
 
-def test_q_leaves_at_once_where_nothing_is_given_up(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "q")
-        assert not made.app.is_running
-
-    drive(made, do)
+@driven()
+async def test_q_leaves_at_once_where_nothing_is_given_up(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "q")
+    assert not made.app.is_running
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+q"])
@@ -244,14 +210,10 @@ def test_q_asks_where_something_runs_or_is_armed(key: str, tmp_path: Path) -> No
     drive(made, do)
 
 
-def test_ctrl_c_never_quits_and_says_what_does(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "ctrl+c", "ctrl+c")
-        assert made.app.is_running and "q leaves, y copies" in place(made)
-
-    drive(made, do)
+@driven()
+async def test_ctrl_c_never_quits_and_says_what_does(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "ctrl+c", "ctrl+c")
+    assert made.app.is_running and "q leaves, y copies" in place(made)
 
 
 def test_a_selection_is_copied_where_y_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

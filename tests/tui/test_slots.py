@@ -12,7 +12,7 @@ from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
 from core.state.audit import Audit
 from core.state.resets import MARKS, ResetFiles
-from tests.tui.filled import LARGE, NOW, Filled, console, drive, lines, press, screen
+from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, press, screen
 from tests.tui.pages import PlantedPeeker
 
 
@@ -20,17 +20,13 @@ def shown(made: Filled) -> str:
     return " ".join(screen(made.app).split())
 
 
-def test_holder_with_state_deadline_and_bar_are_shown(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r")
-        text = screen(made.app)
-        assert "job RUN" in text and "job never" in text and "external" in text and "OF TTL" in text
-        assert "#......." in text and "held by job orders_rt: RUNNING" in text
-        assert all(len(line) == LARGE[0] for line in lines(made.app))
-
-    drive(made, do, LARGE)
+@driven(size=LARGE)
+async def test_holder_with_state_deadline_and_bar_are_shown(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r")
+    text = screen(made.app)
+    assert "job RUN" in text and "job never" in text and "external" in text and "OF TTL" in text
+    assert "#......." in text and "held by job orders_rt: RUNNING" in text
+    assert all(len(line) == LARGE[0] for line in lines(made.app))
 
 
 def test_an_unfinished_reset_comes_first_with_the_command_that_ends_it(tmp_path: Path) -> None:
@@ -83,24 +79,16 @@ def test_h_shows_what_was_done_to_this_slot_from_here(tmp_path: Path) -> None:
     drive(made, do)
 
 
-def test_the_sql_by_hand_is_below_and_says_that_it_goes_round_the_guards(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r", "enter", "j", "tab", "G")
-        text = shown(made)
-        assert "goes round every guard" in text and "n.node_name = 'dn_2';" in text
-
-    drive(made, do)
+@driven()
+async def test_the_sql_by_hand_is_below_and_says_that_it_goes_round_the_guards(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r", "enter", "j", "tab", "G")
+    text = shown(made)
+    assert "goes round every guard" in text and "n.node_name = 'dn_2';" in text
 
 
-def test_the_siblings_of_a_slot_are_the_slots_as_listed(tmp_path: Path) -> None:
-    made = console(tmp_path)
-
-    async def do(pilot: Pilot[int]) -> None:
-        await press(pilot, "3", "r", "enter", "right_square_bracket")
-        assert "Slots > second" in screen(made.app)
-        await press(pilot, "left_square_bracket")
-        assert "Slots > orders_slot" in screen(made.app)
-
-    drive(made, do)
+@driven()
+async def test_the_siblings_of_a_slot_are_the_slots_as_listed(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r", "enter", "right_square_bracket")
+    assert "Slots > second" in screen(made.app)
+    await press(pilot, "left_square_bracket")
+    assert "Slots > orders_slot" in screen(made.app)

@@ -78,9 +78,13 @@ class ActScreen(Frame, ModalScreen[None]):
         yield Sheet()
 
     def on_mount(self) -> None:
-        """The lines have the keys first."""
+        """Something has the keys first."""
         super().on_mount()
-        self.sheet.focus()
+        self.first().focus()
+
+    def first(self) -> Widget:
+        """What has the keys first: the lines."""
+        return self.sheet
 
     @property
     def runs(self) -> Runner:

@@ -78,10 +78,13 @@ class Confirm(FieldsScreen):
         yield Fields(self.wants, does if self.wants else f"{does}  y", self.console.ascii_only, given)
 
     def on_mount(self) -> None:
-        """Where there is nothing to type, Cancel has the focus; else what is to be read."""
+        """Nothing is typed yet."""
         super().on_mount()
-        (self.sheet if self.wants else self.query_one("#act-cancel")).focus()
         self.enable()
+
+    def first(self) -> Widget:
+        """Where there is nothing to type, Cancel; else what is to be read."""
+        return self.sheet if self.wants else self.query_one("#act-cancel")
 
     def draw(self) -> None:
         """What would be done to what."""

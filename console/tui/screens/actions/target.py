@@ -60,10 +60,14 @@ class TargetForm(ActScreen):
         yield Input(id="act-value", select_on_focus=False, max_length=500)
 
     def on_mount(self) -> None:
-        """The letters first; the value at once where its target was chosen in the menu."""
+        """A line for the value, where one is needed."""
         self.query_one(Input).cursor_blink = False
         super().on_mount()
         self._show(self.wanted)
+
+    def first(self) -> Widget:
+        """The letters; the value where its target was chosen in the menu."""
+        return self.query_one(Input) if self.wanted else self.sheet
 
     def draw(self) -> None:
         """A line per target."""
