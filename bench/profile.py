@@ -18,7 +18,7 @@ from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.check.target import target_of
-from core.sinks.postgres.write import effects
+from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sources.dws.source import DwsSource
 from core.wiring import worker
@@ -122,7 +122,7 @@ def anatomy(job: OurJob) -> Anatomy:
         _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))
         _timed(found, "top", lambda: sink.top(up_to))
         with session.ready().cursor() as cursor:
-            _explain(found, cursor, effects.straight(target, spec.sink_options).as_string(cursor))
+            _explain(found, cursor, compose.straight(target, spec.sink_options).as_string(cursor))
     finally:
         sink.abandon()
         sink.close()

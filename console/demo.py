@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from core.clock import SystemClock
@@ -298,7 +299,7 @@ class Demo:
         warehouse, sink = self._known()
         source, target = warehouse.connect(autocommit=False), sink.connect(SINK_DATABASE, autocommit=False)
         try:
-            return compare(*open_pair(source, TABLE, target, TARGET))
+            return compare(*open_pair(partial(pg.transaction, source), TABLE, partial(pg.transaction, target), TARGET))
         finally:
             source.close()
             target.close()

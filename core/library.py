@@ -25,7 +25,6 @@ from core.engine.driver.registration import widened
 from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.source import register_point
 from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.write import modes
 from core.sinks.postgres.write import statements as compose
 from core.wiring import worker
 
@@ -191,12 +190,12 @@ class Sink:
         """The net effect of a batch per key, in one transaction; writing it again changes nothing."""
         if not batch.rows:
             return
-        plan = modes.plan(self._target, self._options, batch.rows)
+        plan = compose.plan(self._target, self._options, batch.rows)
         with self._session.transaction() as cursor:
-            for made in modes.temporary(self._target, self._options):
+            for made in compose.temporary(self._target, self._options):
                 cursor.execute(made)
             cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(batch.text))
-            modes.execute(cursor, plan)
+            compose.execute(cursor, plan)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

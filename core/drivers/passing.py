@@ -1,4 +1,4 @@
-"""Errors that pass by themselves, by the codes that a coordinator of a DWS retries and by sentences that hide a code.
+"""What an SQLSTATE means at any server: which errors pass by themselves, also those whose sentences hide their code.
 
 DWS, "Automatic Retry upon SQL Statement Execution Errors" (CN Retry, table of supported error types) and the GUC
 parameter retry_ecode_list, whose default is YY001 to YY016, 53200, 08006, 08000, 57P01, XX003, XX009, CG003, CG004,
@@ -9,6 +9,8 @@ out, so these reach a client. Next door: the faults of both dialects say what el
 from __future__ import annotations
 
 import re
+
+from core.errors import AccessRefused, Busy, SlotkeeperError, TooLarge, Unreachable
 
 UNREACHABLE = frozenset(
     {
@@ -43,12 +45,38 @@ BUSY = frozenset(
 )
 """Something else that runs at the moment is in the way; the same statement succeeds later."""
 
+BY_CODE: dict[str, type[SlotkeeperError]] = {
+    **dict.fromkeys(UNREACHABLE, Unreachable),
+    **dict.fromkeys(BUSY, Busy),
+    "57P01": Unreachable,  # admin_shutdown
+    "57P02": Unreachable,  # crash_shutdown
+    "57P03": Unreachable,  # cannot_connect_now
+    "25006": Unreachable,  # read_only_sql_transaction: a switch of primary and standby
+    "53300": Busy,  # too_many_connections
+    "40001": Busy,
+    "40P01": Busy,
+    "55P03": Busy,  # lock_not_available
+    "25P03": Busy,  # idle_in_transaction_session_timeout
+    "53100": TooLarge,  # disk_full
+    "53200": TooLarge,  # out_of_memory
+    "53400": TooLarge,  # configuration_limit_exceeded (temp_file_limit)
+    "28000": AccessRefused,
+    "28P01": AccessRefused,
+    "42501": AccessRefused,
+}
+"""How a code counts at a source and at a sink, which may be a DWS too; what differs stands in their `faults.py`."""
+
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (
     ("too many clients", "53300"),
     ("too many connections", "53300"),
     ("lock wait timeout", "YY003"),
 )
+
+
+def lost_line(text: str) -> type[SlotkeeperError]:
+    """How an error counts whose code says no more than that a line is lost: as the code that its sentence tells."""
+    return BY_CODE.get(wrapped(text), Unreachable)
 
 
 def wrapped(text: str) -> str:

@@ -6,12 +6,14 @@ Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import IO
 
 import psycopg2
 import psycopg2.extensions
@@ -42,6 +44,8 @@ TEXT_SETTINGS: Mapping[str, str] = {
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
 """Words of a server or pooler that takes no settings with a login."""
 
+COPY_BUFFER = 262_144
+
 _refusals = Refusals()
 
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
@@ -55,10 +59,13 @@ __all__ = [
     "codec",
     "connect",
     "connect_quietly",
+    "copy_in",
     "failure",
     "named",
+    "number",
     "sever",
     "sql",
+    "text_form",
     "transaction",
     "without_values",
 ]
@@ -193,6 +200,25 @@ def without_values(text: str, code: str) -> str:
     return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
 
 
+_OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
+"""Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
+
+
+def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
+    """The text that COPY would write of a value of this type, which is no domain."""
+    out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
+    return sql.SQL("textin({}({}))" if out else "({1})::text").format(sql.SQL(out or ""), expression)
+
+
+def number(value: object) -> int | None:
+    """A whole number out of a row, where the server has one there.
+
+    >>> number("7"), number(None)
+    (7, None)
+    """
+    return None if value is None else int(str(value))
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """What a server names beside its sentence: a column, a constraint, and where it stood; empty where it does not."""
@@ -212,6 +238,12 @@ def codec(connection: Connection) -> str:
     """Python's name of the encoding in which the server keeps text; empty where it keeps any bytes."""
     encoding = connection.get_parameter_status("server_encoding") or "UTF8"
     return "" if encoding == "SQL_ASCII" else str(psycopg2.extensions.encodings.get(encoding, "utf-8"))
+
+
+def copy_in(cursor: Cursor, statement: sql.Composable, lines: IO[bytes] | io.RawIOBase) -> int:
+    """COPY ... FROM STDIN; returns the rows that the server says it took."""
+    cursor.copy_expert(statement.as_string(cursor), lines, COPY_BUFFER)
+    return int(cursor.rowcount)
 
 
 @contextmanager

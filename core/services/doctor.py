@@ -28,10 +28,8 @@ from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
 from core.sinks.postgres.session import SinkSession
 from core.sources.dws import eligibility as sources
 from core.sources.dws import sight
-from core.sources.dws.columns import column_objections
-from core.sources.dws.eligibility import ServerFacts
-from core.sources.dws.selection import Selection
-from core.sources.dws.source import DwsSource
+from core.sources.dws.eligibility import ServerFacts, column_objections
+from core.sources.dws.source import DwsSource, Selection
 from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
 from core.state import probes

@@ -40,7 +40,7 @@ from core.slots.change import (
 from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
 from core.slots.status.retained import OwnLane, TableHold, consume_timeout, hold
-from core.sources.dws.slot_verbs import DwsSlotVerbs
+from core.sources.dws.source import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer
 from core.state.audit import intent
 from core.state.folder import StateFolder

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from core.config.secrets import resolve
@@ -15,25 +16,22 @@ from core.domain.endpoint import Endpoint
 from core.domain.objection import refuse
 from core.domain.spec import JobSpec
 from core.domain.starting import start_at
-from core.drivers import pg
+from core.drivers.session import Dialect, Session
 from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.sessions import open_sink, open_viewer, poll_name
-from core.sinks.postgres import faults as sink_faults
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.quarantine.entries import HeldRows
+from core.sinks.postgres.session import POSTGRES
 from core.sources.dws import eligibility as source_rules
-from core.sources.dws import faults as source_faults
+from core.sources.dws.session import DWS
 from core.sources.dws.viewer import DwsViewer
-from core.verify import Comparison, Key, KeyRange, Options, TableReader, compare
+from core.verify import Comparison, Key, Options, compare
 from core.verify.keys import KeyColumn
-from core.verify.pg import PgTable, open_pair
-from core.verify.reader import Checksum, Digest
+from core.verify.pg import open_pair
 from core.wiring import worker
 
 SETTLE_SECONDS = 60.0
-Translated = Callable[[], AbstractContextManager[None]]
-"""Raises a driver's errors as ours."""
 
 
 def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
@@ -42,19 +40,19 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
-        place, other = job.source.place, job.sink.place
         _refuse_hidden(job)
-        at_source = partial(source_faults.translated, place)
-        at_sink = partial(sink_faults.translated, other)
-        limit = job.binlog.full_sync_binlog_read_timeout
-        source = stack.enter_context(closing(_connection(job.source, job.name, limit, at_source)))
-        sink = stack.enter_context(closing(_connection(job.sink, job.name, limit, at_sink)))
-        left, right = _readers(job, source, sink)
+        source = stack.enter_context(closing(_reading(job, job.source, DWS)))
+        sink = stack.enter_context(closing(_reading(job, job.sink, POSTGRES)))
+        channel = job.channel
+        mapping = dict(channel.columns) or None
+        left, right = open_pair(
+            source.transaction, channel.source_table, sink.transaction, channel.target, mapping, channel.where
+        )
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
         rows = HeldRows(stack.enter_context(closing(open_sink(job))))
         held = partial(_held, job, rows, right.key)
         options = Options(settled=settled, quarantined=held, on_range=on_range)
-        return compare(_Translated(left, at_source), _Translated(right, at_sink), options)
+        return compare(left, right, options)
 
 
 def _refuse_hidden(job: JobSpec) -> None:
@@ -70,22 +68,13 @@ def _held(job: JobSpec, rows: HeldRows, columns: Sequence[KeyColumn], keys: Coll
     return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)
 
 
-def _readers(job: JobSpec, source: pg.Connection, sink: pg.Connection) -> tuple[PgTable, PgTable]:
-    try:
-        channel = job.channel
-        return open_pair(
-            source, channel.source_table, sink, channel.target, dict(channel.columns) or None, channel.where
-        )
-    except pg.DriverError as error:
-        if getattr(getattr(error, "cursor", None), "connection", source) is sink:
-            raise sink_faults.classify(error, job.sink.place) from error
-        raise source_faults.classify(error, job.source.place) from error
-
-
-def _connection(endpoint: Endpoint, job: str, limit_ms: int, translated: Translated) -> pg.Connection:
-    password = resolve(endpoint.password)
-    with translated():
-        return pg.connect(endpoint, password, poll_name(job), {"statement_timeout": str(limit_ms)})
+def _reading(job: JobSpec, endpoint: Endpoint, dialect: Dialect) -> Session:
+    """An open session that reads a whole table, in short transactions."""
+    limit = {"statement_timeout": str(job.binlog.full_sync_binlog_read_timeout)}
+    read = replace(dialect, settings=limit, autocommit=False, limit_ms=None)
+    session = Session(endpoint, resolve(endpoint.password), poll_name(job.name), read)
+    session.ready()
+    return session
 
 
 @contextmanager
@@ -120,34 +109,3 @@ def settled(viewer: DwsViewer, progress: PostgresProgress, table: str, seconds: 
         if time.monotonic() >= end:
             return False
         time.sleep(0.25)
-
-
-class _Translated:
-    """A reader whose driver errors come out as ours; implements `core.verify.TableReader`."""
-
-    def __init__(self, reader: TableReader, translated: Translated) -> None:
-        self._reader = reader
-        self._translated = translated
-        self.label: str = reader.label
-        self.columns: Sequence[str] = reader.columns
-        self.signature: Sequence[str] = reader.signature
-
-    def count(self, bounds: KeyRange) -> int:
-        with self._translated():
-            return self._reader.count(bounds)
-
-    def checksum(self, bounds: KeyRange) -> Checksum:
-        with self._translated():
-            return self._reader.checksum(bounds)
-
-    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
-        with self._translated():
-            return self._reader.split(bounds, rows)
-
-    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        with self._translated():
-            return self._reader.rows(bounds, limit)
-
-    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        with self._translated():
-            return self._reader.digests(keys)

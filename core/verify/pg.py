@@ -7,16 +7,21 @@ Next door: `statements` composes the SQL, `keys` knows the key types.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from core.drivers import pg
+from core.drivers.session import Rows
 from core.errors import Refused
 from core.verify.keys import KeyColumn
 from core.verify.reader import Checksum, Digest, Key, KeyRange
 from core.verify.statements import COUNTED, Statements, form_of
 
 KEYS_PER_STATEMENT = 500
+
+Opened = Callable[[], AbstractContextManager[pg.Cursor]]
+"""Opens a short transaction: a session's own, or `pg.transaction` over a connection."""
 
 _COLUMNS = """
 SELECT a.attname, t.typname, format_type(a.atttypid, -1), t.typtype::text = 'd', t.typbasetype::bigint,
@@ -49,11 +54,11 @@ SELECT a.attname FROM pg_constraint c
 
 
 class PgTable:
-    """`TableReader` over one table; it uses `connection` alone, from one thread at a time."""
+    """`TableReader` over one table; it reads by `opened` alone, from one thread at a time."""
 
     def __init__(
         self,
-        connection: pg.Connection,
+        opened: Opened,
         table: str,
         key: Sequence[str] = (),
         columns: Sequence[str] = (),
@@ -63,11 +68,12 @@ class PgTable:
 
         `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` where there is no usable key.
         """
-        self._connection = connection
+        self._opened = opened
         self.label = table
         name = pg.sql.Identifier(*table.split(".", 1))
-        spelled = pg.sql.Literal(name.as_string(connection))
-        built_in = pg.sql.SQL(_BY_CODE_POINT if connection.server_version >= 170000 else "false")
+        with opened() as cursor:
+            spelled = pg.sql.Literal(name.as_string(cursor))
+            built_in = pg.sql.SQL(_BY_CODE_POINT if cursor.connection.server_version >= 170000 else "false")
         described = self._based({str(row[0]): row for row in self._all(pg.sql.SQL(_COLUMNS).format(built_in, spelled))})
         keys = list(key) or [str(row[0]) for row in self._all(pg.sql.SQL(_PRIMARY_KEY).format(spelled))]
         self.columns = list(columns) or list(described)
@@ -118,16 +124,16 @@ class PgTable:
             described = {name: (row[0], *bases[row[4]], *row[5:]) if row[3] else row for name, row in described.items()}
         return described
 
-    def _all(self, statement: pg.sql.Composable) -> list[tuple[Any, ...]]:
-        with pg.transaction(self._connection) as cursor:
+    def _all(self, statement: pg.sql.Composable) -> Rows:
+        with self._opened() as cursor:
             cursor.execute(statement)
-            return list(cursor.fetchall())
+            return cursor.fetchall()
 
 
 def open_pair(
-    source: pg.Connection,
+    source: Opened,
     source_table: str,
-    sink: pg.Connection,
+    sink: Opened,
     target: str,
     mapping: Mapping[str, str] | None = None,
     where: str = "",

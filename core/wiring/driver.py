@@ -26,10 +26,8 @@ from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.write.statements import TargetTable
 from core.sources.dws.retention import DwsRetention
-from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
-from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.source import DwsSource
+from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from core.wiring.worker import dws_session, open_sink_session, session_name, source_over, who
 
 T = TypeVar("T")

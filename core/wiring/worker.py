@@ -25,10 +25,8 @@ from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
-from core.sources.dws.selection import Selection
 from core.sources.dws.session import DwsSession
-from core.sources.dws.slot_admin import DwsSlotAdmin
-from core.sources.dws.source import DwsSource
+from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 
 
 def session_name(job: str, part: str) -> str:

@@ -18,9 +18,10 @@ def docstrings(text: str) -> str:
 
 
 def leading_nowhere(path: Path, root: Path) -> list[str]:
-    """What the docstrings of a file name and nobody has: files beside it or below the root, modules and their names."""
+    """What the docstrings of a file name and nobody has: files beside it or below a folder it is in, modules, names."""
     said = docstrings(path.read_text("utf-8"))
-    files = [name for name in _FILE.findall(said) if not ((path.parent / name).exists() or (root / name).exists())]
+    above = [folder for folder in path.parents if folder == root or root in folder.parents]
+    files = [name for name in _FILE.findall(said) if not any((folder / name).exists() for folder in above)]
     return files + [name for name in _MODULE.findall(said) if not _is_there(name.split("."), root)]
 
 

@@ -14,7 +14,7 @@ from core.domain.progress import LaneState
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
 from core.errors import Trouble, TroubleName
-from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import DwsSlotAdmin
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -12,7 +12,7 @@ from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
 from core.errors import SlotkeeperError
 from core.sources.dws.session import REGISTER_LIMIT_MS
-from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import DwsSlotAdmin
 from core.wiring import worker
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
@@ -84,7 +84,7 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
     share = 0.2
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
-    monkeypatch.setattr("core.sources.dws.slot_admin.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
+    monkeypatch.setattr("core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
     if elsewhere:
         sight.second_coordinator(mirror.warehouse)
     else:

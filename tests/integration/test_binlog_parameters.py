@@ -14,14 +14,13 @@ import pytest
 
 from core.config.load import load
 from core.domain.position import Position
-from core.drivers import pg
+from core.drivers import pg, session
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
 from core.engine.worker import stream_task
 from core.errors import Refused, SlotkeeperError
-from core.sources.dws import session as dws_session
-from core.sources.dws.session import DwsSession, copy_line
+from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
@@ -65,13 +64,14 @@ def test_binlog_batch_read_size_is_what_a_cursor_fetches(
         raise Refused("COPY is not there", code="0A000")
 
     fetched: list[int] = []
+    whole_line = session.copy_line
 
     def counted(row: tuple[object, ...]) -> bytes:
         fetched.append(1)
-        return copy_line(row)
+        return whole_line(row)
 
     monkeypatch.setattr(DwsSession, "copy_out", refuse)
-    monkeypatch.setattr(dws_session, "copy_line", counted)
+    monkeypatch.setattr(session, "copy_line", counted)
     mirror = _mirror(warehouse, make_mirror, binlog_batch_read_size=7, full_sync_binlog_batch_read_size=30)
     batches: list[int] = []
     whole = DwsSession.cursor_out

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,9 +45,8 @@ def mirrored(mirror: Mirror) -> Callable[[], bool]:
             closing(pg.connect(job.source, resolve(job.source.password), "slotkeeper/test/verify")) as source,
             closing(pg.connect(job.sink, resolve(job.sink.password), "slotkeeper/test/verify")) as sink,
         ):
-            pair = open_pair(
-                source, channel.source_table, sink, channel.target, dict(channel.columns) or None, channel.where
-            )
+            read = partial(pg.transaction, source), channel.source_table, partial(pg.transaction, sink), channel.target
+            pair = open_pair(*read, dict(channel.columns) or None, channel.where)
             return compare(*pair).equal
 
     return equal

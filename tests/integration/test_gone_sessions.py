@@ -11,7 +11,7 @@ from core.drivers import pg
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.session import DwsSession
-from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import DwsSlotAdmin
 
 OLD = "slotkeeper/j/1/r/-1"
 PATTERN = "slotkeeper/j/%"

@@ -10,6 +10,7 @@ import io
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ import pytest
 from core.config.load import load
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
+from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, RowRefused
 from core.services.doctor import Level, check_sink
 from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
-from core.verify.pg import open_pair
+from core.verify.pg import PgTable, open_pair
 from core.wiring.worker import open_sink_session, open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -47,9 +49,15 @@ def _refused(mirror: Mirror) -> Refused:
 def _verified(mirror: Mirror, columns: Sequence[str] = ()) -> bool:
     with closing(mirror.warehouse.connect_etl()) as source, closing(mirror.sink()) as sink:
         mapping = {name: name for name in columns} or None
-        found = compare(*open_pair(source, mirror.table, sink, mirror.job.channel.target, mapping))
+        found = compare(*_pair(source, mirror.table, sink, mirror.job.channel.target, mapping))
         print(found)
         return found.equal
+
+
+def _pair(
+    source: pg.Connection, table: str, sink: pg.Connection, target: str, mapping: dict[str, str] | None = None
+) -> tuple[PgTable, PgTable]:
+    return open_pair(partial(pg.transaction, source), table, partial(pg.transaction, sink), target, mapping)
 
 
 def _target(mirror: Mirror, what: str) -> list[str]:
@@ -163,7 +171,7 @@ def test_verify_compares_a_table_whose_key_is_a_domain(warehouse: Warehouse, mak
     assert _verified(mirror)
     mirror.at_sink(f"UPDATE {TARGET} SET r = 0 WHERE id = 7")
     with closing(mirror.warehouse.connect_etl()) as source, closing(mirror.sink()) as sink:
-        found = compare(*open_pair(source, TABLE, sink, TARGET))
+        found = compare(*_pair(source, TABLE, sink, TARGET))
     assert found.different.keys == (("7", "row 7"),)
 
 

@@ -16,8 +16,6 @@ from core.config.values import BadValue
 from core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
 from core.embedded.postgres import Server
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sinks.postgres.write.statements import TargetTable
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key
@@ -182,10 +180,9 @@ def connections(server: Server, options: SinkOptions, ages: list[float]) -> list
     """How many connections a worker has had after tasks that begin at these seconds."""
     endpoint, clock, found = server.endpoint(DATABASE), Hours(), []
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/ages/1", clock=clock)
-    sink = PostgresSink(session, TargetTable("public.t", ("id",), ("id",)), options)
     for age in ages:
         clock.now = age
-        sink.rest()
+        session.retire(options.connection_max_use_time)
         session.ready()
         found.append(session.generation)
     session.close()

@@ -281,7 +281,7 @@ def test_an_action_that_fails_leaves_an_outcome_with_what_can_be_seen(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from core.errors import Unreachable
-    from core.sources.dws.slot_verbs import DwsSlotVerbs
+    from core.sources.dws.source import DwsSlotVerbs
 
     def lost(self: Any) -> int:
         raise Unreachable("the line broke")

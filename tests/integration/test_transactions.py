@@ -15,10 +15,12 @@ import pytest
 from core.config.secrets import resolve
 from core.domain.position import Position
 from core.drivers import pg
+from core.drivers.session import Dialect, Session
 from core.embedded.postgres import Server
-from core.errors import Unreachable
+from core.errors import SlotkeeperError, Unreachable
 from core.sinks.postgres.session import SinkSession
-from core.sources.dws.session import DwsSession
+from core.sources.dws.poll import QUIET
+from core.sources.dws.session import DWS, DwsSession
 from tests.support.effects import planned
 from tests.support.held import HOLDING, Target, line
 from tests.support.standin import drop_database, new_database
@@ -163,4 +165,30 @@ def test_a_cursor_at_the_source_whose_session_is_ended_has_not_read_all(pg_serve
 
     with pytest.raises(Unreachable):
         session.cursor_out(pg.sql.SQL("SELECT n::text FROM generate_series(1, 3) n"), Out(), 10_000, 100)
+    assert session.fresh
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, "2s"), (700, "700ms"), (0, "0")])
+def test_a_statement_has_the_limit_of_its_call_where_that_is_named_and_0_is_none(
+    pg_server: Server, target: Target, given: int | None, limit: str
+) -> None:
+    endpoint = replace(pg_server.endpoint(DATABASE), name="dws1")
+    session = DwsSession(endpoint, resolve(endpoint.password), "slotkeeper/limits")
+    assert session.composed_rows(pg.sql.SQL("SHOW statement_timeout"), None, given) == [(limit,)]
+    session.close()
+
+
+@pytest.mark.parametrize("dialect", [DWS, QUIET], ids=["dws", "quiet"])
+def test_a_quiet_session_stays_after_what_a_server_refuses_and_any_other_is_dropped(
+    pg_server: Server, target: Target, dialect: Dialect
+) -> None:
+    endpoint = replace(pg_server.endpoint(DATABASE), name="dws1")
+    session = Session(endpoint, resolve(endpoint.password), "slotkeeper/refused", dialect)
+    with pytest.raises(SlotkeeperError):
+        session.composed_rows(pg.sql.SQL("SELECT 1 / 0"), None)
+    assert session.fresh is not dialect.quiet
+    session.composed_rows(pg.sql.SQL("SELECT 1"), None)
+    ended(target, "slotkeeper/refused")
+    with pytest.raises(Unreachable):
+        session.composed_rows(pg.sql.SQL("SELECT 1"), None)
     assert session.fresh

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -30,6 +31,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+Sides = tuple[PgTable, PgTable]
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Sessions at both sides."""
@@ -37,12 +41,18 @@ class Pair:
     source: pg.Connection
     sink: pg.Connection
 
+    def opened(self, table: str, target: str, mapping: dict[str, str] | None = None, where: str = "") -> Sides:
+        """Readers of two tables."""
+        return open_pair(
+            partial(pg.transaction, self.source), table, partial(pg.transaction, self.sink), target, mapping, where
+        )
+
     def both(self, *statements: str) -> None:
         for connection in (self.source, self.sink):
             run(connection, *statements)
 
     def compare(self, options: Options = SMALL, table: str = "v.t") -> Comparison:
-        return compare(*open_pair(self.source, table, self.sink, table), options)
+        return compare(*self.opened(table, table), options)
 
 
 def run(connection: pg.Connection, *statements: str) -> None:
@@ -129,7 +139,7 @@ def test_values_that_look_alike_are_told_apart(pair: Pair, ours: str, theirs: st
     pair.both("CREATE TABLE v.t (id int PRIMARY KEY, x text, y text)")
     run(pair.source, f"INSERT INTO v.t VALUES (1, {ours})")
     run(pair.sink, f"INSERT INTO v.t VALUES (1, {theirs})")
-    left, right = open_pair(pair.source, "v.t", pair.sink, "v.t")
+    left, right = pair.opened("v.t", "v.t")
     assert left.checksum(WHOLE) != right.checksum(WHOLE)
     assert compare(left, right).different.keys == (("1",),)
 
@@ -229,7 +239,7 @@ def test_a_composite_range_is_read_by_the_index(numbered: Pair) -> None:
         "INSERT INTO v.t SELECT 100 + i / 10, i, '', 0 FROM generate_series(2000, 30000) i",
         "ANALYZE v.t",
     )
-    table = PgTable(numbered.source, "v.t")
+    table = PgTable(partial(pg.transaction, numbered.source), "v.t")
     bounds = KeyRange(("400", "3005"), ("405", "3050"))
     with numbered.source.cursor() as cursor:
         cursor.execute("EXPLAIN " + table._statements.checksum(bounds).as_string(numbered.source))
@@ -247,7 +257,7 @@ def test_columns_are_paired_by_mapping_and_rows_by_filter(pair: Pair) -> None:
     run(pair.source, "INSERT INTO v.t SELECT i, 'n' || i, 'hidden' FROM generate_series(1, 100) i")
     run(pair.sink, "INSERT INTO v.target SELECT i, 'n' || i, 5 FROM generate_series(1, 100) i WHERE i % 10 <> 0")
     mapping = {"id": "num", "name": "the % {name}"}
-    sides = open_pair(pair.source, "v.t", pair.sink, "v.target", mapping, where="t.id % 10 <> 0")
+    sides = pair.opened("v.t", "v.target", mapping, where="t.id % 10 <> 0")
     assert compare(*sides, SMALL).equal
     run(pair.sink, 'UPDATE v.target SET "the % {name}" = NULL WHERE num = 3')
     assert compare(*sides, SMALL).differing_columns == (("name", 1),)
@@ -264,16 +274,16 @@ def test_a_source_that_cannot_be_compared_is_refused(pair: Pair, ddl: str, why: 
     run(pair.source, ddl)
     run(pair.sink, "CREATE TABLE v.t (id int PRIMARY KEY, x text)")
     with pytest.raises(Refused, match=why):
-        open_pair(pair.source, "v.t", pair.sink, "v.t", {"id": "id", "x": "x"})
+        pair.opened("v.t", "v.t", {"id": "id", "x": "x"})
 
 
 def test_a_sink_key_that_may_be_null_or_has_another_type_is_refused(pair: Pair) -> None:
     run(pair.source, "CREATE TABLE v.t (id int PRIMARY KEY)")
     run(pair.sink, "CREATE TABLE v.t (id int)", "CREATE TABLE v.u (id text PRIMARY KEY)")
     with pytest.raises(Refused, match="may be NULL"):
-        open_pair(pair.source, "v.t", pair.sink, "v.t")
+        pair.opened("v.t", "v.t")
     with pytest.raises(Refused, match="cannot compare"):
-        compare(*open_pair(pair.source, "v.t", pair.sink, "v.u"))
+        compare(*pair.opened("v.t", "v.u"))
 
 
 def test_a_changing_source_is_not_reported_but_a_real_difference_is(pg_server: Server, numbered: Pair) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -117,7 +118,8 @@ class Mirrored:
         """Both tables row by row."""
         source, target = self.product.connect(), self.product.sink.connect(SINK_DATABASE, autocommit=False)
         try:
-            return compare(*open_pair(source, TABLE, target, f"mart.{self.name}"))
+            read = partial(pg.transaction, source), TABLE, partial(pg.transaction, target), f"mart.{self.name}"
+            return compare(*open_pair(*read))
         finally:
             source.close()
             target.close()

@@ -6,34 +6,12 @@ Next door: `core.retry` decides from the kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
-from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
+from core.errors import AccessRefused, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
 
-_BY_CODE: dict[str, type[SlotkeeperError]] = {
-    "57P01": Unreachable,
-    "57P02": Unreachable,
-    "57P03": Unreachable,
-    "25006": Unreachable,  # read-only after a failover
-    "53300": Busy,
-    "40001": Busy,
-    "40P01": Busy,
-    "55P03": Busy,
-    "25P03": Busy,
-    "57014": TooLarge,  # our own statement_timeout in a step
-    "53100": TooLarge,
-    "53200": TooLarge,
-    "53400": TooLarge,
-    "28000": AccessRefused,
-    "28P01": AccessRefused,
-    "42501": AccessRefused,
-}
-_BY_CODE.update(dict.fromkeys(passing.UNREACHABLE, Unreachable))  # the sink may be a DWS
-_BY_CODE.update(dict.fromkeys(passing.BUSY, Busy))
 BAD_ROW = ("22", "23")
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
 """What a server says where a name leads to nothing."""
@@ -41,16 +19,18 @@ _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
 """Where COPY read a value as it failed: then the name stood in that value (regrole, aclitem, regclass, ...)."""
 
 
-def classify(error: BaseException, place: str) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words."""
+def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "sink")
-    if code in _BY_CODE:
-        return _BY_CODE[code](message, "", code, "sink")
+    if code == "57014":
+        return timed_out(message, "", code, "sink")
+    if code in passing.BY_CODE:
+        return passing.BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):
-        return _BY_CODE.get(passing.wrapped(text), Unreachable)(message, "", code, "sink")
+        return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in BAD_ROW:
         return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
     if names_absent(error):
@@ -86,12 +66,3 @@ def _shown(error: BaseException, text: str, code: str) -> str:
     if not names_absent(error):
         return shown
     return re.sub(r'".*"', '"..."', re.sub(r": .*", "", shown, flags=re.DOTALL))
-
-
-@contextmanager
-def translated(place: str) -> Iterator[None]:
-    """Turn a driver error raised inside the block into one of ours."""
-    try:
-        yield
-    except pg.DriverError as error:
-        raise classify(error, place) from error

@@ -1,18 +1,16 @@
 """Cutting a table into chunks of its key and reading one: planned and compared only at the source, in its own order.
 
 Bounds are kept in the source's text form and cast back to the column's type, so that no other system's collation
-or number format has a say.
+or number format has a say. Next door: `source.py` says which columns and rows a channel mirrors, and sends these.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from core.domain.slot import TableIdentity
+from core.domain.slot import Column, TableIdentity
 from core.drivers import pg
 from core.ports.source import Chunk
-from core.sources.dws.selection import Selection
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
@@ -22,29 +20,18 @@ def table_name(table: str) -> pg.sql.Composable:
     return Identifier(*table.split(".", 1))
 
 
-def column_list(identity: TableIdentity, selection: Selection, as_text: bool = False) -> pg.sql.Composable:
-    """The mirrored columns in order; as text where Python has to carry the values."""
-    columns = selection.columns(identity)
+def column_list(identity: TableIdentity, columns: Sequence[Column], as_text: bool = False) -> pg.sql.Composable:
+    """These columns in order; as text where Python has to carry the values."""
     if not as_text:
         return SQL(", ").join(Identifier(column.name) for column in columns)
-    return SQL(", ").join(text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
+    return SQL(", ").join(pg.text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
 
 
-def filter_statement(table: str, selection: Selection, columns: Sequence[str]) -> pg.sql.Composable:
-    """Asks for no row at all: whether the row filter can be read over these columns of the table."""
+def filter_statement(table: str, condition: pg.sql.Composable, columns: Sequence[str]) -> pg.sql.Composable:
+    """Asks for no row at all: whether a row filter can be read over these columns of the table."""
     return SQL("SELECT 1 FROM (SELECT {} FROM {}) t WHERE {} LIMIT 0").format(
-        SQL(", ").join(map(Identifier, columns)), table_name(table), selection.condition()
+        SQL(", ").join(map(Identifier, columns)), table_name(table), condition
     )
-
-
-_OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
-"""Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
-
-
-def text_form(plain: str, expression: pg.sql.Composable) -> pg.sql.Composable:
-    """The text that COPY would write of a value of this type, which is no domain."""
-    out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
-    return SQL("textin({}({}))" if out else "({1})::text").format(SQL(out or ""), expression)
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
@@ -76,16 +63,16 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
 
 
 def read_statement(
-    table: str, identity: TableIdentity, chunk: Chunk, selection: Selection, as_text: bool = False
+    table: str, identity: TableIdentity, chunk: Chunk, columns: pg.sql.Composable, condition: pg.sql.Composable | None
 ) -> pg.sql.Composable:
-    """The mirrored columns of the mirrored rows with lo < key <= hi."""
+    """These columns of the rows with lo < key <= hi, of those alone that a row filter accepts."""
     types = {column.name: column.type for column in identity.columns}
     parts = [_beyond(identity.key, types, chunk.lo, ">")] if chunk.lo else []
     parts.append(_beyond(identity.key, types, chunk.hi, "<"))
-    if selection.where:
-        parts.append(selection.condition())
+    if condition is not None:
+        parts.append(condition)
     return SQL("SELECT {columns} FROM {table} WHERE {where}").format(
-        columns=column_list(identity, selection, as_text), table=table_name(table), where=SQL(" AND ").join(parts)
+        columns=columns, table=table_name(table), where=SQL(" AND ").join(parts)
     )
 
 

@@ -8,11 +8,11 @@ objection: `doctor` says that it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.domain.objection import Objection
-from core.sqltext import dotted
+from core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
 """DWS: the binlog functions are there from 9.1.0.200 on."""
@@ -24,6 +24,12 @@ NEEDED = (
     "pgxc_get_binlog_cursor_by_syncpoint",
 )
 """Without one of these no job runs; kernel 9.1.0.200 or newer has them."""
+
+NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
+OLD_NAMES = ("sync_point", "event_sequence", "type")
+"""The three system columns by kernel: `new_system_value = false` for kernels that still have the old names."""
+
+_TAKEN = {True: (*NEW_NAMES, "gs_binlog_timestamp_us"), False: OLD_NAMES}
 
 _KERNEL = re.compile(r"GaussDB[^\d]{0,12}(\d+(?:\.\d+)+)")
 _ON = ("on", "true", "yes", "1")
@@ -175,6 +181,27 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
     if facts.redacted and not facts.administers:
         cure = f"DROP REDACTION POLICY <name> ON {name}, or a login with sysadmin"
         yield Objection(f"{table} has a redaction policy: masked values would be mirrored", cure)
+
+
+def column_objections(
+    table: str, facts: TableFacts | None, new_names: bool, mirrored: Collection[str]
+) -> Iterator[Objection]:
+    """What keeps a job from following these columns of a table (none named: all of them).
+
+    What a DWS makes of a column that is named like one of the binlog's own is not documented: neither could be read by
+    its name. DWS, CREATE TABLE: a column-store table, as HStore tables are, has no generated columns.
+    """
+    if facts is None:
+        return
+    for name in facts.columns:
+        if name in _TAKEN[new_names]:
+            cure = f"ALTER TABLE {dotted(table)} RENAME COLUMN {quoted(name)} TO ..."
+            yield Objection(f"column {name} of {table} has the name of a column of the binlog", cure)
+    for name in facts.virtual:
+        if not mirrored or name in mirrored:
+            what = f"column {name} of {table} is computed when it is read, so that the binlog has no value of it"
+            made = f"make it anew with GENERATED ALWAYS AS (...) STORED: ALTER TABLE {dotted(table)} DROP COLUMN"
+            yield Objection(what, f"leave it out with columns = {{ ... }}, or {made} {quoted(name)}, ADD COLUMN ...")
 
 
 def name_objections(table: str) -> Iterator[Objection]:

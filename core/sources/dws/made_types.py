@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from core.domain.slot import UserType
-from core.drivers import pg
+from core.drivers.session import Book
 from core.sources.dws.session import DwsSession
-from core.sqltext import statements
 
+_SQL: Book = ("core.sources.dws", "made_types.sql")
 RANGE, MULTIRANGE = "r", "m"
 
 
@@ -33,9 +32,9 @@ def read(session: DwsSession, table: str) -> tuple[UserType, ...]:
 
 
 def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserType, list[int]]]:
-    rows = _rows(session, "types", oids)
+    rows = session.rows("types", {"oids": sorted(oids)}, of=_SQL)
     spans = {oid for oid, _, kind, *_ in rows if kind in (RANGE, MULTIRANGE)}
-    ranges = _rows(session, "ranges", spans) if spans else []
+    ranges = session.rows("ranges", {"oids": sorted(spans)}, of=_SQL) if spans else []
     described = []
     for oid, name, kind, base, parts, table, key, within in rows:
         one = UserType(name, kind, base, tuple(parts), bool(table), tuple(key))
@@ -47,8 +46,3 @@ def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserTy
                 one, inner = replace(one, base=its_name), [int(span)]
         described.append((int(oid), one, inner))
     return described
-
-
-def _rows(session: DwsSession, name: str, oids: Collection[int]) -> list[tuple[Any, ...]]:
-    text = statements("core.sources.dws", "made_types.sql")[name]
-    return session.composed_rows(pg.sql.SQL(text), {"oids": sorted(oids)})

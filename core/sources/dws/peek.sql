@@ -1,5 +1,5 @@
 -- What the binlog inspector asks a DWS. All of it only reads, and none of it names a slot.
--- `identity`, `nodes` and `slots` stand in queries.sql, the records at a point or a time in reach.sql.
+-- `identity`, `nodes` and `slots` stand in queries.sql, the records at a point or a time in retention.sql.
 
 -- name: rows
 -- Some rows of a range of one DN's binlog as text, ordered and cut at the server; the filter decides, as in `changes`

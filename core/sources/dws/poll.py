@@ -8,83 +8,59 @@ words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from dataclasses import replace
 from typing import Any
 
 from core.domain.endpoint import Endpoint
-from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from core.drivers import pg
+from core.domain.slot import TableAnswer, UnreadRows
+from core.drivers.session import Book, Rows, Session
 from core.errors import Refused, SlotkeeperError
-from core.sources.dws.faults import translated
-from core.sqltext import dotted, statements
+from core.sources.dws.session import DWS
+from core.sources.dws.viewer import NO_FUNCTION, moment, named, points_of, unread_of
 
 LIMIT_MS = 3_000
-_NO_FUNCTION = frozenset({"42883", "0A000"})
+QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=None, quiet=True)
+_SQL: Book = ("core.sources.dws", "poll.sql")
 
 
 class DwsWatch:
-    """A connection that is opened when it is needed and kept while it answers."""
+    """A session that is kept while it answers."""
 
     def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
-        self._endpoint = endpoint
-        self._password = password
-        self._name = application_name
-        self._connection: pg.Connection | None = None
+        self._session = Session(endpoint, password, application_name, QUIET)
         self._lists = True
 
     def told(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel has just turned out not to list points."""
-        schema, _, name = table.rpartition(".")
-        names = {"table": dotted(table), "schema": schema or "public", "name": name}
         try:
-            rows = self._rows(statements("core.sources.dws", "poll.sql")["points" if self._lists else "clock"], names)
+            rows = self._rows("points" if self._lists else "clock", {"table": table, **named(table)}, _SQL)
         except SlotkeeperError as error:
-            if error.code not in _NO_FUNCTION or not self._lists:
+            if error.code not in NO_FUNCTION or not self._lists:
                 raise
             self._lists = False
             return None
         clock, options, timeout = rows[0][:3]
-        points = [_point(*row[3:]) for row in rows if row[3] is not None] if self._lists else None
-        now = datetime.fromtimestamp(float(clock), timezone.utc)
+        points = points_of(row[3:] for row in rows if row[3] is not None) if self._lists else None
         seconds = int(timeout) if timeout is not None and str(timeout).isdigit() else None
-        return TableAnswer(now, None if options is None else str(options), seconds, points)
+        return TableAnswer(moment(clock), None if options is None else str(options), seconds, points)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         try:
-            rows = self._rows(statements("core.sources.dws")["consume_progress"], {"table": dotted(table)})
+            return unread_of(self._rows("consume_progress", {"table": table}))
         except SlotkeeperError as error:
-            if error.code in _NO_FUNCTION:
+            if error.code in NO_FUNCTION:
                 return None
             raise
-        return [
-            UnreadRows(str(node), str(slot), bool(flag), None if count is None else int(count))
-            for node, _, slot, flag, _, _, count in rows
-        ]
 
     def close(self) -> None:
         """End the session; a later question opens another one."""
-        connection, self._connection = self._connection, None
-        if connection is not None and not connection.closed:
-            connection.close()
+        self._session.close()
 
-    def _rows(self, statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def _rows(self, name: str, parameters: dict[str, Any], of: Book | None = None) -> Rows:
         try:
-            with translated(self._endpoint.place):
-                if self._connection is None or self._connection.closed:
-                    limits = {"statement_timeout": str(LIMIT_MS)}
-                    self._connection = pg.connect_quietly(self._endpoint, self._password, self._name, limits)
-                with self._connection.cursor() as cursor:
-                    cursor.execute(statement, parameters)
-                    return cursor.fetchall()
+            return self._session.rows(name, parameters, of=of)
         except SlotkeeperError as error:
-            if not error.code or (error.code[:2] in ("08", "57") and error.code != "57014"):
-                self.close()
             if error.code == "42P01":  # nothing is followed here, so this is no SCHEMA CHANGED
                 raise Refused(error.message, "check the table's name", error.code, "source") from error
             raise
-
-
-def _point(node: object, slot: object, point: Any, at: datetime | None, xmin: Any, flag: object) -> RegisteredPoint:
-    number, oldest = (None if value is None else int(value) for value in (point, xmin))
-    return RegisteredPoint(str(node), str(slot), bool(flag), number, at, oldest)

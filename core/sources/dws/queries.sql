@@ -97,6 +97,10 @@ LIMIT 1
 -- Returns the number of nodes registered (documented); anything but 1 for one node is a partial registration.
 SELECT pgxc_register_binlog_sync_point(%(table)s, %(slot)s, %(node)s, %(point)s, %(checkpoint)s, %(xmin)s)
 
+-- name: full_sync
+-- Moves both points of every DN to the newest sync point; its result is not documented.
+SELECT * FROM pgxc_register_full_sync_point(%(table)s, %(slot)s)
+
 -- name: xmin_at
 -- The xmin of the first record at or after a sync point, with that record's own point (inclusive by the example).
 SELECT binlog_sync_point, binlog_xmin FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)

@@ -1,32 +1,32 @@
 """How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
 
 Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
-Next door: `slot_admin.py` registers, `viewer.py` lists slots; `retention.sql` holds what only this file sends.
+Next door: `source.py` registers, `viewer.py` lists slots, `peek.py` shows rows; `retention.sql` holds what is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from core.domain.ttl import ttl_of
 from core.drivers import pg
+from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
-from core.sources.dws.columns import NEW_NAMES, OLD_NAMES
-from core.sources.dws.session import STATUS_LIMIT_MS
-from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.session import DwsSession
+from core.sources.dws.source import DwsSlotAdmin, range_parts
 from core.sources.dws.viewer import DwsViewer
-from core.sqltext import dotted, statements
+from core.sqltext import statements
 
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_TIME = "gs_binlog_timestamp_us"
+TIME = "gs_binlog_timestamp_us"
+_SQL: Book = ("core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
 """Out of time, of disk or of memory: what a shorter range may cure."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
@@ -42,25 +42,19 @@ class DwsRetention(DwsSlotAdmin):
 
     def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, FirstRecord]:
         """The first record at or after a point by DN."""
-        node = shard.node_id if shard else 0
-        rows = self._reach("record_at", {"table": self.table, "point": point, "node": node})
+        found = records(self.session, self.table, point, shard.node_id if shard else 0)
         self.session.oriented = self.table
-        return {str(name): FirstRecord(*map(_number, fields)) for name, *fields in rows}
+        return found
 
     def at_time(self, at: str) -> dict[str, int | None]:
         """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
         if not self.options.new_system_value:
             sentence = "records carry their time under the new system columns only"
             raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
-        try:
-            rows = self._reach("record_at_time", {"table": self.table, "at": at})
-        except SlotkeeperError as error:
-            if error.code not in _NO_TIMES:
-                raise
-            sentence = f"{self.table} has no binlog timestamps"
-            raise Refused(sentence, "reset by --to point", error.code, "source") from error
+        said = f"{self.table} has no binlog timestamps", "reset by --to point"
+        found = first_at(self.session, self.table, at, *said)
         self.session.oriented = self.table
-        return {str(name): _number(point) for name, point, _ in rows}
+        return found
 
     def since(self, at: str) -> dict[str, int | None]:
         """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs.
@@ -99,7 +93,7 @@ class DwsRetention(DwsSlotAdmin):
 
     def seconds(self) -> float:
         """The server's clock."""
-        return float(self._reach("clock", {})[0][0])
+        return float(self.session.rows("clock", of=_SQL)[0][0])
 
     def ttl(self) -> int | None:
         """The table's binlog_ttl in seconds; None where its options are not told."""
@@ -119,7 +113,7 @@ class DwsRetention(DwsSlotAdmin):
         try:
             self._orient(shard)
             statement = self._range("first_since", shard, Position(low), Position(high), us)
-            return _number(self.session.composed_rows(statement, None, COUNT_LIMIT_MS)[0][0])
+            return pg.number(self.session.composed_rows(statement, None, COUNT_LIMIT_MS)[0][0])
         except SlotkeeperError as error:
             if not error.code.startswith(_TOO_MUCH) or high - low == 1:
                 raise
@@ -137,29 +131,27 @@ class DwsRetention(DwsSlotAdmin):
             return 0
 
     def _range(self, name: str, shard: Shard, low: Position, high: Position, us: int = 0) -> pg.sql.Composable:
-        names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
-        point, sequence, kind = map(pg.sql.Identifier, names)
-        literal = pg.sql.Literal
-        return pg.sql.SQL(statements("core.sources.dws", "retention.sql")[name]).format(
-            point=point,
-            sequence=sequence,
-            type=kind,
-            time=pg.sql.SQL(_TIME if self.options.new_system_value else "NULL::bigint"),
-            table=literal(dotted(self.table)),
-            node=literal(shard.node_id),
-            start=literal(max(0, low.point - 1)),
-            end=literal(high.point + 1),
-            low_point=literal(low.point),
-            low_sequence=literal(low.sequence),
-            high_point=literal(high.point),
-            high_sequence=literal(high.sequence),
-            us=literal(us),
+        new = self.options.new_system_value
+        return pg.sql.SQL(statements(*_SQL)[name]).format(
+            **range_parts(self.table, shard, low, high.point, new),
+            time=pg.sql.SQL(TIME if new else "NULL::bigint"),
+            up_to_sequence=pg.sql.Literal(high.sequence),
+            us=pg.sql.Literal(us),
         )
 
-    def _reach(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        text = statements("core.sources.dws", "retention.sql")[name]
-        return self.session.composed_rows(pg.sql.SQL(text), parameters, STATUS_LIMIT_MS)
+
+def records(session: DwsSession, table: str, point: int, node: int) -> dict[str, FirstRecord]:
+    """The first record at or after a point by DN, of one DN or (0) of all."""
+    rows = session.rows("record_at", {"table": table, "point": point, "node": node}, of=_SQL)
+    return {str(name): FirstRecord(*map(pg.number, fields)) for name, *fields in rows}
 
 
-def _number(value: object) -> int | None:
-    return None if value is None else int(str(value))
+def first_at(session: DwsSession, table: str, at: str, sentence: str, hint: str) -> dict[str, int | None]:
+    """The point of the first record at or after a time by DN; Refused in these words for a table without times."""
+    try:
+        rows = session.rows("record_at_time", {"table": table, "at": at}, of=_SQL)
+    except SlotkeeperError as error:
+        if error.code not in _NO_TIMES:
+            raise
+        raise Refused(sentence, hint, error.code, "source") from error
+    return {str(name): pg.number(point) for name, point, _ in rows}

@@ -14,22 +14,22 @@ FROM pgxc_get_binlog_cursor_by_timestamp(%(table)s, %(at)s::timestamptz, 0)
 -- name: first_since
 -- The smallest point of a range that has a record at or after a time; null where none has.
 SELECT min({point}) FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
-WHERE {point} >= {low_point} AND {point} < {high_point} AND {time} >= {us}
+WHERE {point} >= {after_point} AND {point} < {up_to} AND {time} >= {us}
 
 -- name: count
 -- The changes of a range by kind, with the oldest point and time; the filter decides, as in `changes` of queries.sql.
 SELECT {type}::text, count(*), min({point}), min({time})
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
-WHERE ({point} > {low_point} OR ({point} = {low_point} AND {sequence} > {low_sequence}))
-  AND ({point} < {high_point} OR ({point} = {high_point} AND {sequence} <= {high_sequence}))
+WHERE ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
+  AND ({point} < {up_to} OR ({point} = {up_to} AND {sequence} <= {up_to_sequence}))
 GROUP BY 1
 
 -- name: count_some
 -- At least how many changes a range holds, where counting them all takes too long.
 SELECT count(*) FROM (
     SELECT 1 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
-    WHERE ({point} > {low_point} OR ({point} = {low_point} AND {sequence} > {low_sequence}))
-      AND ({point} < {high_point} OR ({point} = {high_point} AND {sequence} <= {high_sequence}))
+    WHERE ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
+      AND ({point} < {up_to} OR ({point} = {up_to} AND {sequence} <= {up_to_sequence}))
     LIMIT 1000) counted
 
 -- name: clock

@@ -10,18 +10,15 @@ from typing import Any
 from core.domain.sight import Sight
 from core.domain.text import safe
 from core.drivers import pg
+from core.drivers.session import Book, Rows
 from core.errors import SlotkeeperError
 from core.ports.source import Waiter
 from core.sources.dws.session import DwsSession
 from core.sqltext import statements
 
+_SQL: Book = ("core.sources.dws", "sight.sql")
 CURE = "GRANT gs_role_read_all_stats TO {user}"
 """DWS "Preset roles": members see all users' sessions (PG_STAT_ACTIVITY), and those of all coordinators."""
-
-
-def rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-    """All rows of a statement of sight.sql."""
-    return session.composed_rows(pg.sql.SQL(statements("core.sources.dws", "sight.sql")[name]), parameters or {})
 
 
 def read(session: DwsSession) -> Sight:
@@ -38,9 +35,9 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
     """Other sessions inside a transaction, and prepared transactions, each once."""
     found = {
         (pid, start or ""): Waiter(pid, start or "", user or "of another login", name or "", hidden)
-        for pid, start, user, name, hidden in rows_of(session, "open_here")
+        for pid, start, user, name, hidden in session.rows("open_here", of=_SQL)
     }
-    for pid, start, user, name in rows_of(session, "open_across", _own(session)) if across else ():
+    for pid, start, user, name in session.rows("open_across", _own(session), of=_SQL) if across else ():
         found.setdefault((pid, start), Waiter(pid, start, user or "?", name or ""))
     prepared = _told(session, "prepared") or []
     return [*found.values(), *(Waiter(0, safe(gid, 80), owner, safe(base, 80)) for gid, owner, base in prepared)]
@@ -48,17 +45,17 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
 
 def snapshot_xmin(session: DwsSession) -> int:
     """The oldest transaction number that is open by the coordinator's snapshot."""
-    return int(rows_of(session, "snapshot")[0][0])
+    return int(session.rows("snapshot", of=_SQL)[0][0])
 
 
 def left_across(session: DwsSession, names: dict[str, str]) -> int:
     """How many of our sessions of these names are connected anywhere in the cluster."""
-    return int(rows_of(session, "left_across", {**names, "name": session.application_name})[0][0])
+    return int(session.rows("left_across", {**names, "name": session.application_name}, of=_SQL)[0][0])
 
 
 def _administers(session: DwsSession) -> bool:
     try:
-        statement = pg.sql.SQL(statements("core.sources.dws", "sight.sql")["login"])
+        statement = pg.sql.SQL(statements(*_SQL)["login"])
         names, rows = session.answered(statement, None)
     except SlotkeeperError:
         return False
@@ -70,12 +67,12 @@ def _own(session: DwsSession) -> dict[str, str]:
     return {"own": session.application_name}
 
 
-def _count(rows: list[tuple[Any, ...]] | None) -> bool:
+def _count(rows: Rows | None) -> bool:
     return bool(rows and rows[0][0])
 
 
-def _told(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]] | None:
+def _told(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> Rows | None:
     try:
-        return rows_of(session, name, parameters)
+        return session.rows(name, parameters, of=_SQL)
     except SlotkeeperError:
         return None

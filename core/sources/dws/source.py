@@ -1,32 +1,81 @@
-"""Reads one DWS binlog table: identity, looks, ranges of changes, chunks of the table.
+"""Reads one DWS binlog table and registers its slot's points: identity, looks, ranges of changes, chunks of the table.
 
-Next door: `slot_admin.py` writes slot points; `queries.sql` holds what is sent; `chunks.py` cuts and copies the table.
+Next door: `queries.sql` holds what is sent; `chunks.py` cuts and copies the table; `sight.py` sees other sessions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Column, Shard, SlotPoints, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions
+from core.domain.slot import Column, Shard, SlotPoints, SlotStatus, TableIdentity, UserType
+from core.domain.spec import BinlogOptions, ChannelSpec
+from core.domain.text import safe
 from core.drivers import pg
+from core.drivers.session import Rows
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.source import Chunk, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
-from core.sources.dws.columns import NEW_NAMES, OLD_NAMES, column_objections
-from core.sources.dws.homes import homes
-from core.sources.dws.selection import Selection
-from core.sources.dws.session import DwsSession
-from core.sources.dws.viewer import DwsViewer
+from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from core.sources.dws.viewer import DwsViewer, homes
 from core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
 
 _NOTHING = pg.sql.SQL("")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of the columns to read in order (none: all), and a condition over the row's columns (empty: all rows)."""
+
+    names: tuple[str, ...] = ()
+    where: str = ""
+
+    @classmethod
+    def of(cls, channel: ChannelSpec) -> Selection:
+        """What a channel mirrors."""
+        return cls(tuple(source for source, _ in channel.columns), channel.where)
+
+    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
+        """The columns to read; raises Refused where one is not there or a key column is left out."""
+        if not self.names:
+            return identity.columns
+        there = {column.name: column for column in identity.columns}
+        absent = [name for name in self.names if name not in there]
+        if absent:
+            known = ", ".join(there)
+            raise Refused(
+                f"columns names {absent[0]!r}, which the source table has not", f"it has {known}", where="source"
+            )
+        left = [name for name in identity.key if name not in self.names]
+        if left:
+            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            raise Refused(what, "map every column of the primary key", where="source")
+        return tuple(there[name] for name in self.names)
+
+    @property
+    def condition(self) -> pg.sql.Composable | None:
+        """The row filter for a WHERE of its own rows; None where there is none."""
+        return pg.sql.SQL("({})").format(pg.sql.SQL(self.where)) if self.where else None
+
+    def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
+        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row.
+
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other is a ?, which ends
+        the step: it is not known what it does to a row, and it may be spelled as our own x.
+        """
+        known = pg.sql.SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
+        if self.condition is None:
+            return pg.sql.SQL("CASE {}").format(known)
+        refused = pg.sql.SQL("{} IN ('I', 'U') AND {} IS NOT TRUE").format(kind, self.condition)
+        return pg.sql.SQL("CASE WHEN {} THEN 'x' {}").format(refused, known)
 
 
 class DwsSource:
@@ -62,7 +111,9 @@ class DwsSource:
         facts = viewer.table_facts(self.table)
         found += eligibility.table_objections(self.table, facts, binlog, settings)
         if binlog:
-            found += column_objections(self.table, facts, self.options.new_system_value, self.selection.names)
+            found += eligibility.column_objections(
+                self.table, facts, self.options.new_system_value, self.selection.names
+            )
         refuse(found, "source")
         if binlog and facts and facts.virtual:
             self._filter_readable([name for name in facts.columns if name not in facts.virtual])
@@ -70,15 +121,11 @@ class DwsSource:
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
         rows = self.session.rows("identity", {"table": self.table})
-        columns = tuple(Column(row[1], row[2], row[5], row[6] or "") for row in rows)
-        placed = sorted((row[4], row[1]) for row in rows if row[4] >= 0)
-        if not placed:
+        if all(row[4] < 0 for row in rows):
             refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
-        key = tuple(name for _, name in placed)
-        kinds = made_types.read(self.session, self.table)
-        identity = TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
+        identity = identity_of(rows, made_types.read(self.session, self.table))
         self.selects(identity)
         self._identity = identity
         return identity
@@ -90,10 +137,11 @@ class DwsSource:
 
     def _filter_readable(self, columns: list[str]) -> None:
         """Refuse a row filter that cannot be read over these columns alone."""
-        if not self.selection.where:
+        condition = self.selection.condition
+        if condition is None:
             return
         try:
-            self.session.composed_rows(chunks.filter_statement(self.table, self.selection, columns), None)
+            self.session.composed_rows(chunks.filter_statement(self.table, condition, columns), None)
         except SlotkeeperError as error:
             if error.code[:2] != "42" or error.code == "42501":
                 raise
@@ -163,8 +211,12 @@ class DwsSource:
 
     def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
         """Write (after, up_to] of one DN as COPY text; returns the rows."""
-        self._orient(shard)
-        return self._out("changes", shard, after, up_to, out)
+
+        def statement(as_text: bool) -> pg.sql.Composable:
+            self._orient(shard)
+            return self._range_statement("changes", shard, after, up_to, as_text)
+
+        return self._out(statement, out, self.options.binlog_read_timeout, self.options.binlog_batch_read_size)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
         """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer)."""
@@ -196,34 +248,31 @@ class DwsSource:
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
         """Write one chunk's rows as COPY text in column order; returns the rows."""
-        limit = self.options.full_sync_binlog_read_timeout
-        if self.copy_allowed:
-            try:
-                statement = chunks.read_statement(self.table, self.identity, chunk, self.selection)
-                return self.session.copy_out(statement, out, limit)
-            except SlotkeeperError as error:
-                if error.code not in NO_COPY:
-                    raise
-                self.copy_allowed = False
-        statement = chunks.read_statement(self.table, self.identity, chunk, self.selection, as_text=True)
-        return self.session.cursor_out(statement, out, limit, self.options.full_sync_binlog_batch_read_size)
+
+        def statement(as_text: bool) -> pg.sql.Composable:
+            columns = chunks.column_list(self.identity, self.selection.columns(self.identity), as_text)
+            return chunks.read_statement(self.table, self.identity, chunk, columns, self.selection.condition)
+
+        options = self.options
+        return self._out(
+            statement, out, options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
+        )
 
     def close(self) -> None:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _out(self, name: str, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
-        limit = self.options.binlog_read_timeout
+    def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:
+        """Write rows by COPY, or as text by a cursor where the server refuses COPY of such a statement."""
         if self.copy_allowed:
+            copied = statement(False)
             try:
-                return self.session.copy_out(self._range_statement(name, shard, after, up_to, False), out, limit)
+                return self.session.copy_out(copied, out, limit_ms)
             except SlotkeeperError as error:
                 if error.code not in NO_COPY:
                     raise
                 self.copy_allowed = False
-                self._orient(shard)
-        statement = self._range_statement(name, shard, after, up_to, as_text=True)
-        return self.session.cursor_out(statement, out, limit, self.options.binlog_batch_read_size)
+        return self.session.cursor_out(statement(True), out, limit_ms, batch)
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
@@ -234,22 +283,110 @@ class DwsSource:
     def _range_statement(
         self, name: str, shard: Shard, after: Position, up_to: int, as_text: bool
     ) -> pg.sql.Composable:
-        names = NEW_NAMES if self.options.new_system_value else OLD_NAMES
-        point, sequence, kind = map(pg.sql.Identifier, names)
+        parts = range_parts(self.table, shard, after, up_to, self.options.new_system_value)
+        kind = parts["type"]
         return pg.sql.SQL(statements("core.sources.dws")[name]).format(
-            point=point,
-            sequence=sequence,
-            type=self.selection.kind(kind),
+            **{**parts, "type": self.selection.kind(kind)},
             columns=_column_images(self.identity, self.selection, kind, as_text),
-            table=pg.sql.Literal(dotted(self.table)),
-            node=pg.sql.Literal(shard.node_id),
-            start=pg.sql.Literal(max(0, after.point - 1)),
-            end=pg.sql.Literal(up_to + 1),
-            up_to=pg.sql.Literal(up_to),
             only=pg.sql.SQL(" AND {} <> 'B'").format(kind) if self.options.binlog_ignore_update_before else _NOTHING,
-            after_point=pg.sql.Literal(after.point),
-            after_sequence=pg.sql.Literal(after.sequence),
         )
+
+
+class DwsSlotAdmin(DwsSource):
+    """A source session that may also register; implements `core.ports.source.SlotAdmin`.
+
+    Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
+    """
+
+    cleared_for = 1
+    """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
+
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
+        """Register one point on one DN; bounded at the server, so that a killed driver's call cannot land any later.
+
+        DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
+        """
+        parameters = {
+            "table": self.table,
+            "slot": self.slot,
+            "node": shard.node_id,
+            "point": point,
+            "checkpoint": checkpoint,
+            "xmin": xmin,
+        }
+        return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
+
+    def register_full_sync(self) -> str:
+        """Move both points of every DN to now; what the server answered, in words."""
+        rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
+        return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold one open session for the block: a lost one is not opened again inside it."""
+        return self.session.pinned()
+
+    def end_sessions(self, pattern: str, own: str) -> bool:
+        """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain.
+
+        Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
+        """
+        names = {"pattern": pattern, "own": own}
+        try:
+            self.session.rows("end_sessions", names)
+            seen = self.sight()
+            return self._all_gone(names, seen.across) and seen.all_coordinators
+        except SlotkeeperError:
+            return False
+
+    def end_rivals(self) -> bool:
+        """End other sessions that register the same lane, of any epoch; False where it is not certain.
+
+        They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
+        """
+        parts = self.session.application_name.replace("_", r"\_").split("/")
+        parts[2] = "%"
+        return self.end_sessions("/".join(parts), "")
+
+    def _all_gone(self, names: dict[str, str], across: bool) -> bool:
+        # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
+        return any(not self._left(names, across) for _ in range(200))
+
+    def _left(self, names: dict[str, str], across: bool) -> int:
+        here = int(self.session.rows("sessions_left", names)[0][0])
+        return here or (sight.left_across(self.session, names) if across else 0)
+
+
+class DwsSlotVerbs(DwsSlotAdmin):
+    """A source session of a slot command, which alone may clear a slot; implements what `core.slots` verbs ask for."""
+
+    def clear(self) -> int:
+        """Clear the slot on all DNs; returns how many points the server says it cleared."""
+        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
+
+
+def range_parts(table: str, shard: Shard, after: Position, up_to: int, new_names: bool) -> dict[str, pg.sql.Composable]:
+    """What statements about a range of one DN's binlog name: (after, up_to], one point more asked for on each side."""
+    names = eligibility.NEW_NAMES if new_names else eligibility.OLD_NAMES
+    numbers = {
+        "node": shard.node_id,
+        "start": max(0, after.point - 1),
+        "end": up_to + 1,
+        "up_to": up_to,
+        "after_point": after.point,
+        "after_sequence": after.sequence,
+    }
+    return {
+        **dict(zip(("point", "sequence", "type"), map(pg.sql.Identifier, names), strict=True)),
+        "table": pg.sql.Literal(dotted(table)),
+        **{name: pg.sql.Literal(number) for name, number in numbers.items()},
+    }
+
+
+def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
+    """A table out of the rows of the statement `identity`; its key may be empty."""
+    columns = tuple(Column(row[1], row[2], row[5], row[6] or "") for row in rows)
+    key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
+    return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
 
 
 def _column_images(
@@ -261,7 +398,7 @@ def _column_images(
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
         if column.name not in identity.key:
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
-        spelled.append(chunks.text_form(identity.plain(column.type), name) if as_text else name)
+        spelled.append(pg.text_form(identity.plain(column.type), name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
 
 

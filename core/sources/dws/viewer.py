@@ -1,31 +1,33 @@
 """Looks at a DWS for commands that show things: slots, unread rows, versions, rights. Nothing here creates a slot.
 
 The vendor's sync-point function makes a slot that it is asked about, so it is not called here.
-Next door: `source.py` reads changes, `slot_admin.py` registers; `viewer.sql` holds what only this file sends.
+Next door: `source.py` reads changes and registers; `viewer.sql` holds what only this file sends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from core.domain.slot import RegisteredPoint, UnreadRows
-from core.drivers import pg
+from core.drivers.pg import number
+from core.drivers.session import Book, Rows
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import ServerFacts, TableFacts
-from core.sources.dws.homes import homes
-from core.sources.dws.session import STATUS_LIMIT_MS, DwsSession
-from core.sqltext import statements
+from core.sources.dws.session import DwsSession
 
 COUNT_LIMIT_MS = 30_000
 """Counting unread rows reads the binlog itself."""
 
-_NO_FUNCTION = frozenset({"42883", "0A000"})
+NO_FUNCTION = frozenset({"42883", "0A000"})
 """The function is not there, or is there and does not serve this kind of table."""
 
+_SQL: Book = ("core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
+_CLOSED = frozenset({"42501", "42703"})
+"""No right to pgxc_class, or a catalog without one of the columns."""
 
 _NOT_TOLD = frozenset({"42501", "42703", "42883", "42P01"})
 """No right to a catalog, or a catalog of another shape."""
@@ -61,26 +63,17 @@ class DwsViewer:
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where the kernel cannot list them."""
         rows = self._or_none(lambda: self.session.rows("slots", {"table": table}))
-        if rows is None:
-            return None
-        return [
-            RegisteredPoint(str(node), str(slot), bool(flag), _number(point), at, _number(xmin))
-            for node, slot, point, at, xmin, flag in rows
-        ]
+        return None if rows is None else points_of(rows)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
-        if rows is None:
-            return None
-        return [
-            UnreadRows(str(node), str(slot), bool(flag), _number(count)) for node, _, slot, flag, _, _, count in rows
-        ]
+        return None if rows is None else unread_of(rows)
 
     def latest(self, table: str) -> dict[str, int | None] | None:
         """The newest sync point by DN; None where the kernel cannot tell it without a slot."""
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
-        return None if rows is None else {str(node): _number(point) for node, point in rows}
+        return None if rows is None else {str(node): number(point) for node, point in rows}
 
     def nodes(self, table: str) -> dict[str, int]:
         """The DNs that hold a table: id by name."""
@@ -98,11 +91,11 @@ class DwsViewer:
 
     def now(self) -> datetime:
         """The server's clock."""
-        return datetime.fromtimestamp(self.server().clock, timezone.utc)
+        return moment(self.server().clock)
 
     def options(self, table: str) -> str | None:
         """A table's storage options; None where there is no such table."""
-        rows = self._named("table", table)
+        rows = self._rows("table", named(table))
         return str(rows[0][5]) if rows else None
 
     def settings(self) -> dict[str, str]:
@@ -126,7 +119,7 @@ class DwsViewer:
 
     def table_facts(self, table: str) -> TableFacts | None:
         """What the catalogs say about a table; None where there is no such table."""
-        rows = self._named("table", table)
+        rows = self._rows("table", named(table))
         if not rows:
             return None
         oid, usage, select, keys, deferrable, options, kind, persistence, *more = rows[0]
@@ -172,24 +165,53 @@ class DwsViewer:
             return error.message
         return ""
 
-    def _named(self, statement: str, table: str) -> list[tuple[Any, ...]]:
-        schema, _, name = table.rpartition(".")
-        return self._rows(statement, {"schema": schema or "public", "name": name})
+    def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int | None = None) -> Rows:
+        return self.session.rows(name, parameters, limit_ms, _SQL)
 
-    def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int = STATUS_LIMIT_MS) -> list[tuple[Any, ...]]:
-        text = statements("core.sources.dws", "viewer.sql")[name]
-        return self.session.composed_rows(pg.sql.SQL(text), parameters, limit_ms)
-
-    def _or_none(self, ask: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]] | None:
+    def _or_none(self, ask: Callable[[], Rows]) -> Rows | None:
         try:
             return ask()
         except SlotkeeperError as error:
-            if error.code in _NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
+            if error.code in NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
                 return None
             if error.code == _NO_RELATION:  # nothing was followed yet, so this is no SCHEMA CHANGED
                 raise Refused(error.message, "check the table's name", error.code, "source") from error
             raise
 
 
-def _number(value: object) -> int | None:
-    return None if value is None else int(str(value))
+def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
+    """(name, id, whether the table lies there) of every DN, out of the catalogs; no slot is touched.
+
+    Where it is not told on which of them the table lies, it is taken to lie on all.
+    """
+    try:
+        rows = session.rows("nodes", {"table": table})
+    except SlotkeeperError as error:
+        if error.code not in _CLOSED and not (error.code == _NO_RELATION and "pgxc_class" in error.message):
+            raise
+        rows = [(name, node, True) for name, node in session.rows("all_nodes")]
+    return [(str(name), int(node), bool(here)) for name, node, here in rows]
+
+
+def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
+    """Points out of rows of `pgxc_get_binlog_slots`."""
+    return [
+        RegisteredPoint(str(node), str(slot), bool(flag), number(point), at, number(xmin))
+        for node, slot, point, at, xmin, flag in rows
+    ]
+
+
+def unread_of(rows: Iterable[Sequence[Any]]) -> list[UnreadRows]:
+    """Counts out of rows of `pgxc_get_binlog_consume_progress`."""
+    return [UnreadRows(str(node), str(slot), bool(flag), number(count)) for node, _, slot, flag, _, _, count in rows]
+
+
+def moment(clock: float) -> datetime:
+    """A server's clock, which tells seconds since 1970."""
+    return datetime.fromtimestamp(float(clock), timezone.utc)
+
+
+def named(table: str) -> dict[str, str]:
+    """A table's schema and name, as the statements on the catalogs take them."""
+    schema, _, name = table.rpartition(".")
+    return {"schema": schema or "public", "name": name}

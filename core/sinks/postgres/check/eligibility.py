@@ -14,11 +14,13 @@ from core.domain.objection import Objection
 from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.drivers.session import Book, Rows
 from core.sinks.postgres.check import made_types, types
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable
 from core.sqltext import dotted, quoted, statements
 
+_SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
 
 
@@ -68,25 +70,22 @@ class TargetFacts:
     folding: tuple[str, ...] = ()
 
 
-def asked(cursor: pg.Cursor, statement: str, name: str) -> list[tuple[Any, ...]]:
-    """The rows of a statement of eligibility.sql about `schema.table`, which is taken as it is written."""
-    schema, _, table = name.partition(".")
-    text = statements("core.sinks.postgres.check", "eligibility.sql")[statement]
-    cursor.execute(text, {"schema": schema, "name": table})
-    return cursor.fetchall()
+def exists(session: SinkSession, name: str) -> bool:
+    """Whether `schema.table`, which is taken as it is written, is there."""
+    return bool(session.fetched("oid", _named(name), _SQL))
 
 
 def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
     """The columns of `schema.table` in order; none where there is no such table."""
     with session.transaction() as cursor:
-        found = asked(cursor, "oid", name)
+        found = _rows(cursor, session, "oid", _named(name))
         return _columns(cursor, session, {"oid": found[0][0]}) if found else {}
 
 
 def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> TargetFacts | None:
     """The facts of `schema.table`; None where there is no such table. `wanted` are the source's own types."""
     with session.transaction() as cursor:
-        found = asked(cursor, "oid", name)
+        found = _rows(cursor, session, "oid", _named(name))
         if not found:
             return None
         place = {"oid": found[0][0]}
@@ -113,13 +112,17 @@ def _columns(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> 
     return {row[0]: TargetColumn(*row[1:]) for row in _rows(cursor, session, "columns", place)}
 
 
-def _rows(cursor: pg.Cursor, session: SinkSession, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    known = statements("core.sinks.postgres.check", "eligibility.sql")
-    cursor.execute(known.get(f"{name}_{session.kind}", known[name]), parameters)
-    return cursor.fetchall()
+def _rows(cursor: pg.Cursor, session: SinkSession, name: str, parameters: dict[str, Any]) -> Rows:
+    own = f"{name}_{session.kind}"
+    return session.run(cursor, own if own in statements(*_SQL) else name, parameters, _SQL).fetchall()
 
 
-def _user_type(name: str, rows: list[tuple[Any, ...]]) -> UserType | None:
+def _named(name: str) -> dict[str, Any]:
+    schema, _, table = name.partition(".")
+    return {"schema": schema, "name": table}
+
+
+def _user_type(name: str, rows: Rows) -> UserType | None:
     return UserType(name, rows[0][0], rows[0][1], tuple(rows[0][2])) if rows else None
 
 

@@ -15,8 +15,7 @@ from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres.check import eligibility, types
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.effects import nulled_columns
-from core.sinks.postgres.write.statements import TargetTable, distributed, shadow
+from core.sinks.postgres.write.statements import TargetTable, distributed, nulled_columns, shadow
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
@@ -57,15 +56,13 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
 
 def exists(session: SinkSession, name: str) -> bool:
     """Whether the table is there."""
-    with session.transaction() as cursor:
-        return bool(eligibility.asked(cursor, "oid", name))
+    return eligibility.exists(session, name)
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
     """Make the target where it is absent, with the source's columns and key; True where it was made."""
-    with session.transaction() as cursor:
-        if eligibility.asked(cursor, "oid", name):
-            return False
+    if exists(session, name):
+        return False
     refuse(eligibility.type_objections(name, identity, session), "sink")
     with session.transaction() as cursor:
         columns = _made_columns(cursor, session, identity)
@@ -157,5 +154,4 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
     """Whether a replacing copy's shadow is there."""
-    with session.transaction() as cursor:
-        return bool(eligibility.asked(cursor, "oid", ".".join(shadow(target).strings)))
+    return exists(session, ".".join(shadow(target).strings))

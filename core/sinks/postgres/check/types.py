@@ -119,7 +119,7 @@ def _wider(target: str, source: str) -> bool:
 
 
 TEXT, NUMBER, FLOAT, SPAN = "text", "number", "float", "span"
-"""How equal values of a key column become one text: as they are, or in one of three ways (`texts.one_text`)."""
+"""How equal values of a key column become one text: as they are, or in one of three ways (`text_staging.one_text`)."""
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
 
@@ -139,15 +139,3 @@ def form_of(type_: str, kind: str = "") -> str:
     if type_.startswith("interval") and not type_.endswith("[]"):
         return SPAN
     return _FORMS.get(type_, TEXT if exact(type_) else "")
-
-
-_OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
-
-
-def out_of(type_: str) -> str:
-    """The function that writes a type's text where its cast to text writes another, else nothing.
-
-    >>> out_of("character(3)"), out_of("bigint")
-    ('bpcharout', '')
-    """
-    return _OUT.get(_LENGTH.sub("", type_), "")

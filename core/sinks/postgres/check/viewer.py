@@ -1,6 +1,6 @@
 """Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked.
 
-Next door: `target.py` makes and refuses targets, `core.sinks.postgres.progress.store` holds the progress rows.
+Next door: `target.py` makes and refuses targets, `progress/store.py` holds the progress rows.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.drivers import pg
+from core.drivers.session import Book, Rows
 from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
+
+_SQL: Book = ("core.sinks.postgres.check", "viewer.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,9 @@ class PostgresViewer:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self.session.transaction() as cursor:
-            text = pg.sql.SQL(statements("core.sinks.postgres.check", "viewer.sql")[name])
-            cursor.execute(text.format(schema=self.session.schema), parameters)
-            return cursor.fetchall()
+    def _rows(self, name: str, parameters: dict[str, Any]) -> Rows:
+        return self.session.fetched(name, parameters, _SQL)
 
 
-def _rights(rows: list[tuple[Any, ...]]) -> Rights | None:
+def _rights(rows: Rows) -> Rights | None:
     return Rights(bool(rows[0][0]), bool(rows[0][1])) if rows else None

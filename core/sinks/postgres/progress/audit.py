@@ -6,13 +6,14 @@ Next door: `core.state.audit` is the file that decides; `audit.sql` holds the st
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from core.domain.audit import AuditLine
 from core.drivers import pg
+from core.drivers.session import Book
 from core.sinks.postgres.progress.store import lock_number
 from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
+
+_SQL: Book = ("core.sinks.postgres.progress", "audit.sql")
 
 
 class SinkAudit:
@@ -31,14 +32,9 @@ class SinkAudit:
         }
         with self._session.transaction() as cursor:
             self._make(cursor)
-            self._run(cursor, "append", row)
+            self._session.run(cursor, "append", row, _SQL)
 
     def _make(self, cursor: pg.Cursor) -> None:
-        if self._run(cursor, "exists", {"schema": self._session.schema.string}).fetchone() is None:
+        if self._session.run(cursor, "exists", {"schema": self._session.schema.string}, _SQL).fetchone() is None:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            self._run(cursor, "create", {})
-
-    def _run(self, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
-        text = statements("core.sinks.postgres.progress", "audit.sql")[name]
-        cursor.execute(pg.sql.SQL(text).format(schema=self._session.schema), parameters)
-        return cursor
+            self._session.run(cursor, "create", {}, _SQL)

@@ -13,13 +13,13 @@ from core.domain.reset import Swap, moved_from
 from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry
 from core.domain.watch import trouble
 from core.drivers import pg
+from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
-from core.sinks.postgres.progress.rows import key_of, parameters_of, row_of
-from core.sinks.postgres.progress.store import PostgresProgress, lock_number
+from core.sinks.postgres.progress.store import PostgresProgress, key_of, lock_number, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
 from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
 
+_SQL: Book = ("core.sinks.postgres.progress", "resets.sql")
 _TABLE_LOCK = "slotkeeper tables"
 
 
@@ -28,34 +28,31 @@ class PostgresResets(PostgresProgress):
 
     def lease_id(self) -> str:
         """The run that holds the lease by its rows; empty where nobody ever did."""
-        with self.session.transaction() as cursor:
-            found = _run(self.session, cursor, "lease_id", self._all).fetchone()
-        return str(found[0]) if found else ""
+        found = self.session.fetched("lease_id", self._all, _SQL)
+        return str(found[0][0]) if found else ""
 
     def end_holder(self) -> None:
         """End the session that holds the lease."""
         with self.session.transaction() as cursor:
-            _run(self.session, cursor, "end_holder", {"lease": self._lease})
+            self.session.run(cursor, "end_holder", {"lease": self._lease}, _SQL)
 
     def writable(self) -> bool:
         """Whether the progress rows can be changed by this session."""
         name = f'"{self.session.schema.string}".slotkeeper_progress'
-        with self.session.transaction() as cursor:
-            found = _run(self.session, cursor, "writable", {"table": name}).fetchone()
-        return bool(found and found[0])
+        return bool(self.session.fetched("writable", {"table": name}, _SQL)[0][0])
 
     def make_table(self) -> None:
         """Make `slotkeeper_resets` where it is absent."""
         with self.session.transaction() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(_TABLE_LOCK),))
             if not _exists(self.session, cursor):
-                _run(self.session, cursor, "create", {})
+                self.session.run(cursor, "create", {}, _SQL)
 
     def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""
         values = {name: getattr(entry, name) for name in ResetEntry.__dataclass_fields__}
         with self.session.transaction() as cursor:
-            _run(self.session, cursor, "insert", values)
+            self.session.run(cursor, "insert", values, _SQL)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
         """How far the reset has come."""
@@ -89,7 +86,7 @@ class PostgresResets(PostgresProgress):
             quarantine_reset.rewind(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
             for was, row in hit:
                 values = {**parameters_of(row), **_expected(was), "epoch": epoch}
-                if _run(self.session, cursor, "write", values).rowcount != 1:
+                if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
                     raise Superseded(f"{row.key.shard}: the row moved under its lock")
             _step(self.session, cursor, reset, step, outcome)
         return list(moved.values())
@@ -129,13 +126,13 @@ class PostgresResets(PostgresProgress):
             if not _exists(self.session, cursor):
                 return []
             which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
-            return [(plan, at) for plan, at in _run(self.session, cursor, "ended", which).fetchall()]
+            return [(plan, at) for plan, at in self.session.run(cursor, "ended", which, _SQL).fetchall()]
 
     def _entries(self, name: str, parameters: dict[str, Any]) -> list[ResetEntry]:
         with self.session.transaction() as cursor:
             if not _exists(self.session, cursor):
                 return []
-            return [ResetEntry(*row) for row in _run(self.session, cursor, name, parameters).fetchall()]
+            return [ResetEntry(*row) for row in self.session.run(cursor, name, parameters, _SQL).fetchall()]
 
 
 def _expected(row: ProgressRow) -> dict[str, Any]:
@@ -145,15 +142,9 @@ def _expected(row: ProgressRow) -> dict[str, Any]:
 
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
-    return _run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+    return session.run(cursor, "exists", {"schema": session.schema.string}, _SQL).fetchone() is not None
 
 
 def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:
     ended = step in (DONE, ROLLED_BACK)
-    _run(session, cursor, "step", {"id": reset, "step": step, "outcome": outcome, "ended": ended})
-
-
-def _run(session: SinkSession, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> pg.Cursor:
-    text = statements("core.sinks.postgres.progress", "resets.sql")[name]
-    cursor.execute(pg.sql.SQL(text).format(schema=session.schema), parameters)
-    return cursor
+    session.run(cursor, "step", {"id": reset, "step": step, "outcome": outcome, "ended": ended}, _SQL)

@@ -1,7 +1,6 @@
 """The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
 
-Next door: `core/sinks/postgres/tables.sql` holds the statements, `rows.py` their values,
-`core.sinks.postgres.write.sink` the workers' steps.
+Next door: `tables.sql` holds the statements, `write/sink.py` the workers' steps.
 """
 
 from __future__ import annotations
@@ -9,18 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.domain.watch import trouble
 from core.drivers import pg
-from core.errors import Refused, Superseded, TroubleName
+from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Runner
 from core.ports.source import Chunk
-from core.sinks.postgres.faults import translated
-from core.sinks.postgres.progress.rows import key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 
@@ -100,11 +98,10 @@ class PostgresProgress:
 
     def holder(self) -> str:
         """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "holder", self._all).fetchone()
+        found = self.session.fetched("holder", self._all)
         if not found:
             return ""
-        job, run, host, user, pid, age = found
+        job, run, host, user, pid, age = found[0]
         return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
 
     def open_reset(self) -> str:
@@ -123,17 +120,15 @@ class PostgresProgress:
 
     def rows(self) -> list[ProgressRow]:
         """All rows of the source table's slot, by DN name."""
-        with self.session.transaction() as cursor:
-            return self._rows(cursor)
+        return [row_of(self._lane, one) for one in self.session.fetched("rows", self._all)]
 
     def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
         return [row_of(self._lane, one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """One lane's row as it is committed now."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "row", key_of(key)).fetchone()
-        return row_of(key, found) if found else None
+        found = self.session.fetched("row", key_of(key))
+        return row_of(key, found[0]) if found else None
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
         """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
@@ -155,8 +150,7 @@ class PostgresProgress:
 
     def known_dns(self) -> int | None:
         """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "known_dns", self._all).fetchall()
+        found = self.session.fetched("known_dns", self._all)
         return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
 
     def adopt(self, renamed: Mapping[str, str], come: Iterable[ProgressRow], epoch: int, dns: int) -> None:
@@ -196,7 +190,7 @@ class PostgresProgress:
         return epoch
 
     def _raised(self, cursor: pg.Cursor, place: Mapping[str, str]) -> int:
-        self.session.run(cursor, "raise_epoch", {**place, **self._who()})
+        self.session.run(cursor, "raise_epoch", {**place, **asdict(self._runner)})
         epochs = self.session.run(cursor, "epochs", dict(place)).fetchall()
         if not epochs:
             raise trouble(
@@ -263,21 +257,18 @@ class PostgresProgress:
 
     def way_of_copy(self) -> str:
         """How the chunks of the copy that was begun last go in; empty where its rows do not tell."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "copy_record", self._all).fetchall()
+        found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
     def chunks_left(self) -> list[Chunk]:
         """Chunks that are planned and not done."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "chunks_left", self._all).fetchall()
+        found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
     def registered_age(self) -> float | None:
         """Seconds since the lane that was registered longest ago was, by the sink's clock."""
-        with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "registered_age", self._all).fetchone()
-        return found[0] if found else None
+        found = self.session.fetched("registered_age", self._all)
+        return found[0][0] if found else None
 
     def chunk_counts(self) -> ChunkCounts:
         """How far the copy is."""
@@ -302,9 +293,7 @@ class PostgresProgress:
 
     def held(self) -> int:
         """How many rows of the slot's table are in quarantine."""
-        with self.session.transaction() as cursor:
-            found = entries.run(self.session, cursor, "held", self._all).fetchone()
-        return int(found[0]) if found else 0
+        return int(self.session.fetched("held", self._all, entries.SQL)[0][0])
 
     def cancel(self) -> None:
         """Ask the server to end what another thread has under way here."""
@@ -325,11 +314,11 @@ class PostgresProgress:
 
     def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:
         for row in rows:
-            self.session.run(cursor, "insert", {**parameters_of(row), **self._who(), "dns": dns})
+            self.session.run(cursor, "insert", {**parameters_of(row), **asdict(self._runner), "dns": dns})
 
     def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Registered) -> None:
         values = {"live": registered.live, "durable": registered.durable, "xmin": registered.xmin}
-        with translated(self.session.place):
+        with self.session.translated():
             self.session.run(cursor, "registered", {**key_of(key), **values})
 
     def _refuse_taken(self, cursor: pg.Cursor, row: ProgressRow) -> None:
@@ -342,16 +331,6 @@ class PostgresProgress:
                 "one target takes one job: choose another target, or cancel that job",
                 where="sink",
             )
-
-    def _who(self) -> dict[str, Any]:
-        runner = self._runner
-        return {
-            "job": runner.job,
-            "run": runner.run,
-            "host": runner.host,
-            "os_user": runner.os_user,
-            "pid": runner.pid,
-        }
 
 
 def _try_lock(cursor: pg.Cursor, number: int) -> bool:
@@ -368,3 +347,41 @@ def _target_lock(target: str) -> int:
 def lock_number(text: str) -> int:
     """A 63-bit number for an advisory lock."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def key_of(key: LaneKey) -> dict[str, Any]:
+    """The key as statement parameters."""
+    return {"source": key.source, "source_table": key.source_table, "slot": key.slot, "shard": key.shard}
+
+
+def row_of(key: LaneKey, found: tuple[Any, ...]) -> ProgressRow:
+    """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
+    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint = found[:11]
+    live, durable, xmin = found[11:]
+    try:
+        parsed = Position.parse(position) if position else None
+        lane_state = LaneState(state)
+    except ValueError as error:
+        raise Trouble(f"the progress row of {shard} is damaged: {error}", name=TroubleName.PROGRESS_LOST) from error
+    registered = None if live is None else Registered(live, durable, xmin)
+    lane = replace(key, shard=shard)
+    return ProgressRow(
+        lane, node_id, target, parsed, epoch, changes, lane_state, start, end, channel, fingerprint, registered
+    )
+
+
+_AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "noted_start", "noted_end", "channel", "fingerprint")
+
+
+def parameters_of(row: ProgressRow) -> dict[str, Any]:
+    """A row as parameters of the statement `insert`, without who runs it."""
+    registered = row.registered
+    return {
+        **key_of(row.key),
+        **{name: getattr(row, name) for name in _AS_THEY_ARE},
+        "position": row.position.text if row.position else "",
+        "state": row.state.value,
+        "registered_live": registered.live if registered else None,
+        "registered_durable": registered.durable if registered else None,
+        "registered_xmin": registered.xmin if registered else None,
+    }

@@ -5,16 +5,18 @@ Next door: `quarantine.sql` holds the statements, `core.domain.quarantine` the v
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from core.domain.progress import LaneKey
 from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
 from core.drivers import pg
+from core.drivers.session import Book
 from core.errors import Refused
-from core.sinks.postgres.progress.rows import key_of
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
 
+SQL: Book = ("core.sinks.postgres.quarantine", "quarantine.sql")
 _FIELDS = [name for name in Held.__dataclass_fields__ if name != "values"]
 
 
@@ -41,7 +43,7 @@ class HeldRows:
 
     def values(self, key: LaneKey) -> list[dict[str, str | None]]:
         """The rows that are held of a slot's table, by target column; an old half has its key alone."""
-        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("held_values", key_of(key))]
+        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("held_values", asdict(key))]
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -60,10 +62,8 @@ def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
 def run(
     session: SinkSession, cursor: pg.Cursor, name: str, values: dict[str, Any], **parts: pg.sql.Composable
 ) -> pg.Cursor:
-    """Execute the statement `name` of quarantine.sql with the session's schema and its other `parts`."""
-    text = statements("core.sinks.postgres.quarantine", "quarantine.sql")[name]
-    cursor.execute(pg.sql.SQL(text).format(schema=session.schema, **parts), values)
-    return cursor
+    """Execute the statement `name` of quarantine.sql with its `parts`."""
+    return session.run(cursor, name, values, SQL, **parts)
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], wanted: bool) -> None:
@@ -74,7 +74,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     there = exists(session, cursor)
     if wanted and not there:
         layout = pg.sql.SQL(" WITH (orientation = row) DISTRIBUTE BY HASH (id)" if session.kind == "dws" else "")
-        for part in statements("core.sinks.postgres.quarantine", "quarantine.sql")["create"].split(";"):
+        for part in statements(*SQL)["create"].split(";"):
             cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
     (held,) = (run(session, cursor, "held", place).fetchone() or (0,)) if there and not wanted else (0,)
     if held:

@@ -1,8 +1,8 @@
 """Ends entries of the quarantine by hand: applies a held row to the target, or gives it up.
 
 A replay takes the lane's progress row first, as every step does, so that no step runs between its look at the entry and
-its commit; the row's position and epoch stay as they are. Next door: `core.sinks.postgres.write.row_isolation` holds
-rows, `core.sinks.postgres.write.text_staging` composes.
+its commit; the row's position and epoch stay as they are. Next door:
+`write/row_isolation.py` holds rows, `write/text_staging.py` composes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres import faults
-from core.sinks.postgres.progress.rows import key_of
+from core.sinks.postgres.progress.store import key_of
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.quarantine.writing import Bad
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import modes, text_staging
 from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write import text_staging
 from core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
 from core.sinks.postgres.write.statements import TargetTable
 
@@ -58,7 +58,7 @@ class Replays:
 
     def replay(self, id: int, table: TargetTable, options: SinkOptions, by: str, reason: str) -> Replayed:
         """Apply an entry in one transaction, both halves of a changed key together; raises Refused during a copy."""
-        for statement in modes.temporary(table, options):
+        for statement in compose.temporary(table, options):
             with self._session.transaction() as cursor:
                 cursor.execute(statement)
         with self._session.transaction() as cursor:
@@ -118,7 +118,7 @@ class Replays:
         cursor.execute("SAVEPOINT slotkeeper_replay")
         try:
             rows = move(cursor, text_staging.entries(table, self._origin(unit.ids)), compose.fill_staging(table))
-            modes.execute(cursor, modes.plan(table, options, rows))
+            compose.execute(cursor, compose.plan(table, options, rows))
         except pg.DriverError as error:
             if not faults.is_bad_row(error):
                 raise

@@ -1,7 +1,6 @@
 """The quarantine as a step writes it: entries are held and superseded in the transaction of the step.
 
-Next door: `core.sinks.postgres.write.row_isolation` finds what is held; `entries.py` reads, `replay.py` ends entries by
-hand.
+Next door: `write/row_isolation.py` finds what is held; `entries.py` reads, `replay.py` ends entries by hand.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from core.domain.spec import SinkOptions
 from core.domain.start import SAFE
 from core.drivers import pg
 from core.errors import Defect, Trouble, TroubleName
-from core.sinks.postgres.progress.rows import key_of
-from core.sinks.postgres.progress.store import lock_number
+from core.sinks.postgres.progress.store import key_of, lock_number
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable

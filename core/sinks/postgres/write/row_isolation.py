@@ -4,8 +4,8 @@ Everything happens in the one transaction that the fence began, so that nothing 
 are applied in blocks; a block that fails is halved, each half under a savepoint, down to the unit that is bad: about
 log2(BLOCK) tries for each bad row.
 
-Next door: `text_staging.py` composes, `core.sinks.postgres.quarantine.writing` keeps the entries, `sink.py` decides
-which way a step goes.
+Next door: `text_staging.py` composes, `quarantine/writing.py` keeps the entries, `sink.py` decides which way a step
+goes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from core.errors import TooLarge
 from core.sinks.postgres import faults
 from core.sinks.postgres.quarantine.writing import Bad, Quarantine
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import modes, text_staging
 from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write.modes import Plan
-from core.sinks.postgres.write.statements import TargetTable
+from core.sinks.postgres.write import text_staging
+from core.sinks.postgres.write.statements import Plan, TargetTable
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
@@ -67,7 +66,7 @@ class Careful:
         self._stale = 0
         self._session, self._end = session, math.inf
         staging = compose.fill_staging(table)
-        self._into = Into(staging, lambda rows: modes.plan(table, options, rows))
+        self._into = Into(staging, lambda rows: compose.plan(table, options, rows))
 
     def step(self, by: str) -> None:
         """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
@@ -175,7 +174,7 @@ class Careful:
             rows = move(self._cursor, out, into.copy)
             self._stale += rows
             if rows and into.plan:
-                modes.execute(self._cursor, into.plan(rows))
+                compose.execute(self._cursor, into.plan(rows))
                 self._cleared()
         except pg.DriverError as error:
             if not faults.is_bad_row(error):
@@ -188,7 +187,7 @@ class Careful:
     def _cleared(self) -> None:
         """Empty the staging tables for the next piece."""
         names = [self._table.staging]
-        if modes.needs_net(self._table, self._options):
+        if compose.needs_net(self._table, self._options):
             names.append(self._table.net)
         for name in names:
             if self._stale < STALE:
@@ -210,8 +209,7 @@ def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
         there: IO[bytes] = spool
         cursor.copy_expert(out.as_string(cursor), there)
         there.seek(0)
-        cursor.copy_expert(into.as_string(cursor), there)
-        return int(cursor.rowcount)
+        return pg.copy_in(cursor, into, there)
 
 
 def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:

@@ -1,14 +1,14 @@
 """A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
-Next door: `modes.py` chooses a step's statements, `core.sinks.postgres.progress.store` holds the rows for the driver,
-`core.sinks.postgres.check.target` makes and checks targets. The order inside a transaction is the protocol's (design
-4.2): staging first, the caller's second look, then the fence, then the net effect, then COMMIT, so that no shared lock
-is held while the source is waited for.
+Next door: `statements.py` has a step's statements, `progress/store.py` the rows for the driver, `check/target.py` makes
+and checks targets.
+The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
+fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -19,19 +19,16 @@ from core.drivers import pg
 from core.errors import Defect, Unreachable
 from core.ports.sink import Top
 from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.faults import translated
-from core.sinks.postgres.progress.rows import key_of, row_of
+from core.sinks.postgres.progress.store import key_of, row_of
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.quarantine.writing import Quarantine
 from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from core.sinks.postgres.write import effects, modes, text_staging
 from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write import text_staging
 from core.sinks.postgres.write.encoding_escape import Readable
-from core.sinks.postgres.write.modes import Plan
 from core.sinks.postgres.write.row_isolation import Careful, Into, move
-from core.sinks.postgres.write.statements import TargetTable
+from core.sinks.postgres.write.statements import Plan, TargetTable
 
-COPY_BUFFER = 262_144
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
 """What a step cannot take, as `statements.staged_top` counts it."""
 _REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
@@ -57,7 +54,7 @@ class PostgresSink:
         self.options = options
         self._copying = copying
         self._read_timeout = read_timeout
-        self._nulls = bool(effects.nulled_columns(target, options))
+        self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
         self._careful, self._holds = False, False
         """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
@@ -80,17 +77,14 @@ class PostgresSink:
         self._prepare()
         self._careful = False
         with self._open(begins=True) as cursor:
-            cursor.copy_expert(compose.fill_staging(self.target).as_string(cursor), reader, COPY_BUFFER)
-            return int(cursor.rowcount)
+            return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
 
     def stage_carefully(self, reader: BinaryIO) -> int:
         """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
         self._prepare_texts()
         self._careful = True
         with self._open(begins=True) as cursor:
-            lines = Readable(reader, pg.codec(cursor.connection))
-            cursor.copy_expert(text_staging.fill(self.target).as_string(cursor), lines, COPY_BUFFER)
-            return int(cursor.rowcount)
+            return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
     def top(self, up_to: int) -> Top:
         """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
@@ -116,47 +110,50 @@ class PostgresSink:
             elif rows:
                 if self._holds:
                     self._supersede(cursor, key, new.text)
-                self._apply(cursor, modes.plan(self.target, self.options, rows), modes.size_of(rows))
+                self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
             cursor.connection.commit()
             self._begun = None
         return True
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
-        place = {**key_of(key), "number": number, "epoch": epoch}
         merging = self._merges
         if merging:
             self._prepare()
-        with self._open(begins=True) as cursor:
-            lengthen(cursor, self._read_timeout)
-            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
-                self.abandon()
-                return None
+
+        def fill(cursor: pg.Cursor) -> int:
             statement = compose.fill_chunk_staging(self.target) if merging else self._fill_target()
-            cursor.copy_expert(statement.as_string(cursor), reader, COPY_BUFFER)
-            rows = int(cursor.rowcount)
+            rows = pg.copy_in(cursor, statement, reader)
             if merging:
-                self._apply(cursor, modes.chunk(self.target, self.options), 0)
-            self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
-        return rows
+                self._apply(cursor, compose.chunk(self.target, self.options), 0)
+            return rows
+
+        return self._chunk(key, epoch, number, fill)
 
     def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
-        place = {**key_of(key), "number": number, "epoch": epoch}
         self._prepare_texts()
+        into = Into(self._fill_target(), None)
+        if self._merges:
+            plan = compose.chunk(self.target, self.options)
+            into = Into(compose.fill_chunk_staging(self.target), lambda rows: plan)
+
+        def fill(cursor: pg.Cursor) -> int:
+            lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
+            rows = pg.copy_in(cursor, text_staging.fill(self.target, chunk=True), lines)
+            Careful(self.session, cursor, self.target, self.options, key).chunk(into)
+            return rows
+
+        return self._chunk(key, epoch, number, fill)
+
+    def _chunk(self, key: LaneKey, epoch: int, number: int, fill: Callable[[pg.Cursor], int]) -> int | None:
+        place = {**key_of(key), "number": number, "epoch": epoch}
         with self._open(begins=True) as cursor:
             lengthen(cursor, self._read_timeout)
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
                 self.abandon()
                 return None
-            lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
-            cursor.copy_expert(text_staging.fill(self.target, chunk=True).as_string(cursor), lines, COPY_BUFFER)
-            rows = int(cursor.rowcount)
-            into = Into(self._fill_target(), None)
-            if self._merges:
-                plan = modes.chunk(self.target, self.options)
-                into = Into(compose.fill_chunk_staging(self.target), lambda rows: plan)
-            Careful(self.session, cursor, self.target, self.options, key).chunk(into)
+            rows = fill(cursor)
             self.session.run(cursor, "chunk_rows", {**place, "rows": rows})
         return rows
 
@@ -209,22 +206,22 @@ class PostgresSink:
         self.session.ready()
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
-                for statement in modes.temporary(self.target, self.options):
+                for statement in compose.temporary(self.target, self.options):
                     cursor.execute(statement)
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run a step's statements; kept ones by their names, planned anew now and then."""
         if not plan.kept:
-            modes.execute(cursor, plan)
+            compose.execute(cursor, plan)
             return
         used = self._kept.get(size, 0)
         self._kept[size] = used + 1
         for n, statement in enumerate(plan.statements):
             name = pg.sql.Identifier(f"{self.target.staging}_{size}_{n}")
-            if used and used % modes.RARELY == 0:
+            if used and used % compose.RARELY == 0:
                 cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
-            if used % modes.RARELY == 0:
+            if used % compose.RARELY == 0:
                 cursor.execute(pg.sql.SQL("PREPARE {} AS {}").format(name, statement))
             cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
 
@@ -234,7 +231,7 @@ class PostgresSink:
 
         Unreachable where the connection of an open one is lost: another holds neither its rows nor its staging tables.
         """
-        with translated(self.session.place):
+        with self.session.translated():
             try:
                 if begins:
                     self._begun = self.session.ready()

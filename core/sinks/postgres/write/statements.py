@@ -1,8 +1,20 @@
-"""The target as statements see it, and those around its staging table, as pure functions of table and columns.
+"""The statements of a step: its staging table, what its events make of the target, and which of them a step runs.
 
 The staging table's columns are c1..cn in the target's types, so that no name of a user's column can collide with ours.
-Next door: `effects.py` composes what a step's events make of the target, `sink.py` runs all of them in the order that
-design 4.2 fixes.
+
+Events: one set of rows per statement, never one event. The rules, for each key in (point, sequence) order: d, x (an
+image that the row filter refuses) and B end the key's row, I and U write it; a B whose U has the same key counts only
+with `ignore_update_before = false`. What stays is the *segment* behind the last end: its last image, or its first one
+under `conflict_strategy = "ignore"`, or column by column its last value that is not NULL under
+`ignore_null_when_update`. A row that was ended and is written again is another row: it is deleted and inserted, so that
+columns which only the target has do not survive.
+
+Write modes: `upsert` and `update` keep one plan for many small steps (they are prepared in the session, as the
+vendor's client prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and
+`update_auto` choose by `copy_write_batch_size`. Rows travel by COPY in every mode: they have to be in the session
+before the second look.
+
+Next door: `sink.py` runs these in the order that design 4.2 fixes, `row_isolation.py` where a step has a bad row.
 """
 
 from __future__ import annotations
@@ -11,6 +23,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.domain.spec import SinkOptions
 from core.drivers import pg
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
@@ -115,7 +128,7 @@ def fill_target(table: TargetTable, into: Composable | None = None) -> Composabl
 
 def fill_chunk_staging(table: TargetTable) -> Composable:
     """COPY of a chunk into the staging table, which then has no point and no kind of its own."""
-    return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), staged(range(1, len(table.columns) + 1)))
+    return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), all_staged(table))
 
 
 def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
@@ -139,6 +152,11 @@ def staged(places: Iterable[int]) -> Composable:
     return SQL(", ").join(Identifier(f"c{n}") for n in places)
 
 
+def all_staged(table: TargetTable) -> Composable:
+    """All of c1..cn."""
+    return staged(range(1, len(table.columns) + 1))
+
+
 def shadow(table: TargetTable) -> pg.sql.Identifier:
     """The table beside the target that a replacing copy fills."""
     *schema, name = table.name.split(".", 1)
@@ -146,3 +164,337 @@ def shadow(table: TargetTable) -> pg.sql.Identifier:
     if len(short) > 44:  # the server cuts longer names in silence, the target's own name might be left
         short = short[:31].decode(errors="ignore").encode() + b"_" + hashlib.sha256(short).hexdigest()[:12].encode()
     return Identifier(*schema, short.decode() + "__slotkeeper_copy")
+
+
+# -- what events make of the target ----------------------------------------------------------------------------------
+
+_EVENTS = """
+SELECT *, CASE WHEN kind = 'B' AND lead(kind) OVER w = 'U' AND lead(point) OVER w = point
+               AND lead(sequence) OVER w = sequence + 1 THEN 1 ELSE 0 END AS paired
+FROM {stage}{kept} WINDOW w AS (PARTITION BY {key} ORDER BY point, sequence)
+"""
+"""Which B has its own U behind it. DWS: an update is B then U at one sync point with consecutive sequences."""
+
+_SEGMENTS = """
+SELECT {columns}, point, sequence, kind NOT IN ('I', 'U') AS ends,
+       sum(CASE WHEN kind NOT IN ('I', 'U') THEN 1 ELSE 0 END) OVER w AS segment,
+       sum(CASE WHEN kind NOT IN ('I', 'U') THEN 1 ELSE 0 END) OVER (PARTITION BY {key}) AS ended,
+       row_number() OVER w AS n, count(*) OVER (PARTITION BY {key}) AS events
+FROM ({events}) e{counted} WINDOW w AS (PARTITION BY {key} ORDER BY point, sequence)
+"""
+"""Each event's segment, from 0; an end is the first event of its segment."""
+
+
+def straight(table: TargetTable, options: SinkOptions) -> Composable:
+    """The net effect as one statement that sorts the staged rows once, where a key's last event says it all.
+
+    Each key is in `slotkeeper_last` once, so it is either deleted or upserted, and neither part sees the other's rows.
+    A B row counts as a delete of its own key, and its U row follows it: where both have one key the U wins, where
+    they differ the old key goes. With `ignore_delete`, d rows are left out before the order is looked at, B rows never.
+    """
+    return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        _last(table, options),
+        SQL("DELETE FROM {table} t USING slotkeeper_last s WHERE s.kind IN ('d', 'B', 'x') AND {match}").format(
+            table=table.identifier, match=_match(table)
+        ),
+        upsert(table, options, SQL("slotkeeper_last s"), SQL(" WHERE s.kind IN ('I', 'U')")),
+    )
+
+
+def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
+    """The net effect as one statement, where rows are updated or deleted and none is inserted."""
+    origin = SQL("slotkeeper_net s")
+    return SQL("WITH slotkeeper_net AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        net(table, options), delete(table, origin), update(table, options, origin)
+    )
+
+
+def create_net(table: TargetTable) -> Composable:
+    """The session's table of net effects: a row per key with its image, whether it is deleted and whether written."""
+    if table.kind == "dws":
+        return create_temporary(table, table.net, "", ", deletes boolean, writes boolean")
+    return SQL(
+        "CREATE TEMP TABLE IF NOT EXISTS {net} ON COMMIT DELETE ROWS AS"
+        " SELECT {columns}, false AS deletes, false AS writes FROM {stage} WITH NO DATA"
+    ).format(net=Identifier(table.net), columns=all_staged(table), stage=Identifier(table.staging))
+
+
+def fill_net(table: TargetTable, options: SinkOptions) -> Composable:
+    """Reduce what is staged to one row per key."""
+    return SQL("INSERT INTO {} {}").format(Identifier(table.net), net(table, options))
+
+
+def net(table: TargetTable, options: SinkOptions) -> Composable:
+    """One row per key: c1..cn, deletes, writes; by the rules in this module's docstring."""
+    chosen = SQL("n = events")
+    if options.conflict_strategy == "ignore":
+        chosen = SQL("ends AND n = events OR NOT ends AND segment = ended AND n = opens")
+    columns = all_staged(table)
+    rows = _segments(table, options)
+    if options.conflict_strategy == "ignore":
+        rows = SQL(
+            "SELECT *, min(CASE WHEN ends THEN NULL ELSE n END) OVER (PARTITION BY {}, segment) AS opens FROM ({}) g"
+        ).format(_key(table), rows)
+    elif options.ignore_null_when_update:
+        columns, rows = _merged(table, rows)
+    return SQL("SELECT {}, ended > 0 AS deletes, NOT ends AS writes FROM ({}) k WHERE {}").format(columns, rows, chosen)
+
+
+def delete(table: TargetTable, origin: Composable) -> Composable:
+    """Delete the rows that the net effects end."""
+    return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
+        table=table.identifier, origin=origin, match=_match(table)
+    )
+
+
+def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: Composable) -> Composable:
+    """INSERT ... ON CONFLICT of rows c1..cn.
+
+    The target has an alias, because `EXCLUDED` would be ambiguous for one of that name (DWS, INSERT: "INTO table_name
+    [ AS alias ]").
+    """
+    target = Identifier("slotkeeper_target")
+    sets = _sets(table, options, SQL("EXCLUDED.{}"), target)
+    action = SQL("UPDATE SET {}").format(sets) if sets else SQL("NOTHING")
+    return SQL(
+        "INSERT INTO {table} AS {target} ({columns}) SELECT {staged} FROM {origin}{where}"
+        " ON CONFLICT ({key}) DO {action}"
+    ).format(
+        table=table.identifier,
+        target=target,
+        columns=_names((*table.columns, *nulled_columns(table, options))),
+        staged=SQL(", ").join([all_staged(table), *[SQL("NULL")] * len(nulled_columns(table, options))]),
+        origin=origin,
+        where=where,
+        key=_names(table.key),
+        action=action,
+    )
+
+
+def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
+    """MERGE of the net effects that write; the columns to set are named without an alias, as both servers allow."""
+    sets = _sets(table, options, None, Identifier("t"))
+    nulled = nulled_columns(table, options)
+    return SQL(
+        "MERGE INTO {table} t USING (SELECT * FROM {origin} WHERE s.writes) s ON ({match}){matched}"
+        " WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
+    ).format(
+        table=table.identifier,
+        origin=origin,
+        match=_match(table),
+        matched=SQL(" WHEN MATCHED THEN UPDATE SET {}").format(sets) if sets else SQL(""),
+        columns=_names((*table.columns, *nulled)),
+        values=SQL(", ").join([*_of_s(table), *[SQL("NULL")] * len(nulled)]),
+    )
+
+
+def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
+    """UPDATE of the rows that are there; a key that was ended in this step has none any more."""
+    sets = _sets(table, options, None, Identifier("t"))
+    return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE s.writes AND NOT s.deletes AND {match}").format(
+        table=table.identifier,
+        sets=sets or SQL("{0} = t.{0}").format(Identifier(table.key[0])),
+        origin=origin,
+        match=_match(table),
+    )
+
+
+def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
+    """Whether a key's last event alone says what becomes of it, where rows may be inserted."""
+    if options.conflict_strategy == "replace":
+        return True
+    return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others
+
+
+def _last(table: TargetTable, options: SinkOptions) -> Composable:
+    key = _key(table)
+    return SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
+        key=key, stage=Identifier(table.staging), kept=_kept(options)
+    )
+
+
+def _kept(options: SinkOptions) -> Composable:
+    return SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
+
+
+def _segments(table: TargetTable, options: SinkOptions) -> Composable:
+    events = SQL("SELECT * FROM {}{}").format(Identifier(table.staging), _kept(options))
+    if options.ignore_update_before:
+        events = SQL(_EVENTS).format(stage=Identifier(table.staging), kept=_kept(options), key=_key(table))
+    return SQL(_SEGMENTS).format(
+        columns=all_staged(table),
+        key=_key(table),
+        events=events,
+        counted=SQL(" WHERE paired = 0") if options.ignore_update_before else SQL(""),
+    )
+
+
+def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composable]:
+    """Column by column the segment's last value that is not NULL: a value opens a run, which its NULLs belong to."""
+    key, places = _key(table), [n for n, name in enumerate(table.columns, 1) if name not in table.key]
+    value = "CASE WHEN NOT ends THEN {c} END"
+    runs: list[Composable] = [SQL("*")]
+    firsts: list[Composable] = [SQL("*")]
+    for n in places:
+        names = {"key": key, "c": Identifier(f"c{n}"), "run": Identifier(f"r{n}"), "v": Identifier(f"v{n}")}
+        run = f"count({value}) OVER (PARTITION BY {{key}}, segment ORDER BY n) AS {{run}}"
+        first = f"first_value({value}) OVER (PARTITION BY {{key}}, segment, {{run}} ORDER BY n) AS {{v}}"
+        runs.append(SQL(run).format(**names))
+        firsts.append(SQL(first).format(**names))
+    rows = SQL("SELECT {} FROM ({}) g").format(SQL(", ").join(runs), rows)
+    rows = SQL("SELECT {} FROM ({}) r").format(SQL(", ").join(firsts), rows)
+    columns = [
+        SQL("{} AS {}").format(Identifier(f"v{n}" if n in places else f"c{n}"), Identifier(f"c{n}"))
+        for n in range(1, len(table.columns) + 1)
+    ]
+    return SQL(", ").join(columns), rows
+
+
+def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, target: Composable) -> Composable | None:
+    """`column = new value` for what a conflict changes; None where it changes nothing.
+
+    `given` is the new value as a template of the target's name; without it, it is s.cN.
+    """
+    if options.conflict_strategy == "ignore":
+        return None
+    sets = []
+    for n, name in enumerate(table.columns, 1):
+        if name in table.key and name not in table.loose:
+            continue
+        column = Identifier(name)
+        value = given.format(column) if given else SQL("s.{}").format(Identifier(f"c{n}"))
+        if options.ignore_null_when_update and name not in table.key:
+            value = SQL("coalesce({}, {}.{})").format(value, target, column)
+        sets.append(SQL("{} = {}").format(column, value))
+    sets += [SQL("{} = NULL").format(Identifier(name)) for name in nulled_columns(table, options)]
+    return SQL(", ").join(sets) if sets else None
+
+
+def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
+    """Columns that only the target has and that are NULL in every row that is written."""
+    return table.others if options.conflict_strategy == "replace" else ()
+
+
+def _match(table: TargetTable) -> Composable:
+    return SQL(" AND ").join(
+        SQL("t.{} = s.{}").format(Identifier(name), Identifier(f"c{n}"))
+        for name, n in zip(table.key, table.places, strict=True)
+    )
+
+
+def _names(names: tuple[str, ...]) -> Composable:
+    return SQL(", ").join(map(Identifier, names))
+
+
+def _key(table: TargetTable) -> Composable:
+    return staged(table.places)
+
+
+def _of_s(table: TargetTable) -> list[Composable]:
+    return [SQL("s.{}").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1)]
+
+
+# -- which of them a step runs ---------------------------------------------------------------------------------------
+
+RARELY = 100
+"""Uses of a kept plan before it is made anew: a table may have grown since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A step's statements in order; `kept` where they are prepared once and their plan is used again.
+
+    `mode` is the write mode that was chosen, never an automatic one; `instead` does the work of the last statement
+    where the server refuses that for now (DWS: no MERGE during redistribution).
+    """
+
+    mode: str
+    statements: tuple[Composable, ...]
+    kept: bool
+    instead: Composable | None = None
+
+
+def chosen(options: SinkOptions, rows: int) -> str:
+    """The write mode for a step of so many staged rows.
+
+    >>> chosen(SinkOptions(copy_write_batch_size=10), 9), chosen(SinkOptions(copy_write_batch_size=10), 10)
+    ('upsert', 'copy_upsert')
+    """
+    small, large = {"auto": ("upsert", "copy_upsert"), "update_auto": ("update", "copy_update")}.get(
+        options.write_mode, (options.write_mode, options.write_mode)
+    )
+    return small if rows < options.copy_write_batch_size else large
+
+
+def size_of(rows: int) -> int:
+    """The class of sizes that one kept plan serves: a plan for thousands of rows is a bad one for two.
+
+    >>> [size_of(rows) for rows in (1, 3, 4, 15, 16, 5_000)]
+    [0, 1, 1, 2, 2, 6]
+    """
+    return rows.bit_length() // 2
+
+
+def needs_net(table: TargetTable, options: SinkOptions) -> bool:
+    """Whether steps go through the table of net"""
+    if options.write_mode == "copy_merge" or table.kind == "dws":
+        return True
+    return not options.updates_only and not last_is_enough(table, options)
+
+
+def temporary(table: TargetTable, options: SinkOptions) -> tuple[Composable, ...]:
+    """The session's own tables that steps need."""
+    staging = create_staging(table)
+    return (staging, create_net(table)) if needs_net(table, options) else (staging,)
+
+
+def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
+    """How a step of so many staged rows is applied."""
+    mode = chosen(options, rows)
+    kept = mode in ("upsert", "update")
+    if not needs_net(table, options):
+        whole = straight_update if options.updates_only else straight
+        return Plan(mode, (whole(table, options),), kept)
+    origin = SQL("{} s").format(Identifier(table.net))
+    upserted = upsert(table, options, origin, SQL(" WHERE s.writes"))
+    first = (fill_net(table, options), delete(table, origin))
+    if options.updates_only:
+        return Plan(mode, (*first, update(table, options, origin)), kept)
+    if mode != "copy_merge":
+        return Plan(mode, (*first, upserted), kept)
+    merged = merge(table, options, origin)
+    return Plan(mode, (*first, merged), kept, upserted if table.kind == "dws" else None)
+
+
+def chunk(table: TargetTable, options: SinkOptions) -> Plan:
+    """How a staged chunk of the copy is brought into a target with rows: by the options, as inserts."""
+    origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
+    upserted = upsert(table, options, origin, SQL(""))
+    if options.updates_only:
+        return Plan(options.write_mode, (update(table, options, origin),), False)
+    if options.write_mode != "copy_merge":
+        return Plan(options.write_mode, (upserted,), False)
+    merged = merge(table, options, origin)
+    return Plan(options.write_mode, (merged,), False, upserted if table.kind == "dws" else None)
+
+
+def execute(cursor: pg.Cursor, plan: Plan) -> None:
+    """Run a step's statements once, as they are."""
+    for statement in plan.statements[:-1]:
+        cursor.execute(statement)
+    _execute_last(cursor, plan.statements[-1], plan.instead)
+
+
+def _execute_last(cursor: pg.Cursor, statement: Composable, instead: Composable | None) -> None:
+    """A statement, or the other one where the server says that it does not support this one now."""
+    if instead is None:
+        cursor.execute(statement)
+        return
+    cursor.execute("SAVEPOINT slotkeeper_last")
+    try:
+        cursor.execute(statement)
+    except pg.DriverError as error:
+        if pg.failure(error)[0] != "0A000":  # feature_not_supported
+            raise
+        cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_last")
+        cursor.execute(instead)

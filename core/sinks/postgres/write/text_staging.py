@@ -4,8 +4,7 @@ A key is compared as text in one spelling per equal key (`one_text`), so that ke
 are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
 type is read as the straight path reads it.
 
-Next door: `row_isolation.py` runs these, `core/sinks/postgres/quarantine/quarantine.sql` holds what touches the
-quarantine itself.
+Next door: `row_isolation.py` runs these, `quarantine/quarantine.sql` holds what touches the quarantine itself.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.sinks.postgres.check import types
-from core.sinks.postgres.write.statements import TargetTable, distributed, staged
+from core.sinks.postgres.write.statements import TargetTable, all_staged, distributed
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
@@ -74,7 +73,7 @@ def fill(table: TargetTable, chunk: bool = False) -> Composable:
     """COPY of a step's events, or of a chunk's rows with a kind before them."""
     if not chunk:
         return SQL("COPY {} FROM STDIN").format(Identifier(table.texts))
-    return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), _columns(table))
+    return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), all_staged(table))
 
 
 def units(table: TargetTable, options: SinkOptions, besides: Composable | None = None) -> Composable:
@@ -84,7 +83,7 @@ def units(table: TargetTable, options: SinkOptions, besides: Composable | None =
     before them of each of their keys.
     """
     kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
-    columns = _columns(table)
+    columns = all_staged(table)
     events = SQL(_EVENTS).format(columns=columns, key=one_text(table), texts=Identifier(table.texts), kept=kept)
     only: Composable = SQL("")
     if besides is not None:
@@ -102,7 +101,9 @@ def chunk_units(table: TargetTable) -> Composable:
     return SQL(
         "INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})"
         " SELECT row_number() OVER (), 0, -1, kind, '', false, {key}, {columns} FROM {texts}"
-    ).format(units=Identifier(table.units), columns=_columns(table), key=one_text(table), texts=Identifier(table.texts))
+    ).format(
+        units=Identifier(table.units), columns=all_staged(table), key=one_text(table), texts=Identifier(table.texts)
+    )
 
 
 def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composable:
@@ -135,7 +136,7 @@ def ends(table: TargetTable, unit: int) -> Composable:
 def rows(table: TargetTable, first: int, last: int) -> Composable:
     """COPY out of a chunk's rows."""
     return SQL("COPY (SELECT {} FROM {} WHERE unit BETWEEN {} AND {}) TO STDOUT").format(
-        _columns(table), Identifier(table.units), Literal(first), Literal(last)
+        all_staged(table), Identifier(table.units), Literal(first), Literal(last)
     )
 
 
@@ -157,11 +158,7 @@ def one_text(table: TargetTable) -> Composable:
 
 def one_text_typed(table: TargetTable) -> Composable:
     """The same of an event that is kept in the target's types."""
-    texts = []
-    for n in table.places:
-        column, out = Identifier(f"c{n}"), types.out_of(table.types[n - 1])
-        texts.append(SQL("textin({}({}))" if out else "({1})::text").format(SQL(out), column))
-    return _array(table, texts)
+    return _array(table, [pg.text_form(table.types[n - 1], Identifier(f"c{n}")) for n in table.places])
 
 
 def touched(table: TargetTable, options: SinkOptions) -> Composable:
@@ -193,7 +190,3 @@ def _array(table: TargetTable, texts: Sequence[Composable]) -> Composable:
 def _only_keys(table: TargetTable) -> Composable:
     places = range(1, len(table.columns) + 1)
     return SQL(", ").join(Identifier(f"c{n}") if n in table.places else SQL("NULL") for n in places)
-
-
-def _columns(table: TargetTable) -> Composable:
-    return staged(range(1, len(table.columns) + 1))

@@ -11,7 +11,7 @@ from itertools import groupby
 from core.domain.position import Position
 from core.domain.slot import Shard
 from core.errors import Refused, SlotkeeperError
-from core.sources.dws.columns import NEW_NAMES
+from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe.questions import Told, needs, yes_or_no
 from core.sources.dws.probe.session import HOME, ProbeContext, Told_

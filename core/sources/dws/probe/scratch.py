@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.drivers import pg
+from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, quoted, statements
 
+PROBE: Book = ("core.sources.dws.probe", "probe.sql")
 PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
 """Making, changing and dropping a table takes locks in the catalogs of every node."""
@@ -89,13 +91,13 @@ class Scratch:
 
 def probe_statement(name: str) -> str:
     """A statement of probe.sql."""
-    return statements("core.sources.dws.probe", "probe.sql")[name]
+    return statements(*PROBE)[name]
 
 
 def usable_schema(session: DwsSession, wanted: str) -> str:
     """The schema for scratch tables: the one that was asked for, else the first usable one; raises Refused."""
     user = DwsViewer(session).server().user
-    usable = [str(row[0]) for row in session.composed_rows(pg.sql.SQL(probe_statement("place")), {})]
+    usable = [str(row[0]) for row in session.rows("place", of=PROBE)]
     if wanted in usable or (usable and not wanted):
         return wanted or usable[0]
     where = f"in schema {wanted}" if wanted else "in any schema"
@@ -108,7 +110,7 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
 
 def leftovers(session: DwsSession) -> list[Left]:
     """Tables that earlier probes could not drop, or that a probe elsewhere is using."""
-    rows = session.composed_rows(pg.sql.SQL(probe_statement("leftovers")), {})
+    rows = session.rows("leftovers", of=PROBE)
     names = [(f"{schema}.{name}", owner) for schema, name, owner in rows]
     return [Left(name, f"owner {owner}; of another probe", f"DROP TABLE {dotted(name)};") for name, owner in names]
 

@@ -1,8 +1,8 @@
 """Asks a DWS the questions of `questions.py` about a scratch table: the session that asks, and the order of asking.
 
 The contract tests of the stand-in run this very battery, so that what holds there is what is asked of a real cluster.
-Only documented calls are used, only on tables that the probe made. Next door: `reading.py`, `slots.py`
-and `tables.py` ask, `findings.py` decides, `scratch.py` makes and drops the tables.
+Only documented calls are used, only on tables that the probe made. Next door: `reading.py`, `slots.py` and `tables.py`
+ask, `findings.py` decides, `scratch.py` makes and drops the tables.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ErrorKind, SlotkeeperError
-from core.sources.dws.columns import NEW_NAMES
+from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe.findings import Event, Written
 from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Answer, Told
-from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, Scratch, probe_statement
+from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from core.sources.dws.slot_admin import DwsSlotAdmin
+from core.sources.dws.source import DwsSlotAdmin
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted
 
@@ -102,8 +102,7 @@ class ProbeContext(DwsSlotAdmin):
 
     def asked(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         """All rows of a statement of probe.sql about the table."""
-        text = pg.sql.SQL(probe_statement(name))
-        return self.session.composed_rows(text, {"table": self.table, **parameters}, REGISTER_LIMIT_MS)
+        return self.session.rows(name, {"table": self.table, **parameters}, REGISTER_LIMIT_MS, PROBE)
 
     def register_all(self, point: int, xmin: int | None = None, flags: Sequence[bool] = (False, True)) -> list[int]:
         """Register a point on all DNs; what each call returned."""
@@ -201,8 +200,4 @@ def _event(row: tuple[Any, ...]) -> Event:
     *system, place, key, value = row
     point, sequence, kind = system[:3]
     time_us = int(system[3]) if len(system) > len(NEW_NAMES) and system[3] is not None else None
-    return Event(int(point), int(sequence), str(kind), time_us, (_int(place), _int(key)), value)
-
-
-def _int(value: object) -> int | None:
-    return None if value is None else int(str(value))
+    return Event(int(point), int(sequence), str(kind), time_us, (pg.number(place), pg.number(key)), value)

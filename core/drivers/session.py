@@ -1,0 +1,286 @@
+"""One session to a server: opened when it is needed, dropped on an error of the driver, cut off from any thread.
+
+A kind of server gives it what is its own (`Dialect`); what a statement is named, stands in the dialect's SQL files.
+Next door: `pg.py` connects; `core.sources.dws.session` and `core.sinks.postgres.session` have the dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from core.clock import Clock, SystemClock
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.errors import SlotkeeperError, TooLarge, Unreachable
+from core.sqltext import dotted, statements
+
+Book = tuple[str, str]
+"""A package and its file of named statements."""
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a kind of server gives to a session.
+
+    `classify` makes an error of ours of (a driver's, the place in words, and what a limit of ours means where that is
+    not the usual); it is called only where there is an error. `limit_ms` is the limit of a statement whose caller names
+    none; None leaves it to `settings`. A `quiet` session sends nothing but what it is asked: settings go with the
+    login, and the connection stays after an error that leaves its line whole.
+    """
+
+    side: str
+    book: Book
+    settings: Mapping[str, str]
+    classify: Callable[..., SlotkeeperError]
+    autocommit: bool = False
+    limit_ms: int | None = None
+    quiet: bool = False
+
+
+class Session:
+    """A connection by a login and a dialect; one thread at a time uses it, any thread may cancel, sever or close it."""
+
+    def __init__(
+        self, endpoint: Endpoint, password: str, application_name: str, dialect: Dialect, clock: Clock | None = None
+    ) -> None:
+        self.place = endpoint.place
+        self.application_name = application_name
+        self.generation = 0
+        """Grows with every new connection: what a connection had prepared is gone when it changes."""
+        self.parts: Mapping[str, pg.sql.Composable] = {}
+        """What stands in braces in every statement of `run`, by name."""
+        self._endpoint = endpoint
+        self._password = password
+        self._dialect = dialect
+        self._clock = clock or SystemClock()
+        self._connection: pg.Connection | None = None
+        self._limit_ms: int | None = None
+        self._opened = 0.0
+        self._pinned = False
+
+    # -- the connection ---------------------------------------------------------------------------------------------
+
+    def ready(self) -> pg.Connection:
+        """The connection, opened when there is none. Raises an error of ours."""
+        with self.translated():
+            return self._ready(None)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next call opens a new connection."""
+        return self._connection is None or bool(self._connection.closed)
+
+    def seconds(self) -> float:
+        """The session's monotonic clock."""
+        return self._clock.monotonic()
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Hold one open session for the block: a lost one is not opened again inside it.
+
+        A registrar that stalls and wakes must find its session ended, not open another one.
+        """
+        self.ready()
+        self._pinned = True
+        try:
+            yield
+        finally:
+            self._pinned = False
+
+    def retire(self, seconds: float) -> None:
+        """End the session where it is older than this; only between transactions."""
+        if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:
+            self.close()
+
+    def cancel(self) -> None:
+        """Ask the server to end the statement that another thread runs here; nothing where none is under way."""
+        connection = self._connection
+        if connection is not None:
+            with suppress(pg.DriverError):
+                connection.cancel()
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
+        connection = self._connection
+        if connection is not None:
+            pg.sever(connection)
+
+    def close(self) -> None:
+        """End the session, after a statement of another thread unless it is severed; safe to call twice."""
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            connection.close()  # may wait, and `sever` must find it meanwhile
+        if self._connection is connection:
+            self._connection = None
+
+    @contextmanager
+    def translated(self, *timed_out: type[SlotkeeperError]) -> Iterator[None]:
+        """Turn a driver error raised inside the block into one of ours."""
+        try:
+            yield
+        except pg.DriverError as error:
+            raise self._dialect.classify(error, self.place, *timed_out) from error
+
+    def _ready(self, limit_ms: int | None) -> pg.Connection:
+        connection = self._connection
+        if connection is None or connection.closed:
+            if self._pinned:
+                side = self._dialect.side
+                raise Unreachable(f"{side} {self.place}: the session was ended", code="08003", where=side)
+            connection = self._connection = self._connect()
+            self.generation += 1
+            self._limit_ms, self._opened = None, self._clock.monotonic()
+        limit_ms = self._dialect.limit_ms if limit_ms is None else limit_ms
+        if limit_ms is not None:
+            self._limit(connection, limit_ms)
+        return connection
+
+    def _connect(self) -> pg.Connection:
+        login, dialect = (self._endpoint, self._password, self.application_name), self._dialect
+        if dialect.quiet:
+            return pg.connect_quietly(*login, dialect.settings)
+        return pg.connect(*login, dialect.settings, dialect.autocommit)
+
+    def _limit(self, connection: pg.Connection, limit_ms: int) -> None:
+        """Limit the statements of a session in autocommit, also by the time in which its line has to answer."""
+        if self._endpoint.socket_timeout_ms:
+            limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
+        if limit_ms != self._limit_ms:
+            with connection.cursor() as cursor:
+                cursor.execute("SET statement_timeout = %s", (limit_ms,))
+            self._limit_ms = limit_ms
+
+    # -- one statement, in autocommit -------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        name: str,
+        parameters: Mapping[str, Any] | None = None,
+        limit_ms: int | None = None,
+        of: Book | None = None,
+    ) -> Rows:
+        """All rows of the statement `name`, of the dialect's own or those `of` another file."""
+        return self.composed_rows(pg.sql.SQL(statements(*(of or self._dialect.book))[name]), parameters or {}, limit_ms)
+
+    def composed_rows(
+        self, statement: pg.sql.Composable, parameters: Mapping[str, Any] | None, limit_ms: int | None = None
+    ) -> Rows:
+        """All rows of a composed statement; its parameter `table` is a name as written in the configuration."""
+        return self.answered(statement, parameters, limit_ms)[1]
+
+    def answered(
+        self, statement: pg.sql.Composable, parameters: Mapping[str, Any] | None, limit_ms: int | None = None
+    ) -> tuple[list[str], Rows]:
+        """The names of the columns that a statement answers with, and all rows; neither where it answers none."""
+        if parameters and "table" in parameters:
+            parameters = {**parameters, "table": dotted(parameters["table"])}
+        with self._asked(limit_ms) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, parameters)
+            if cursor.description is None:
+                return [], []
+            return [column.name for column in cursor.description], cursor.fetchall()
+
+    def copy_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int) -> int:
+        """COPY (statement) TO STDOUT into `out`; returns the rows that the server says it sent."""
+        with self._asked(limit_ms, TooLarge) as connection, connection.cursor() as cursor:
+            text = pg.sql.SQL("COPY ({}) TO STDOUT").format(statement).as_string(connection)
+            cursor.copy_expert(text, out, pg.COPY_BUFFER)
+            return int(cursor.rowcount)
+
+    def cursor_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int, batch: int) -> int:
+        """The same rows through a server-side cursor, `batch` rows at a time, for servers that refuse COPY."""
+        count = 0
+        with self._asked(limit_ms, TooLarge) as connection:
+            connection.autocommit = False  # a server-side cursor lives in a transaction
+            with pg.transaction(connection) as opener:
+                opener.execute(pg.sql.SQL("DECLARE slotkeeper_read NO SCROLL CURSOR FOR {}").format(statement))
+                while True:
+                    opener.execute("FETCH FORWARD %s FROM slotkeeper_read", (batch,))
+                    rows = opener.fetchall()
+                    for row in rows:
+                        out.write(copy_line(row))
+                    count += len(rows)
+                    if len(rows) < batch:
+                        break
+                opener.execute("CLOSE slotkeeper_read")
+            connection.autocommit = True
+        return count
+
+    @contextmanager
+    def _asked(self, limit_ms: int | None, *timed_out: type[SlotkeeperError]) -> Iterator[pg.Connection]:
+        """The connection for one statement: it is dropped on any error, so that the next call starts afresh."""
+        with self.translated(*timed_out):
+            try:
+                yield self._ready(limit_ms)
+            except BaseException as error:
+                if not self._dialect.quiet or _loses_line(error):
+                    self.close()
+                raise
+
+    # -- statements in a transaction --------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[pg.Cursor]:
+        """A cursor in one transaction; driver errors come out as ours, and drop the connection.
+
+        It commits the connection that it began on: one that was opened since holds nothing of it.
+        """
+        connection = self.ready()
+        with self.translated():
+            try:
+                yield connection.cursor()
+                connection.commit()  # where it is closed, this raises
+            except pg.DriverError:
+                self.close()
+                raise
+            except BaseException:
+                self.rollback()
+                raise
+
+    def run(
+        self,
+        cursor: pg.Cursor,
+        name: str,
+        parameters: Mapping[str, Any],
+        of: Book | None = None,
+        **parts: pg.sql.Composable,
+    ) -> pg.Cursor:
+        """Execute the statement `name`, of the dialect's own or those `of` another file, with `parts` in its braces."""
+        text = pg.sql.SQL(statements(*(of or self._dialect.book))[name])
+        cursor.execute(text.format(**self.parts, **parts), parameters)
+        return cursor
+
+    def fetched(self, name: str, parameters: Mapping[str, Any], of: Book | None = None) -> Rows:
+        """All rows of a statement of `run`, in a transaction of its own."""
+        with self.transaction() as cursor:
+            return self.run(cursor, name, parameters, of).fetchall()
+
+    def rollback(self) -> None:
+        """Roll back whatever is open; a connection that cannot is dropped."""
+        if self._connection is not None and not self._connection.closed:
+            try:
+                self._connection.rollback()
+            except pg.DriverError:
+                self.close()
+
+
+def _loses_line(error: BaseException) -> bool:
+    """Whether a connection is of no use behind this error: anything but a server's answer to one statement."""
+    code, _ = pg.failure(error)
+    return not code or (code[:2] in ("08", "57") and code != "57014")
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def copy_line(row: tuple[object, ...]) -> bytes:
+    r"""One line of COPY text from values that the server already spelled as text.
+
+    >>> copy_line((10516, None, "a\tb"))
+    b'10516\t\\N\ta\\tb\n'
+    """
+    return ("\t".join("\\N" if v is None else str(v).translate(_ESCAPES) for v in row) + "\n").encode()
