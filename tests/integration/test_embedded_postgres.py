@@ -21,6 +21,7 @@ from core.embedded.unprivileged import Mode, choose_mode
 from core.embedded.warehouse import Warehouse
 from core.errors import ConfigError
 from tests.support.standin import Surface, run
+from tests.support.waiting import until
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -69,7 +70,8 @@ def test_stop_leaves_no_process_and_start_goes_on(folder: Path) -> None:
     processes = family(server.pid)
     assert len(processes) > 3
     server.stop()
-    assert not server.running() and not [one for one in processes if alive(one)] and postgres.attach(folder) is None
+    assert not server.running() and postgres.attach(folder) is None
+    until(lambda: not [one for one in processes if alive(one)], 10, "the server's last process to end")
     server.stop()
     assert postgres.start(folder, "one").port == server.port
 

@@ -71,8 +71,8 @@ def test_without_a_progress_row_an_old_drivers_task_applies_twice() -> None:
     assert (found.verdict, found.moves) == (TWICE, 13)
 
 
-def test_without_the_second_look_a_truncate_leaves_a_silent_hole() -> None:
-    found = broken_without("second_look", STREAM, EXCLUSIVE)
+def test_without_the_recheck_a_truncate_leaves_a_silent_hole() -> None:
+    found = broken_without("recheck", STREAM, EXCLUSIVE)
 
     assert (found.verdict, found.moves) == (LOST, 6)
 

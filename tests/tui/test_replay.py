@@ -89,8 +89,8 @@ def test_errors_and_verifies_of_later_are_not_there_yet(tmp_path: Path) -> None:
     made.store.record_error("orders_rt", "source", "X", "refused")
     record(made.store, Verified("orders_rt", NOW + 3 * MINUTE, "equal", 0, 0, 0, 9, 9, 1.0, "me"))
     before, between, after = (past(made).local(NOW + n * MINUTE) for n in (0, 2, 7))
-    assert [[one.number for one in each.errors] for each in (before, between, after)] == [[], [1], [2]]
-    assert between.errors[0].last == between.errors[0].first
+    assert [[one.count for one in each.errors] for each in (before, between, after)] == [[], [1], [2]]
+    assert between.errors[0].last_at == between.errors[0].first_at
     assert "at least once by then" in between.errors[0].message
     verified = [next(one for one in each.jobs if one.name == "orders_rt").verified for each in (between, after)]
     assert verified[0] is None
