@@ -68,7 +68,7 @@ class Runner:
         self._forget_old(records)
         return record.id
 
-    def read_status(self, id: str) -> Action | None:
+    def find(self, id: str) -> Action | None:
         """One action as it is now; its end is looked for again once its processes are gone."""
         if id in self._ended:
             return self._ended[id]
@@ -98,7 +98,7 @@ class Runner:
     def recent(self) -> list[Action]:
         """What was asked for lately, without dry runs; the newest first."""
         records = self._records()
-        found = [self.read_status(id) for id in (records.ids() if records else ())]
+        found = [self.find(id) for id in (records.ids() if records else ())]
         return [one for one in found if one is not None and one.record.listed]
 
     def running(self) -> list[Action]:
@@ -139,7 +139,7 @@ class Runner:
         """Keep the last hundred actions of a week, and dry runs for an hour; what is on its way is always kept."""
         now, number = self._clock.utc(), 0
         for id in records.ids():
-            one = self.read_status(id)
+            one = self.find(id)
             if one is not None and (not one.over or id in self._children):
                 number += one.record.listed
                 continue

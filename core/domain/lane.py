@@ -127,7 +127,7 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 FEWEST = 16
-"""So many lanes a task may have wherever as many are due: as if there were no other place."""
+"""So many lanes a task may have wherever as many are due: as if no other task could run."""
 
 
 def assign(
@@ -139,11 +139,11 @@ def assign(
     seconds: float,
     most: int = 1_000_000,
 ) -> list[Assignment]:
-    """Deal due lanes to free places, the longest waiting first.
+    """Assign due lanes to as many tasks as may begin, the lane that has waited longest first.
 
-    At most one task per place; a lane that failed or overran gets one of its own, and such lanes fill at most all
-    places but one. An overrun task still holds its place until its task has ended. A place that is free takes no more
-    than its share of a crowd, and no more than `most`: what it cannot reach in time would miss the next free place.
+    No more tasks than the capacity; a lane that failed or overran gets one of its own, and such lanes take at most all
+    of the capacity but one. An overrun task counts until it has ended. A task gets no more than its share of many
+    lanes, and no more than `most`: what it cannot reach in time would miss the next task.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)

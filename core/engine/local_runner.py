@@ -66,7 +66,8 @@ class LocalRunner:
 
 
 class Pooled:
-    """A runner of which a job uses at most `size` places, because each task reads through a source connection."""
+    """A runner of which a job uses a capacity of at most `size`, because each task reads through a source
+    connection."""
 
     def __init__(self, runner: TaskRunner, size: int) -> None:
         self._runner = runner
@@ -74,7 +75,7 @@ class Pooled:
 
     @property
     def capacity(self) -> int:
-        """The runner's places, or the size of the pool where that is less."""
+        """The runner's capacity, or the size of the pool where that is less."""
         return max(2, min(self._runner.capacity, self._size))
 
     @property

@@ -41,7 +41,7 @@ class _Seen:
 
 def of(pid: int, run_id: str = "") -> Identity:
     """The identity of a living process; raises ProcessLookupError where there is none."""
-    seen = _read_status(pid)
+    seen = _observe(pid)
     if seen is None:
         raise ProcessLookupError(errno.ESRCH, f"no process {pid}")
     return Identity(pid, seen.started, seen.session_id, run_id, socket.gethostname())
@@ -51,7 +51,7 @@ def alive(identity: Identity | None) -> bool:
     """Whether exactly that process lives here: same pid, same start, same session; a zombie is dead."""
     if identity is None:
         return False
-    return _read_status(identity.pid) == _Seen(identity.started, identity.session_id)
+    return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
 
 
 def elsewhere(identity: Identity | None) -> bool:
@@ -65,7 +65,7 @@ def session_members(session_id: int) -> list[int]:
     """The pids of the living processes whose session id is the given one."""
     found = []
     for pid in psutil.pids():
-        seen = _read_status(pid)
+        seen = _observe(pid)
         if seen is not None and seen.session_id == session_id and pid != os.getpid():
             found.append(pid)
     return found
@@ -143,7 +143,7 @@ def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> N
         ) from error
 
 
-def _read_status(pid: int) -> _Seen | None:
+def _observe(pid: int) -> _Seen | None:
     if not _PROC.joinpath("self", "stat").exists():
         return _observe_portably(pid)
     try:
@@ -179,7 +179,7 @@ def _machine() -> str:
 
 
 def _marked(pid: int, run_id: str) -> bool:
-    if not run_id or _read_status(pid) is None:
+    if not run_id or _observe(pid) is None:
         return False
     try:
         if _PROC.joinpath("self", "environ").exists():

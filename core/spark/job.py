@@ -42,7 +42,7 @@ WATCH_EVERY = 3.0
 
 
 class WantedStates:
-    """What is wished of the job: the store's wanted state, and SIGTERM or SIGINT as a wanted state to stop."""
+    """What is wanted of the job: by the store, and SIGTERM or SIGINT ask for a stop."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class WantedStates:
             if self.spark is not None and self.spark.lost:
                 # an idle job gives Spark nothing to do, and would not notice before the next change
                 raise Unreachable("Spark's Java process is gone", where="spark", code=SESSION_LOST)
-            with suppress(Busy, StateError):  # busy or gone for now: the last known wanted state stands
+            with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
                 self._known = self._store.wanted(self._job)
         return self._known
 
@@ -90,14 +90,14 @@ class Watchman(threading.Thread):
         told = ""
         while not self._done.wait(WATCH_EVERY):
             try:
-                self._read_status()
+                self._check()
                 told = ""
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
                 if told != (told := str(error)):
                     _say(f"no supervisor can be looked for: {error}")
 
-    def _read_status(self) -> None:
+    def _check(self) -> None:
         folder, job, run = self._place
         with Store.open(folder) as store:
             ensure_supervisor(store, job, run, identity.of(os.getpid(), run))

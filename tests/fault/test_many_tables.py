@@ -147,7 +147,7 @@ class Arrivals:
         self.mirror.source(f"INSERT INTO {table} VALUES (1000, 1)")
         self.sent[table] = time.monotonic()
 
-    def read_status(self) -> None:
+    def note_arrivals(self) -> None:
         """Note which have arrived by now."""
         left = [table for table in self.sent if table not in self.took]
         if left:
@@ -170,8 +170,8 @@ def arrived(big: Arrivals, small: Arrivals, draw: random.Random, seconds: float)
         while left and time.monotonic() - began >= left[-1][0]:
             _, _, job, table = left.pop()
             job.send(table)
-        big.read_status()
-        small.read_status()
+        big.note_arrivals()
+        small.note_arrivals()
         return not left and all(len(job.took) == len(job.mirror.job.channels) for job in (big, small))
 
     until(all_there, seconds + 120, "all new rows to arrive")

@@ -42,7 +42,7 @@ def ended(runs: Runner, id: str) -> Action:
     """The action once it is over."""
     deadline = time.monotonic() + WAIT
     while True:
-        found = runs.read_status(id)
+        found = runs.find(id)
         if found is not None and found.over:
             return found
         assert time.monotonic() < deadline
@@ -53,7 +53,7 @@ def begun(runs: Runner, id: str) -> Action:
     """The action once its command lives, or is over."""
     deadline = time.monotonic() + WAIT
     while True:
-        found = runs.read_status(id)
+        found = runs.find(id)
         if found is not None and (found.over or found.record.command is not None):
             return found
         assert time.monotonic() < deadline

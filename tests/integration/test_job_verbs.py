@@ -118,7 +118,7 @@ def test_cancelling_is_final_typed_reasoned_and_audited(place: Place, capsys: py
     assert place.call("jobs", "stop", JOB) == 0
     assert place.call(*words, "--confirm", JOB, "--reason", "not needed any more") == 0
     assert "CANCELLED" in capsys.readouterr().out
-    assert jobs.read_status(JOB).state is JobState.CANCELLED
+    assert jobs.view_of_job(JOB).state is JobState.CANCELLED
     outcome, intent, *stop = Audit(jobs.store.folder).read().lines
     assert [line.action for line in stop] == ["jobs stop", "jobs stop"]
     assert (intent.action, intent.reason, intent.result) == ("jobs cancel", "not needed any more", {"state": "STOPPED"})

@@ -65,7 +65,7 @@ def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> N
     assert call(jobs, "list") == 0
     assert "no process: killed?" in capsys.readouterr().out
     assert call(jobs, "stop", "orders") == 0
-    assert jobs.read_status("orders").state is JobState.STOPPED
+    assert jobs.view_of_job("orders").state is JobState.STOPPED
 
 
 def test_listing_jobs_loads_no_spark_no_screens_and_no_database_driver(jobs: Jobs) -> None:

@@ -50,7 +50,7 @@ class Place:
         names = {node: name for name, node in self.warehouse.nodes()}
         return names[self.surface.value(f"SELECT t.xc_node_id FROM {TABLE} t WHERE id = {key}")]
 
-    def read_status(self, ask: Ask, unmask: bool = False) -> Page:
+    def peek(self, ask: Ask, unmask: bool = False) -> Page:
         return binlog_rows.rows(load(self.config, {}), "dws1", TABLE, ask, unmask)
 
     def call(self, *words: str) -> int:
@@ -102,13 +102,13 @@ def test_rows_are_found_in_order_with_null_and_empty_apart_and_no_slot_is_touche
     dn = write(place)
     before = place.slots()
     assert {row[1] for row in before} == {FOREIGN}
-    page = place.read_status(Ask(dn=dn, filter=Filter(key={"id": "1"})))
+    page = place.peek(Ask(dn=dn, filter=Filter(key={"id": "1"})))
     assert [row.kind for row in page.rows] == ["I", "B", "U", "B", "U", "d"]
     assert [row.position for row in page.rows] == sorted(row.position for row in page.rows)
     assert page.rows[0].values == ("1", "NEW", "18.50") and page.rows[4].values == ("1", "PAID", "17.50")
     assert all(row.time_us for row in page.rows) and page.whole and page.identity.key == ("id",)
     for key, status in (("2", None), ("3", "")):
-        (row,) = place.read_status(Ask(dn=place.dn_of(int(key)), filter=Filter(key={"id": key}))).rows
+        (row,) = place.peek(Ask(dn=place.dn_of(int(key)), filter=Filter(key={"id": key}))).rows
         assert row.values[1] == status
     assert place.slots() == before
 
@@ -117,17 +117,17 @@ def test_a_page_is_cut_and_the_next_goes_on_where_it_ended_inside_a_transaction(
     place = make()
     run(place.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x', g FROM generate_series(1, 100) g")
     dn, start = place.dn_of(1), Position(0)
-    whole = place.read_status(Ask(dn=dn, after=start))
+    whole = place.peek(Ask(dn=dn, after=start))
     pieces: list[Position] = []
     while True:
-        page = place.read_status(Ask(dn=dn, after=start, most=7))
+        page = place.peek(Ask(dn=dn, after=start, most=7))
         pieces += [row.position for row in page.rows]
         assert len(page.rows) <= 7
         if page.whole:
             break
         start = page.on
     assert pieces == [row.position for row in whole.rows] and len(pieces) > 14
-    newest = place.read_status(Ask(dn=dn, most=3))
+    newest = place.peek(Ask(dn=dn, most=3))
     assert [row.position for row in newest.rows] == pieces[-3:] and newest.begun is None
 
 
@@ -135,14 +135,14 @@ def test_a_slot_says_where_to_begin_and_a_drained_one_shows_the_last_rows(make: 
     place = make()
     write(place)
     dn = place.dn_of(2)
-    unread = place.read_status(Ask(dn=dn, slot=FOREIGN))
+    unread = place.peek(Ask(dn=dn, slot=FOREIGN))
     assert unread.begun is not None and unread.rows
     for _, node in place.warehouse.nodes():
         place.surface.register_both(TABLE, FOREIGN, node, (unread.latest or 0) + 5)
-    drained = place.read_status(Ask(dn=dn, slot=FOREIGN))
+    drained = place.peek(Ask(dn=dn, slot=FOREIGN))
     assert drained.begun is None and drained.rows == unread.rows
     assert "nothing unread" in drained.notes[0]
-    nobody = place.read_status(Ask(dn=dn, slot="nobody"))
+    nobody = place.peek(Ask(dn=dn, slot="nobody"))
     assert "not known" in nobody.notes[0] and {row[1] for row in place.slots()} == {FOREIGN}
 
 
@@ -162,23 +162,23 @@ def test_a_changed_key_is_a_delete_of_one_key_and_a_write_of_another(make: Make)
 def test_types_points_and_times_narrow_what_is_shown(make: Make) -> None:
     place = make()
     dn = write(place)
-    every = place.read_status(Ask(dn=dn, after=Position(0))).rows
-    kinds = place.read_status(Ask(dn=dn, after=Position(0), filter=Filter(("d", "I")))).rows
+    every = place.peek(Ask(dn=dn, after=Position(0))).rows
+    kinds = place.peek(Ask(dn=dn, after=Position(0), filter=Filter(("d", "I")))).rows
     assert {row.kind for row in kinds} == {"d", "I"}
-    upto = place.read_status(Ask(dn=dn, after=Position(0), up_to=every[0].point))
+    upto = place.peek(Ask(dn=dn, after=Position(0), up_to=every[0].point))
     assert {row.point for row in upto.rows} == {every[0].point}
-    late = place.read_status(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
+    late = place.peek(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
     assert late.rows == every
-    after = place.read_status(Ask(dn=dn, time="2100-01-01T00:00:00+00:00"))
+    after = place.peek(Ask(dn=dn, time="2100-01-01T00:00:00+00:00"))
     assert "no record at or after" in after.notes[0] and after.rows == every
 
 
 def test_a_table_without_times_says_so_and_shows_rows_all_the_same(make: Make) -> None:
     place = make(timed=False)
     dn = write(place)
-    assert [row.time_us for row in place.read_status(Ask(dn=dn)).rows][:1] == [None]
+    assert [row.time_us for row in place.peek(Ask(dn=dn)).rows][:1] == [None]
     with pytest.raises(Refused, match="keeps no times"):
-        place.read_status(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
+        place.peek(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_the_vendor_does_not_document_changes_no_row(make: Make, switches: 
         )
         place.config.write_text(text, encoding="utf-8")
     dn = write(place)
-    page = place.read_status(Ask(dn=dn, filter=Filter(key={"id": "1"})))
+    page = place.peek(Ask(dn=dn, filter=Filter(key={"id": "1"})))
     assert [row.kind for row in page.rows] == ["I", "B", "U", "B", "U", "d"]
     assert page.rows[-1].values == (("1", "PAID", "17.50") if switches.full_old_images else ("1", None, None))
 
@@ -207,7 +207,7 @@ def test_names_that_are_not_there_are_refused_by_name(make: Make) -> None:
     place = make()
     for ask, said in ((Ask(dn="dn_9"), "dn_9"), (Ask(filter=Filter(key={"nope": "1"})), "nope")):
         with pytest.raises(Refused, match=said):
-            place.read_status(ask)
+            place.peek(ask)
     assert main(["slots", "peek", "no.such", "--config", str(place.config)]) == 3
 
 

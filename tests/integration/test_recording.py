@@ -46,7 +46,7 @@ def test_a_change_of_state_is_recorded_at_once(jobs: Jobs) -> None:
 def test_a_supervisor_that_adopts_goes_on_recording(jobs: Jobs) -> None:
     jobs.start("orders", limits=OFTEN)
     jobs.kill_supervisor("orders")
-    until(lambda: jobs.read_status("orders").supervisor_alive, SOON, "another supervisor")
+    until(lambda: jobs.view_of_job("orders").supervisor_alive, SOON, "another supervisor")
     before = len(states(jobs))
     until(lambda: len(states(jobs)) > before + 3, SOON, "more frames")
 

@@ -43,7 +43,7 @@ def test_a_crashed_driver_is_started_again_and_the_crash_is_told(jobs: Jobs) -> 
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     until(lambda: len(jobs.pids("orders")) == 2, SOON, "a second driver")
-    until(lambda: jobs.read_status("orders").state is JobState.RUNNING, SOON, "it runs again")
+    until(lambda: jobs.view_of_job("orders").state is JobState.RUNNING, SOON, "it runs again")
     crash = next(event for event in jobs.store.events("orders") if event.event == "driver crashed")
     assert "SIGKILL" in crash.text and "retrying 1, next in" in crash.text
     assert jobs.store.errors("orders")[0].code == "SIGKILL"
@@ -52,11 +52,11 @@ def test_a_crashed_driver_is_started_again_and_the_crash_is_told(jobs: Jobs) -> 
 def test_a_retry_is_shown_as_the_reason_and_a_stop_does_not_wait_for_it(jobs: Jobs) -> None:
     jobs.start("orders", limits=replace(FAST, backoff_first=30.0))
     jobs.config("orders", "run")
-    driver = jobs.read_status("orders").driver
+    driver = jobs.view_of_job("orders").driver
     assert driver is not None
     os.kill(driver.pid, signal.SIGKILL)
-    until(lambda: "retrying 1, next in" in jobs.read_status("orders").reason, SOON, "the reason tells the retry")
-    assert jobs.read_status("orders").state is JobState.RUNNING
+    until(lambda: "retrying 1, next in" in jobs.view_of_job("orders").reason, SOON, "the reason tells the retry")
+    assert jobs.view_of_job("orders").state is JobState.RUNNING
     assert control.stop(jobs.store, "orders", Patience(5)).state is JobState.STOPPED
 
 
@@ -113,7 +113,7 @@ def test_a_deaf_driver_and_its_child_in_another_session_are_killed_at_the_limit(
 def test_left_overs_of_a_crashed_driver_end_before_the_next_one_starts(jobs: Jobs) -> None:
     jobs.start("orders", child=True)
     child = processes.of(until(lambda: jobs.pids("orders", "children"), SOON, "its child")[0])
-    driver = jobs.read_status("orders").driver
+    driver = jobs.view_of_job("orders").driver
     assert driver is not None
     os.kill(driver.pid, signal.SIGKILL)
     until(lambda: len(jobs.pids("orders")) == 2, SOON, "a second driver")
@@ -146,8 +146,8 @@ def test_of_two_starts_at_the_same_time_exactly_one_starts(jobs: Jobs) -> None:
 def test_a_killed_supervisor_is_replaced_by_one_that_adopts_the_driver_and_can_stop_it(jobs: Jobs) -> None:
     driver = jobs.start("orders").driver
     killed = jobs.kill_supervisor("orders")
-    until(lambda: jobs.read_status("orders").supervisor_alive, SOON, "another supervisor")
-    view = jobs.read_status("orders")
+    until(lambda: jobs.view_of_job("orders").supervisor_alive, SOON, "another supervisor")
+    view = jobs.view_of_job("orders")
     assert view.supervisor is not None and view.supervisor.pid != killed
     assert view.driver == driver and view.driver_alive
     until(lambda: jobs.told("orders").count("driver adopted") == 1, SOON, "the adoption is told")
@@ -160,10 +160,10 @@ def test_an_adopted_driver_that_crashes_is_started_again(jobs: Jobs) -> None:
     driver = jobs.start("orders").driver
     assert driver is not None
     jobs.kill_supervisor("orders")
-    until(lambda: jobs.read_status("orders").supervisor_alive, SOON, "another supervisor")
+    until(lambda: jobs.view_of_job("orders").supervisor_alive, SOON, "another supervisor")
     os.kill(driver.pid, signal.SIGKILL)
     until(lambda: len(jobs.pids("orders")) == 2, SOON, "a second driver")
-    until(lambda: jobs.read_status("orders").state is JobState.RUNNING, SOON, "it runs again")
+    until(lambda: jobs.view_of_job("orders").state is JobState.RUNNING, SOON, "it runs again")
 
 
 def test_stop_reaches_a_driver_whose_supervisor_is_gone_and_cannot_come_back(jobs: Jobs) -> None:
@@ -181,8 +181,8 @@ def test_where_both_are_gone_the_look_says_so_and_a_start_goes_on(jobs: Jobs) ->
     os.kill(driver.pid, signal.SIGSTOP)
     jobs.kill_supervisor("orders")
     os.kill(driver.pid, signal.SIGKILL)
-    until(lambda: not jobs.read_status("orders").lives, SOON, "both are gone")
-    view = jobs.read_status("orders")
+    until(lambda: not jobs.view_of_job("orders").lives, SOON, "both are gone")
+    view = jobs.view_of_job("orders")
     assert (view.state, view.reason) == (JobState.RUNNING, "no process: killed?")
     assert "jobs start orders" in view.safe
     assert jobs.start("orders").state is JobState.RUNNING
@@ -195,7 +195,7 @@ def test_of_two_jobs_side_by_side_the_one_that_is_not_stopped_lives(jobs: Jobs) 
     assert control.stop(jobs.store, "orders", Patience(SOON)).state is JobState.STOPPED
     assert not processes.alive(stopped.driver)
     assert processes.alive(kept.driver) and processes.alive(kept.supervisor) and processes.alive(child)
-    assert jobs.read_status("returns").state is JobState.RUNNING
+    assert jobs.view_of_job("returns").state is JobState.RUNNING
 
 
 def test_pause_and_resume_are_waited_for_until_seen(jobs: Jobs) -> None:
@@ -220,7 +220,7 @@ def test_a_supervisor_that_is_asked_to_end_ends_its_driver_gracefully(jobs: Jobs
     os.kill(view.supervisor.pid, signal.SIGTERM)
     until(lambda: _at_rest(jobs, "orders"), SOON, "the run is over")
     assert jobs.store.runs("orders")[0].exit_code == 12
-    assert "shutdown" in jobs.read_status("orders").reason
+    assert "shutdown" in jobs.view_of_job("orders").reason
 
 
 def test_a_supervisor_that_cannot_be_seen_but_holds_its_lock_refuses_a_start(jobs: Jobs) -> None:
@@ -236,8 +236,8 @@ def test_a_job_in_the_foreground_is_one_that_stop_reaches_from_elsewhere(jobs: J
     jobs.config("orders")
     command = [sys.executable, "-m", "tests.support.jobs", str(jobs.folder), "orders", "here"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as foreground:
-        until(lambda: jobs.store.job("orders") is not None and jobs.read_status("orders").reported, 20, "the job runs")
-        supervisor = jobs.read_status("orders").supervisor
+        until(lambda: jobs.store.job("orders") is not None and jobs.view_of_job("orders").reported, 20, "the job runs")
+        supervisor = jobs.view_of_job("orders").supervisor
         assert supervisor is not None and supervisor.pid == foreground.pid
         assert control.stop(jobs.store, "orders", Patience(SOON)).state is JobState.STOPPED
         said, _ = foreground.communicate(timeout=SOON)
@@ -253,20 +253,20 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
         ["sh", "-c", script], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
     )
     os.close(slave)
-    until(lambda: jobs.store.job("orders") is not None and jobs.read_status("orders").reported, 20, "the job runs")
+    until(lambda: jobs.store.job("orders") is not None and jobs.view_of_job("orders").reported, 20, "the job runs")
     os.close(master)
     assert shell.wait(SOON) == -signal.SIGHUP
-    view = jobs.read_status("orders")
+    view = jobs.view_of_job("orders")
     assert view.supervisor_alive and view.driver_alive
     seen = view.reported_at
-    until(lambda: jobs.read_status("orders").reported_at != seen, SOON, "it goes on reporting")
+    until(lambda: jobs.view_of_job("orders").reported_at != seen, SOON, "it goes on reporting")
 
 
 def _with(jobs: Jobs, job: str, state: JobState) -> control.JobView | None:
-    view = jobs.read_status(job)
+    view = jobs.view_of_job(job)
     return view if view.state is state else None
 
 
 def _at_rest(jobs: Jobs, job: str) -> control.JobView | None:
-    view = jobs.read_status(job)
+    view = jobs.view_of_job(job)
     return view if not view.state.has_process and view.ended_at is not None else None

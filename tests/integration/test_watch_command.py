@@ -37,7 +37,7 @@ def test_leaving_by_ctrl_c_leaves_the_job_and_the_lines(jobs: Jobs) -> None:
         terminal.send("\x03")
         assert terminal.gone() == 0
         terminal.shows("orders  RUNNING", "job orders goes on")
-    assert jobs.read_status("orders").state is JobState.RUNNING
+    assert jobs.view_of_job("orders").state is JobState.RUNNING
 
 
 def test_where_nothing_can_be_drawn_it_writes_lines_and_a_failed_job_ends_it_with_1(

@@ -44,7 +44,7 @@ class Jobs:
             self.store, job, str(self.config(job, do, **more)), replace(FAKE, limits=limits), patience=Patience(SOON)
         )
 
-    def read_status(self, job: str) -> JobView:
+    def view_of_job(self, job: str) -> JobView:
         return observe(self.store, job)
 
     def pids(self, job: str, what: str = "started") -> list[int]:
@@ -58,7 +58,7 @@ class Jobs:
 
     def kill_supervisor(self, job: str) -> int:
         """SIGKILL the recorded supervisor and wait for its death; its pid."""
-        supervisor = self.read_status(job).supervisor
+        supervisor = self.view_of_job(job).supervisor
         assert supervisor is not None
         assert processes.alive(supervisor)
         os.kill(supervisor.pid, signal.SIGKILL)

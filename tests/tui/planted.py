@@ -55,7 +55,7 @@ class Planted:
         self.actions[id] = Action(ended, Stage.ENDED)
         self.outputs[id] = Said(json.dumps(out) + "\n" if out is not None else "", err)
 
-    def read_status(self, id: str) -> Action | None:
+    def find(self, id: str) -> Action | None:
         return self.actions.get(id)
 
     def said(self, id: str) -> Said:

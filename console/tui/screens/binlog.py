@@ -145,11 +145,11 @@ class BinlogRowsScreen(AskingScreen):
     def on_mount(self) -> None:
         """The first look."""
         super().on_mount()
-        self.read_status(self.ask)
+        self.ask_source(self.ask)
 
     # Looking
 
-    def read_status(self, ask: Ask, unmask: bool | None = None) -> None:
+    def ask_source(self, ask: Ask, unmask: bool | None = None) -> None:
         """Ask the source."""
         loaded, peeker = self.console.services.loaded, self.console.services.peeker
         if loaded is None:
@@ -247,7 +247,7 @@ class BinlogRowsScreen(AskingScreen):
     def action_further(self) -> None:
         """The rows after these."""
         if self.page is not None:
-            self.read_status(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
+            self.ask_source(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
 
     def action_key(self) -> None:
         """Only the key under the cursor, or all keys again; from where this page begins."""
@@ -258,7 +258,7 @@ class BinlogRowsScreen(AskingScreen):
         key = {} if self.ask.filter.key or row is None else models.key_of(page, row)
         begun = page.begun or (Position(page.rows[0].point) if page.rows else None)
         only = Filter(self.ask.filter.kinds, key)
-        self.read_status(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
+        self.ask_source(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
 
     def action_dn(self) -> None:
         """The same on the next DN: sync points are the cluster's."""
@@ -266,7 +266,7 @@ class BinlogRowsScreen(AskingScreen):
             return
         names: Sequence[str] = self.page.shards
         following = names[(names.index(self.page.shard) + 1) % len(names)] if self.page.shard in names else names[0]
-        self.read_status(replace(self.ask, dn=following))
+        self.ask_source(replace(self.ask, dn=following))
 
     def action_mask(self) -> None:
         """Hide values, or show them: where they are masked by default that is read anew, and audited."""
@@ -274,7 +274,7 @@ class BinlogRowsScreen(AskingScreen):
             return
         if self.page.masked:
             self._unmask = True
-            self.read_status(replace(self.ask, dn=self.page.shard), unmask=True)
+            self.ask_source(replace(self.ask, dn=self.page.shard), unmask=True)
             return
         self.hidden = not self.hidden
         if self.hidden:
@@ -295,13 +295,13 @@ class BinlogRowsScreen(AskingScreen):
         dn = self.page.shard if self.page else self.ask.dn
         base = replace(self.ask, dn=dn, after=None, slot="", time="")
         if message.what == "time" and message.text:
-            self.read_status(replace(base, time=message.text))
+            self.ask_source(replace(base, time=message.text))
         elif message.text.isascii() and message.text.isdigit():
-            self.read_status(replace(base, after=Position(int(message.text))))
+            self.ask_source(replace(base, after=Position(int(message.text))))
         elif message.text == "latest":
-            self.read_status(base)
+            self.ask_source(base)
         elif message.text:
-            self.read_status(replace(base, slot=message.text))
+            self.ask_source(replace(base, slot=message.text))
 
     def on_key(self, event: events.Key) -> None:
         """Esc in the line that asks closes it, and nothing else."""

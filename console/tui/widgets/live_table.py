@@ -165,11 +165,11 @@ class LiveTable(Drawn, can_focus=True):
 
     def on_mouse_scroll_down(self) -> None:
         """Look further down; the cursor stays."""
-        self._read_status(self._top + _WHEEL)
+        self._show_from(self._top + _WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
         """Look further up; the cursor stays."""
-        self._read_status(self._top - _WHEEL)
+        self._show_from(self._top - _WHEEL)
 
     def on_resize(self) -> None:
         """Other rows are seen."""
@@ -213,7 +213,7 @@ class LiveTable(Drawn, can_focus=True):
         top = min(max(self._top, self.cursor_row - self._room + 1), self.cursor_row)
         self._top = max(0, min(top, len(self._rows) - self._room))
 
-    def _read_status(self, top: int) -> None:
+    def _show_from(self, top: int) -> None:
         self._top = max(0, min(top, len(self._rows) - self._room))
         self._draw()
 

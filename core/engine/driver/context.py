@@ -1,4 +1,4 @@
-"""Everything that a job's driver is given: its job, sessions, runner, narrator, wanted state, clock.
+"""Everything that a job's driver is given: its job, sessions, runner, narrator, what is wanted of it, clock.
 
 Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.driver` opens them.
 """
@@ -59,8 +59,8 @@ class WorkerEntries:
 class JobContext:
     """Everything that a job's driver is given.
 
-    `pause` waits for at most so many seconds, less where a wanted state comes in. `curves` are what was latest when, by
-    lane: the one thing that outlives a pause.
+    `pause` waits for at most so many seconds, less where something else is wanted meanwhile. `curves` are what was
+    latest when, by lane: the one thing that outlives a pause.
     """
 
     job: JobSpec

@@ -64,7 +64,7 @@ class _Task:
 class Snapshot:
     """The copies of a start, from the chunks that are left to the points noted at their end.
 
-    The channels share the places; those that have been copied before are kept alive meanwhile, and wait.
+    The channels share the capacity; those that have been copied before are kept alive meanwhile, and wait.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
@@ -109,7 +109,7 @@ class Snapshot:
         return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
     def _assign(self) -> None:
-        """Fill the places: the next task is of the channel that has the fewest, so that none waits for another's
+        """Use the capacity: the next task is of the channel that has the fewest, so that none waits for another's
         end."""
         capacity = self._ctx.runner.capacity
         while len(self._running) < capacity:

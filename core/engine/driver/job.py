@@ -39,7 +39,7 @@ class JobEnd(Enum):
 
 
 def run(ctx: JobContext) -> JobEnd:
-    """Run the job until a wanted state, its own end, or an error of `core.errors` that a person has to see."""
+    """Run the job until it is to pause or stop, its own end, or an error of `core.errors` that a person has to see."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     while True:
         try:
@@ -159,7 +159,7 @@ class Streaming:
             self._noted[name] = row.noted_end or 0
 
     def run(self) -> End:
-        """Stream until a wanted state; raises what needs a person."""
+        """Stream until something else is wanted; raises what needs a person."""
         ctx = self._ctx
         plan = StreamPlan(
             ctx.job,
@@ -243,7 +243,7 @@ def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
 
 
 def _wait_out_pause(ctx: JobContext) -> None:
-    """A pause before any lane streamed: nothing to keep alive but the wanted state."""
+    """A pause before any lane streamed: only what is wanted is asked for."""
     told = False
     while ctx.wanted() is WantedState.PAUSE:
         if not told:

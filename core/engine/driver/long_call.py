@@ -1,4 +1,4 @@
-"""One long call in a thread of its own, while the driver's goes on: it keeps slots alive and obeys wanted states
+"""One long call in a thread of its own, while the driver's goes on: it keeps slots alive and does what is wanted
 meanwhile.
 
 Next door: `copy.py` ends a copy so; `core.drivers.copy_pipe` has the thread that reads for a sink.

@@ -99,7 +99,7 @@ class Loop:
         return self._upkeep.held
 
     def run(self) -> End:
-        """Stream until a wanted state ends it; raises the trouble that needs a person, or Superseded."""
+        """Stream until something else is wanted; raises the trouble that needs a person, or Superseded."""
         try:
             return self._run()
         except SlotkeeperError as error:
@@ -211,7 +211,7 @@ class Loop:
                 self._runner.cancel(task.group)
 
     def _assign_anew(self, task: Assignment) -> None:
-        """Each lane of an overrun task alone; one that was alone waits for its end: a second place would hang too."""
+        """Each lane of an overrun task alone; one that was alone waits for its end: a second task would hang too."""
         for name in task.lanes if len(task.lanes) > 1 else ():
             if self.lanes[name].task == task.number:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
@@ -271,11 +271,12 @@ class Loop:
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
     def _task_seconds(self) -> float:
-        """Shorter where there are more lanes than places, so that a lane without one waits less."""
+        """Shorter where there are more lanes than tasks at a time, so that a lane waits less."""
         return self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3)
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only where there are fewer places than DNs; all tasks share the pool."""
+        """DWS: `binlog_parallel_num` counts only where there are fewer tasks at a time than DNs; all tasks share the
+        pool."""
         if len(self.lanes) <= self._runner.capacity:
             return 1
         options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
@@ -315,7 +316,8 @@ class Loop:
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _cancelled(self, lane: Lane) -> None:
-        """A lane whose own task was cancelled waits before its next try: dealt at once, it would keep the place."""
+        """A lane whose own task was cancelled waits before its next try: assigned at once, it would take the capacity
+        again."""
         self.lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
         self._clear_others(lane)
 

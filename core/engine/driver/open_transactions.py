@@ -19,7 +19,7 @@ PAUSE = 0.2
 
 
 class Interrupted(Exception):
-    """A wanted state to pause or stop came while a start was under way."""
+    """The job is to pause or stop, while a start is under way."""
 
 
 def nothing() -> None:

@@ -1,6 +1,6 @@
 """A stream task: steps for each of its lanes in turn, until its deadline or until nothing more comes.
 
-Where there are fewer places than lanes, `binlog_parallel_num` lanes have their turns at once, each over a pair of
+Where fewer tasks than lanes run at a time, `binlog_parallel_num` lanes have their turns at once, each over a pair of
 sessions of its own, which the channels of the lanes that follow each other there share; pairs are kept for the next
 task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome. Next door: `step.py` is one
 step, `core.wiring.worker` opens a pair.

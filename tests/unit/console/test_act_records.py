@@ -45,11 +45,11 @@ def wait(condition: Callable[[], bool]) -> None:
 
 def ended(runs: Runner, id: str) -> Action:
     def over() -> bool:
-        found = runs.read_status(id)
+        found = runs.find(id)
         return found is not None and found.over
 
     wait(over)
-    found = runs.read_status(id)
+    found = runs.find(id)
     assert found is not None
     return found
 
@@ -124,10 +124,10 @@ def test_an_action_whose_processes_were_killed_is_called_so(tmp_path: Path) -> N
     runs = runner(tmp_path, WAITS)
     id = runs.start(Order((), "wait", "a"))
     wait(lambda: runs.said(id).out == "begun\n")
-    found = runs.read_status(id)
+    found = runs.find(id)
     assert found is not None and found.record.carrier and found.record.command
     processes.end(found.record.carrier, 0.0)
-    left = runs.read_status(id)
+    left = runs.find(id)
     assert left is not None and left.stage is Stage.RUNNING, "the command itself goes on"
     processes.end(found.record.command, 0.0)
     assert ended(runs, id).stage is Stage.GONE
@@ -185,5 +185,5 @@ def test_a_hundred_actions_are_kept_none_for_more_than_a_week_and_damaged_ones_a
 
 def test_before_the_first_action_there_is_nothing_and_no_folder_is_made(tmp_path: Path) -> None:
     runs = runner(tmp_path / "none")
-    assert (runs.recent(), runs.running(), runs.read_status("x")) == ([], [], None)
+    assert (runs.recent(), runs.running(), runs.find("x")) == ([], [], None)
     assert not (tmp_path / "none").exists()

@@ -57,7 +57,7 @@ class ActionsScreen(TableScreen):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Who asked for it, and how it stands."""
-        one = self.console.services.runs.read_status(key) if key else None
+        one = self.console.services.runs.find(key) if key else None
         if one is None:
             return "Action", [(Level.REST, "nothing was asked for from a console yet" if not self.rows() else "no row")]
         level, text = verdict(one, self.console.services.runs.said(one.record.id), self.console.now_real())
@@ -84,7 +84,7 @@ class OutputScreen(ActScreen):
 
     def draw(self) -> None:
         """Command, processes, what it wrote."""
-        one, said = self.runs.read_status(self.key), self.runs.said(self.key)
+        one, said = self.runs.find(self.key), self.runs.said(self.key)
         if one is None:
             self.headline("Action")
             self.sheet.fill("gone", [self.text(" it is not kept any more", Level.UNKNOWN)])

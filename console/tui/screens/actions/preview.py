@@ -92,7 +92,7 @@ class SlotPreview(FieldsScreen):
         return f"{place.source} {place.table} slot {place.slot}"
 
     def _poll(self) -> None:
-        found = self.runs.read_status(self._asked)
+        found = self.runs.find(self._asked)
         if found is None or not found.over:
             words = in_words(took(found, self.console.now_real())) if found else "?"
             if self.is_current and words != self._seconds:

@@ -41,7 +41,7 @@ class Progress(ActScreen):
 
     def on_mount(self) -> None:
         """Look until it is over."""
-        self._read_status()
+        self._refresh()
         super().on_mount()
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
 
@@ -60,13 +60,13 @@ class Progress(ActScreen):
         """Where one is."""
         return "over" if self.over else "on its way; leaving this screen ends nothing"
 
-    def _read_status(self) -> None:
-        self.actions = [one for id in self.ids if (one := self.runs.read_status(id)) is not None]
+    def _refresh(self) -> None:
+        self.actions = [one for id in self.ids if (one := self.runs.find(id)) is not None]
 
     def _poll(self) -> None:
         if not self.is_current:
             return
-        self._read_status()
+        self._refresh()
         if self.over and self._timer is not None:
             self._timer.stop()
             self.console.action_renew()  # the jobs and slots are others now
