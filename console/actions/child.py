@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def carry(records: Records, record: Record, words: Sequence[str]) -> int:
     """Begin, wait, write down the end; a record that cannot be written any more does not keep the command from it."""
     out, err = records.stream(record.id, "out"), records.stream(record.id, "err")
-    begun = replace(record, carrier=_identity(os.getpid()))
+    begun = replace(record, child=_identity(os.getpid()))
     try:
         child = subprocess.Popen(list(words), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         begun = replace(begun, command=_identity(child.pid))

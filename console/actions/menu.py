@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from console.actions.commands import HeldVerb, JobVerb, SlotVerb
-from console.monitor.snapshot import JobFacts, Unfinished
+from console.monitor.snapshot import JobFacts, OpenReset
 from console.views.quarantine import Choice
 from console.views.slots import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
@@ -101,7 +101,7 @@ def _lives(name: str, holder: JobFacts) -> str:
     return f"a process of job {name} still lives"
 
 
-def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[Unfinished]) -> list[Entry]:
+def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[OpenReset]) -> list[Entry]:
     """The menu of one slot."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in unfinished if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)

@@ -35,7 +35,7 @@ class Stage(Enum):
 class Record:
     """One action: `argv` as typed (without secrets), `key` the thing it acts on, `listed` false for a dry run.
 
-    `carrier` waits for the command and writes down its end; `command` is the command itself.
+    `child` waits for the command and writes down its end; `command` is the command itself.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Record:
     by: str
     listed: bool
     started_at: datetime
-    carrier: Identity | None = None
+    child: Identity | None = None
     command: Identity | None = None
     ended_at: datetime | None = None
     code: int | None = None
@@ -76,9 +76,9 @@ def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: date
     """How far an action is, by its record and by whether its processes live."""
     if record.ended_at is not None:
         return Stage.ENDED
-    if alive(record.carrier) or alive(record.command):
+    if alive(record.child) or alive(record.command):
         return Stage.RUNNING
-    if record.carrier is None and record.command is None and now - record.started_at < TO_BEGIN:
+    if record.child is None and record.command is None and now - record.started_at < TO_BEGIN:
         return Stage.BEGINNING
     return Stage.GONE
 

@@ -28,7 +28,7 @@ from core.state.folder import StateFolder
 # -P: a module search path without the current folder, so that a folder named `console` lying there starts nothing.
 PYTHON = (sys.executable, "-P", "-m")
 COMMAND = (*PYTHON, "console")
-CARRIER = (*PYTHON, "console.actions.child")
+CHILD = (*PYTHON, "console.actions.child")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Runner:
             self._refuse_second(order)
         record = self._record(order)
         records.save(record)
-        words = [*CARRIER, str(records.folder.path), record.id, *self._command, *order.words]
+        words = [*CHILD, str(records.folder.path), record.id, *self._command, *order.words]
         try:
             self._children[record.id] = _spawn(words)
         except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from console.monitor.health import facts
 from console.monitor.snapshot import JobDetail, JobFacts, Level, Local
 from console.monitor.store_reader import complete, told
-from console.monitor.throughput import Paces
+from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config.model import Loaded
 from core.state.audit import Audit
@@ -145,8 +145,8 @@ class Past:
         return self._store, self._metrics
 
     def _at(self, store: Store, metrics: Metrics, at: datetime, job: str) -> Local:
-        paces = Paces()
-        paces.go_to(metrics, at)
+        throughput = Throughput()
+        throughput.go_to(metrics, at)
         names = [row.name for row in store.jobs()]
         found = {frame.view.name: _facts(frame, at) for frame in metrics.frames(at)}
         jobs = complete(
@@ -158,7 +158,7 @@ class Past:
         audit = Audit(store.folder).read(100_000)
         return Local(
             at,
-            tuple(paces.told(one, at) for one in jobs),
+            tuple(throughput.told(one, at) for one in jobs),
             tuple(metrics.events_until(at, _EVENTS)),
             tuple(line for line in audit.lines if line.at <= at)[:_AUDIT],
             audit.damaged,

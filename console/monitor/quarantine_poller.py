@@ -46,7 +46,7 @@ class Whole:
     masked: bool = False
 
 
-class SinkHoldings:
+class SinkQuarantines:
     """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked."""
 
     def counts(self, job: JobSpec) -> Sequence[HeldCount]:
@@ -115,9 +115,9 @@ class _Sink:
 class Sinks:
     """Asks each sink of a configuration how many rows are held there."""
 
-    def __init__(self, loaded: Loaded | None, clock: Clock, holdings: SinkHoldings) -> None:
+    def __init__(self, loaded: Loaded | None, clock: Clock, quarantines: SinkQuarantines) -> None:
         self._clock = clock
-        self._holdings = holdings
+        self._quarantines = quarantines
         by_key = {sink_of(job): job for job in loaded.jobs.values()} if loaded else {}
         self._sinks = [_Sink(key, job, SinkSeen(key)) for key, job in sorted(by_key.items())]
         self._hurry = False
@@ -137,7 +137,7 @@ class Sinks:
 
     def _ask(self, one: _Sink, post: Post) -> None:
         try:
-            counts = tuple(self._holdings.counts(one.job))
+            counts = tuple(self._quarantines.counts(one.job))
             one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
             from console.monitor.store_reader import told

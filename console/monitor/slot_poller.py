@@ -30,7 +30,7 @@ class Watched(Protocol):
         """End its session; a later turn opens another one."""
 
 
-OpenWatch = Callable[["Loaded", str, "Clock"], Watched]
+OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
 
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
@@ -43,10 +43,10 @@ def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
 class SlotPoller:
     """Looks at one configuration's sources; each source is used by one thread."""
 
-    def __init__(self, loaded: Loaded | None, clock: Clock, open_watch: OpenWatch = opened) -> None:
+    def __init__(self, loaded: Loaded | None, clock: Clock, open_poller: OpenPoller = opened) -> None:
         self._loaded = loaded
         self._clock = clock
-        self._open = open_watch
+        self._open = open_poller
         self._watches: dict[str, Watched] = {}
         self._seen: dict[tuple[str, str], TableSeen] = {}
 

@@ -83,7 +83,7 @@ class JobFacts:
     rate: float | None = None
     spark: tuple[float | None, ...] = ()
     busy: Busy | None = None
-    paces: Mapping[str, LanePace] = field(default_factory=dict)
+    throughput: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
     only_held: bool = False
@@ -106,7 +106,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class OpenReset:
     """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
 
     id: str
@@ -142,7 +142,7 @@ class Local:
     audit: tuple[AuditLine, ...] = ()
     damaged: int = 0
     errors: tuple[ErrorRow, ...] = ()
-    unfinished: tuple[Unfinished, ...] = ()
+    unfinished: tuple[OpenReset, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
     held: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def sink_of(job: JobSpec) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MonitorState:
     """All of it; `local` is None until the store was read once, `sinks` are those that were looked at."""
 
     local: Local | None = None

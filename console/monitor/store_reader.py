@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from console.monitor.health import facts
-from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, Unfinished
-from console.monitor.throughput import Paces
+from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, OpenReset
+from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
@@ -43,7 +43,7 @@ class Reader:
         self._folder = folder
         self._clock = clock
         self._store: Store | None = None
-        self._paces = Paces()
+        self._throughput = Throughput()
 
     def local(self, job: str = "") -> Local:
         """What the state store says; with errors and log of one job where it is named."""
@@ -64,9 +64,9 @@ class Reader:
     def _read(self, store: Store, job: str, now: datetime) -> Local:
         views = observe_all(store)
         known = {view.name for view in views}
-        self._paces.follow(Metrics(store), now)
+        self._throughput.follow(Metrics(store), now)
         jobs = complete([facts(view, now) for view in views], self.loaded, last(store))
-        jobs = [self._paces.told(one, now) for one in jobs]
+        jobs = [self._throughput.told(one, now) for one in jobs]
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: (one.at, one.id), reverse=True)
         audit = Audit(store.folder).read(200)
@@ -77,7 +77,7 @@ class Reader:
             audit.lines,
             audit.damaged,
             tuple(one for name in sorted(known) for one in store.errors(name)),
-            tuple(Unfinished(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
+            tuple(OpenReset(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),

@@ -30,7 +30,7 @@ class _Followed:
     lags: Mapping[str, float | None] = field(default_factory=dict)
 
 
-class Paces:
+class Throughput:
     """The tracks of all jobs, at a moment that only goes forward."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class Paces:
         more = old if old > OLD_SECONDS else 0.0
         lags = {dn: None if lag is None else lag + more for dn, lag in followed.lags.items()}
         tracks = followed.tracks
-        paces = {
+        throughput = {
             dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))
             for dn, track in tracks.lanes.items()
         }
-        paces |= {dn: LanePace(lag) for dn, lag in lags.items() if dn not in paces}
+        throughput |= {dn: LanePace(lag) for dn, lag in lags.items() if dn not in throughput}
         known = [lag for lag in lags.values() if lag is not None]
         return replace(
             job,
@@ -88,5 +88,5 @@ class Paces:
             rate=tracks.whole.rate(moment),
             spark=tracks.whole.spark(moment),
             busy=tracks.busy() if not more else None,
-            paces=paces,
+            throughput=throughput,
         )

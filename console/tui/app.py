@@ -14,15 +14,15 @@ from textual.binding import Binding, BindingType
 
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from console.monitor.quarantine_poller import SinkPolled
-from console.monitor.snapshot import Local, Picture
+from console.monitor.snapshot import Local, MonitorState
 from console.tui import terminal
-from console.tui.navigation import Ways, lazily
+from console.tui.navigation import Navigation, lazily
 from console.tui.screens.base import Frame
 from console.tui.services import Services
 from console.views.rows import STALE_SECONDS
 
 if TYPE_CHECKING:
-    from console.tui.replay import Rewind
+    from console.tui.replay import HistoryMode
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
@@ -41,7 +41,7 @@ class Place:
     has_sources: bool = False
 
 
-class ConsoleApp(Ways):
+class ConsoleApp(Navigation):
     """The app; `shown` is the picture that is drawn, which stands still while paused."""
 
     CSS_PATH = "console.tcss"
@@ -64,13 +64,13 @@ class ConsoleApp(Ways):
         super().__init__(services, ascii_only, mono, read_only)
         self._environments = frozenset(place.environments)
         self.has_sources = place.has_sources
-        self.shown = Picture()
+        self.shown = MonitorState()
         self.paused = False
         self._latest = self.shown
         self._live = live
         self.job_shown = ""
         self.counts: dict[str, int] = {}
-        self.replay: Rewind | None = None
+        self.replay: HistoryMode | None = None
         self._critical: set[str] | None = None
         self._stopped_at: datetime | None = None
 
@@ -139,11 +139,11 @@ class ConsoleApp(Ways):
             seen = replace(last, fault=seen.fault)
         self._renew(replace(self._latest, sinks={**self._latest.sinks, seen.sink: seen}))
 
-    def _renew(self, picture: Picture) -> None:
-        self._latest = picture
+    def _renew(self, monitor: MonitorState) -> None:
+        self._latest = monitor
         self._count()
         if not self.paused and self.replay is None:
-            self.shown = picture
+            self.shown = monitor
             self.redrawn()
 
     def _count(self) -> None:
@@ -225,14 +225,14 @@ class ConsoleApp(Ways):
         if self.replay is not None:
             self.replay.go(moment)
             return
-        from console.tui.replay import Rewind
+        from console.tui.replay import HistoryMode
 
-        self.replay = Rewind(self)
+        self.replay = HistoryMode(self)
         self.replay.begin(moment)
 
     def replayed(self, local: Local) -> None:
         """A past moment was read: it is what is shown."""
-        self.shown = Picture(local)
+        self.shown = MonitorState(local)
         self.redrawn()
 
     def leave_replay(self) -> None:

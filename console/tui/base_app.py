@@ -25,7 +25,7 @@ from console.tui.host import INTERVALS, Said
 from console.tui.keymap import bindings_of
 from console.tui.screens.base import Frame
 from console.tui.services import Services
-from console.tui.textual_patches import LeanApp
+from console.tui.textual_patches import PatchedApp
 from console.tui.theme import DARK, MONO, THEMES, NoColour
 from console.tui.widgets.live_table import LiveTable
 from console.tui.widgets.panel import Panel
@@ -35,7 +35,7 @@ from core.domain.text import safe
 MESSAGE_SECONDS = 8.0
 
 
-class Shell(LeanApp):
+class Shell(PatchedApp):
     """The app without its picture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

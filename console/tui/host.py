@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from console.monitor.snapshot import Level, Local, Picture
+from console.monitor.snapshot import Level, Local, MonitorState
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -39,7 +39,7 @@ class Host(Protocol):
     """What the line of messages says."""
     touched: datetime
     """When a key was pressed last."""
-    shown: Picture
+    shown: MonitorState
     counts: dict[str, int]
     """What the first rows say of screens, by their keys."""
     job_shown: str

@@ -37,7 +37,7 @@ def _made(module: str, name: str, *args: object) -> Screen[Any]:
     return cast("Screen[Any]", made(*args))
 
 
-class Ways(Shell):
+class Navigation(Shell):
     """The app with its screens, without what they show."""
 
     SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]] = {

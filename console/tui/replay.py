@@ -26,7 +26,7 @@ NOTHING = "nothing is recorded yet: supervisors record while jobs run"
 T = TypeVar("T")
 
 
-class Rewind:
+class HistoryMode:
     """Where a console is in the past; `local` is None before the first moment was read."""
 
     def __init__(self, app: Host) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from console.cli.context import Invocation
 from console.monitor.poller import Collector
-from console.monitor.quarantine_poller import SinkHoldings, Sinks
+from console.monitor.quarantine_poller import SinkQuarantines, Sinks
 from console.monitor.slot_poller import SlotPoller
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
@@ -72,7 +72,7 @@ class Services:
     who: str = field(default_factory=whoami)
     peeker: Peeker = peek
     actions: Actions = detached
-    holdings: SinkHoldings = field(default_factory=SinkHoldings)
+    quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
 
     @cached_property
     def runs(self) -> Runner:
@@ -82,7 +82,7 @@ class Services:
     @cached_property
     def sinks(self) -> Sinks:
         """What asks sinks for the numbers of their quarantines; made when it is first asked for."""
-        return Sinks(self.loaded, self.clock, self.holdings)
+        return Sinks(self.loaded, self.clock, self.quarantines)
 
 
 class LateReader:

@@ -20,7 +20,7 @@ _NEW_OBJECTS = 10_000
 """Garbage is looked for after so many: a picture of two thousand rows is as many, and none of it is garbage yet."""
 
 
-class LeanApp(App[int]):
+class PatchedApp(App[int]):
     """The app below all of ours."""
 
     _parsed_for = 0

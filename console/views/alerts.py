@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.monitor.snapshot import JobFacts, Level, Picture, TableSeen
+from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
 from console.views.errors import open_count
 from console.views.quarantine import fullness, held_of, number_of
 from console.views.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
@@ -66,10 +66,10 @@ class Alert:
         return f"{self.rule}\x1f{self.thing}\x1f{began}"
 
 
-def alerts(picture: Picture, now: datetime) -> list[Alert]:
+def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    jobs = [*_jobs(picture, now), *_held(picture)]
-    found = [*_store(picture), *_resets(picture), *jobs, *_slots(picture.tables.values(), now)]
+    jobs = [*_jobs(monitor, now), *_held(monitor)]
+    found = [*_store(monitor), *_resets(monitor), *jobs, *_slots(monitor.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
 
@@ -92,11 +92,11 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
     return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silent"
 
 
-def counts_of(picture: Picture, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
+def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
     """How many errors and alerts wait for somebody, by the keys of their screens; which alerts are critical."""
-    acks = dict(picture.local.acks) if picture.local else {}
-    found = firing(alerts(picture, now), acks, now)
-    errors = open_count(picture.local, acks, now) + number_of(held_of(picture, jobs), acks, now)
+    acks = dict(monitor.local.acks) if monitor.local else {}
+    found = firing(alerts(monitor, now), acks, now)
+    errors = open_count(monitor.local, acks, now) + number_of(held_of(monitor, jobs), acks, now)
     return {"4": errors, "6": len(found)}, {one.key for one in found if one.level is Level.CRITICAL}
 
 
@@ -133,8 +133,8 @@ def _row(one: Alert, ack: Ack | None, now: datetime) -> Row:
 # -- the conditions --------------------------------------------------------------------------------------------------
 
 
-def _store(picture: Picture) -> Iterator[Alert]:
-    local = picture.local
+def _store(monitor: MonitorState) -> Iterator[Alert]:
+    local = monitor.local
     if local is None:
         return
     if local.fault:
@@ -154,8 +154,8 @@ def _store(picture: Picture) -> Iterator[Alert]:
         )  # fmt: skip
 
 
-def _resets(picture: Picture) -> Iterator[Alert]:
-    for mark in picture.local.unfinished if picture.local else ():
+def _resets(monitor: MonitorState) -> Iterator[Alert]:
+    for mark in monitor.local.unfinished if monitor.local else ():
         table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
         options = (
             Option(f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}: finishes it or rolls it back"),
@@ -167,8 +167,8 @@ def _resets(picture: Picture) -> Iterator[Alert]:
         )  # fmt: skip
 
 
-def _jobs(picture: Picture, now: datetime) -> Iterator[Alert]:
-    for job in picture.local.jobs if picture.local else ():
+def _jobs(monitor: MonitorState, now: datetime) -> Iterator[Alert]:
+    for job in monitor.local.jobs if monitor.local else ():
         if job.state is None or job.only_held or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
@@ -231,9 +231,9 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
     return tuple(dict.fromkeys(options))
 
 
-def _held(picture: Picture) -> Iterator[Alert]:
+def _held(monitor: MonitorState) -> Iterator[Alert]:
     """The number is part of the thing: what was acknowledged at three rows is news at four."""
-    for job in picture.local.jobs if picture.local else ():
+    for job in monitor.local.jobs if monitor.local else ():
         if not job.held:
             continue
         name, limit, rows = safe(job.name, 80), job.held_limit, rows_held(job.held)

@@ -108,7 +108,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
 def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]:
     report = job.report if job.current else None
     return {
-        **_paces(job, ascii_only),
+        **_throughput(job, ascii_only),
         "table": safe(job.tables[0] or UNKNOWN, 60) + (f" +{len(job.others)}" if job.others else ""),
         "pid": safe(job.holder.removeprefix("pid "), 10) if job.alive else "-",
         "mark": job.level.value,
@@ -126,12 +126,12 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
     }
 
 
-def _paces(job: JobFacts, ascii_only: bool) -> dict[str, str]:
+def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     """What moves; `-` where a job has nothing that could."""
     here = job.state is not None and job.state.has_process
     lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
     worst = worst_lane(job)
-    its = job.paces[worst].lag if worst is not None and worst in job.paces else None
+    its = job.throughput[worst].lag if worst is not None and worst in job.throughput else None
     spark = bars(job.spark, ascii_only)
     synced = in_sync(job)
     return {
@@ -151,7 +151,7 @@ def in_sync(job: JobFacts) -> float | None:
         return None
     if not report.lanes:
         return (report.chunks_done or 0) / report.chunks_total if report.chunks_total else None
-    lags = [job.paces[lane.name].lag if lane.name in job.paces else None for lane in report.lanes]
+    lags = [job.throughput[lane.name].lag if lane.name in job.throughput else None for lane in report.lanes]
     known = [lag for lag in lags if lag is not None]
     return sum(lag <= BEHIND_SECONDS for lag in known) / len(lags) if len(known) == len(lags) else None
 

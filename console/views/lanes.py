@@ -51,7 +51,7 @@ def lane_columns(job: JobFacts | None) -> Sequence[Column]:
 def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
     """The DNs of a job, those in trouble first, then those that lag most, then the furthest behind."""
     lanes = job.report.lanes if job.report else ()
-    found = [(lane, job.paces.get(lane.name, LanePace())) for lane in lanes]
+    found = [(lane, job.throughput.get(lane.name, LanePace())) for lane in lanes]
     found.sort(key=lambda each: (*_badness(*each), each[0].name))
     return [
         Row(
@@ -68,7 +68,7 @@ def worst_lane(job: JobFacts) -> str | None:
     """The DN that is in trouble or lags most; None where none is reported."""
     lanes = job.report.lanes if job.report else ()
     worst = min(
-        lanes, key=lambda lane: (*_badness(lane, job.paces.get(lane.name, LanePace())), lane.name), default=None
+        lanes, key=lambda lane: (*_badness(lane, job.throughput.get(lane.name, LanePace())), lane.name), default=None
     )
     return None if worst is None else worst.name
 
@@ -164,7 +164,7 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
         parts.append(f"chunks {count(report.chunks_done)}/{count(report.chunks_total)}")
         parts.append(f"rows copied {count(report.snapshot_rows)}")
     if report.lanes:
-        lags = [pace.lag for pace in job.paces.values() if pace.lag is not None]
+        lags = [pace.lag for pace in job.throughput.values() if pace.lag is not None]
         middle = f", median {seconds(median(lags))}" if lags and job.lag_seconds is not None else ""
         parts.append(f"lag {seconds(job.lag_seconds)} {safe(worst_lane(job) or '', 20)}{middle}")
         parts.append(f"events {count(report.changes)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import Level, Picture, SinkSeen, sink_of
+from console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
 from console.views.binlog import WORDS, worded
 from console.views.remedies import HELD_ROWS, named, ranked
 from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
@@ -132,14 +132,14 @@ def fullness(number: int, limit: int | None) -> Level:
     return Level.CRITICAL if limit is not None and number >= limit * NEARLY_FULL else Level.WARNING
 
 
-def held_of(picture: Picture, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:
+def held_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:
     """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
-    found = _counted(picture.sinks.values(), jobs)
-    counted = {one.sink for one in picture.sinks.values() if one.at is not None}
-    for facts in picture.local.jobs if picture.local else ():
+    found = _counted(monitor.sinks.values(), jobs)
+    counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
+    for facts in monitor.local.jobs if monitor.local else ():
         spec, name = jobs.get(facts.name), facts.name
         sink = sink_of(spec) if spec else ""
-        seen = picture.sinks.get(sink)
+        seen = monitor.sinks.get(sink)
         if sink in counted or (name, "") in found:
             continue
         if facts.held:

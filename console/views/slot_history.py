@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, OpenReset
 from console.views.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed
@@ -76,7 +76,7 @@ def jobs_of(local: Local | None) -> dict[str, JobFacts]:
     return {one.name: one for one in local.jobs} if local else {}
 
 
-def unfinished_of(local: Local | None, table: str, slot: str) -> Unfinished | None:
+def open_reset_of(local: Local | None, table: str, slot: str) -> OpenReset | None:
     """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
     for one in local.unfinished if local else ():
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
@@ -84,7 +84,7 @@ def unfinished_of(local: Local | None, table: str, slot: str) -> Unfinished | No
     return None
 
 
-def unfinished_line(one: Unfinished, table: str, slot: str) -> str:
+def unfinished_line(one: OpenReset, table: str, slot: str) -> str:
     """What to do about it."""
     place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"

@@ -79,7 +79,7 @@ def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = 
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
         level, left = slot_level(one, now), remaining(one.held.left, one.seen.at, now)
-        if slot_history.unfinished_of(local, one.seen.table, one.slot.name):
+        if slot_history.open_reset_of(local, one.seen.table, one.slot.name):
             level = Level.CRITICAL
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
         order["age"] = _seconds(seen_at(one.seen), now)
@@ -112,10 +112,10 @@ UNKNOWN_LAST = float("inf")
 def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     """A slot DN by DN, the one that is cleared first on top."""
     listed = {each.shard: each for each in one.slot.shards}
-    holdings = {each.shard: each for each in one.held.shards}
+    quarantines = {each.shard: each for each in one.held.shards}
     keyed = []
-    for name in sorted({*listed, *holdings}):
-        held = holdings.get(name)
+    for name in sorted({*listed, *quarantines}):
+        held = quarantines.get(name)
         left = remaining(held.left if held else None, one.seen.at, now)
         level = _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), held, one, now)
@@ -240,7 +240,7 @@ def slot_lines(
     `local` is what this machine's own records say; the SQL is for the DN `shard`, or the one furthest back.
     """
     table, slot = one.seen.table, one.slot
-    left = slot_history.unfinished_of(local, table, slot.name)
+    left = slot_history.open_reset_of(local, table, slot.name)
     said = [(Level.CRITICAL, slot_history.unfinished_line(left, table, slot.name))] if left else []
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))

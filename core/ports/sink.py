@@ -29,7 +29,7 @@ class StepSink(Protocol):
     def stage(self, reader: BinaryIO) -> int:
         """Begin a transaction and fill the staging table from COPY text; returns the rows staged."""
 
-    def stage_carefully(self, reader: BinaryIO) -> int:
+    def stage_isolating(self, reader: BinaryIO) -> int:
         """As `stage`; `commit` then holds in quarantine what the target refuses, and applies the rest."""
 
     def top(self, up_to: int) -> Top:
@@ -41,7 +41,7 @@ class StepSink(Protocol):
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target in one open transaction; None where it is not ours to take."""
 
-    def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+    def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """As `copy_chunk`; what the target refuses is held in quarantine."""
 
     def finish_chunk(self) -> None:

@@ -25,17 +25,17 @@ from core.services.sessions import open_source
 from core.services.slot_commands import own_lanes
 from core.slots.change import PROD, Done
 from core.slots.status.binlog_rows import peek
-from core.slots.status.poll import Watch
+from core.slots.status.poll import StatusPoller
 from core.slots.status.retained import OwnLane
 from core.sources.dws.peek import DwsPeek
-from core.sources.dws.poll import DwsWatch
+from core.sources.dws.poll import DwsStatusPoller
 from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
 
 ACTION = "slots peek --unmask"
 
 
-def watch(loaded: Loaded, source: str, clock: Clock) -> Watch:
+def watch(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
     """Watches the slots of the tables that configured jobs read at a source; nothing is asked before its first turn."""
     endpoint = loaded.sources[source].endpoint
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
@@ -43,8 +43,8 @@ def watch(loaded: Loaded, source: str, clock: Clock) -> Watch:
     def ours(table: str, slot: str, now: datetime) -> Sequence[OwnLane]:
         return own_lanes(loaded.jobs[mine[table][slot]].of(table), now)
 
-    reader = DwsWatch(endpoint, resolve(endpoint.password), f"slotkeeper-console/{source}")
-    return Watch(reader, source, mine, ours, time.monotonic, clock.utc)
+    reader = DwsStatusPoller(endpoint, resolve(endpoint.password), f"slotkeeper-console/{source}")
+    return StatusPoller(reader, source, mine, ours, time.monotonic, clock.utc)
 
 
 def masks(loaded: Loaded, source: str) -> bool:

@@ -1,4 +1,4 @@
-"""The sink's session ends at every statement of a careful step, chunk and replay: nothing is lost, nothing doubled.
+"""The sink's session ends at every statement of an isolating step, chunk and replay: nothing is lost, nothing doubled.
 
 Next door: `test_fence.py` has workers that overlap; `tests/integration/test_quarantine.py` the rules themselves.
 """
@@ -112,7 +112,7 @@ def test_a_careful_step_is_all_or_nothing(
     def act() -> None:
         sink = target.sink(HOLDING)
         try:
-            rows = sink.stage_carefully(io.BytesIO(text))
+            rows = sink.stage_isolating(io.BytesIO(text))
             assert sink.commit(target.lane, target.epoch, Position(0), Position(1), rows)
         except BaseException:
             sink.abandon()
@@ -126,7 +126,7 @@ def test_a_careful_step_is_all_or_nothing(
     assert target.asked("SELECT position, changes FROM slotkeeper_progress") == [("1/-1", len(EVENTS))]
     assert sorted(entry.key for entry in target.listed()) == [("10",), ("11",), ("2",)]
     sink = target.sink(HOLDING)
-    sink.stage_carefully(io.BytesIO(text))
+    sink.stage_isolating(io.BytesIO(text))
     assert not sink.commit(target.lane, target.epoch, Position(0), Position(1), len(EVENTS)), "it was taken already"
     assert len(target.listed(states=())) == 3
 
@@ -143,7 +143,7 @@ def test_a_careful_chunk_is_all_or_nothing(
     def act() -> None:
         sink = target.sink(HOLDING)
         try:
-            assert sink.copy_chunk_carefully(target.lane, target.epoch, 0, io.BytesIO(text)) == 3
+            assert sink.copy_chunk_isolating(target.lane, target.epoch, 0, io.BytesIO(text)) == 3
             sink.finish_chunk()
         except BaseException:
             sink.abandon()
@@ -155,7 +155,7 @@ def test_a_careful_chunk_is_all_or_nothing(
     assert ending.everywhere(act, unchanged) > 20
     assert target.rows() == [(1, 1), (3, 3)]
     assert [entry.key for entry in target.listed()] == [("2",)]
-    assert target.sink(HOLDING).copy_chunk_carefully(target.lane, target.epoch, 0, io.BytesIO(text)) is None
+    assert target.sink(HOLDING).copy_chunk_isolating(target.lane, target.epoch, 0, io.BytesIO(text)) is None
 
 
 @EVERY

@@ -97,7 +97,7 @@ def test_a_reset_goes_on_to_its_end_though_the_console_is_killed_and_the_line_dr
     id, runs = starter.stdout.strip(), runner(shell.state_dir)
     seen = begun(runs, id)
     assert seen.record.command is not None and seen.record.command.session_id != os.getsid(0)
-    for one in (seen.record.carrier, seen.record.command):
+    for one in (seen.record.child, seen.record.command):
         if one is not None and processes.alive(one):
             os.kill(one.pid, signal.SIGHUP)
     found = ended(runs, id)

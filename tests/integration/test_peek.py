@@ -21,7 +21,7 @@ from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services import binlog_rows
 from core.sources.dws import manual_sql
-from core.sources.dws.poll import DwsWatch
+from core.sources.dws.poll import DwsStatusPoller
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted
@@ -335,7 +335,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     page = binlog_rows.rows(load(place.config, {}), "dws1", table, Ask(filter=Filter(key={"id": "1"})))
     assert [row.values for row in page.rows] == [("1", "NEW")]
     source = load(place.config, {}).sources["dws1"].endpoint
-    reader = DwsWatch(source, resolve(source.password), "test")
+    reader = DwsStatusPoller(source, resolve(source.password), "test")
     told = reader.told(table)
     assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
     assert reader.unread(table)

@@ -1,4 +1,4 @@
-"""Bad rows of every kind, one careful step or chunk at a time, beside what is applied of the same step.
+"""Bad rows of every kind, one isolating step or chunk at a time, beside what is applied of the same step.
 
 Next door: `tests/property/test_quarantine_histories.py` has random histories with an oracle,
 `test_quarantine_jobs.py` whole jobs.
@@ -214,13 +214,13 @@ def test_both_halves_of_a_changed_key_are_held_together(pairs: Target) -> None:
     ],
 )
 def test_the_old_half_takes_effect_with_a_later_change_of_either_key(
-    pairs: Target, later: list[tuple[object, ...]], rows: list[object], left: list[object], careful: bool
+    pairs: Target, later: list[tuple[object, ...]], rows: list[object], left: list[object], isolating: bool
 ) -> None:
     pairs.run("INSERT INTO mart.pairs VALUES (1, 0, 'old')")
     sink = pairs.sink()
     pairs.step(sink, changed(1, 1, 9, BAD_N))
-    bad = [(3, 1, "I", 77, BAD_N)] if careful else []
-    assert pairs.step(sink, [*later, *bad]) == careful
+    bad = [(3, 1, "I", 77, BAD_N)] if isolating else []
+    assert pairs.step(sink, [*later, *bad]) == isolating
     assert pairs.rows() == rows
     assert [one for one in states(pairs) if one[2] == "held" and one[1] != "77"] == left
 
@@ -348,7 +348,7 @@ def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_wid
     pairs: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_isolation, "LONGEST", -1.0)
-    with pytest.raises(TooLarge, match=r"a careful step of mart\.pairs"):
+    with pytest.raises(TooLarge, match=r"an isolating step of mart\.pairs"):
         pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
     assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)
     assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and nobody gives it up"

@@ -13,7 +13,7 @@ import pytest
 from textual.pilot import Pilot
 
 from console.cli.context import Invocation
-from console.monitor.quarantine_poller import SinkHoldings
+from console.monitor.quarantine_poller import SinkQuarantines
 from console.tui.app import ConsoleApp
 from console.tui.launch import place_of
 from console.tui.screens.table import TableScreen
@@ -59,25 +59,25 @@ def test_a_sink_is_counted_listed_and_its_values_are_masked_until_the_audit_know
 ) -> None:
     mirror = held(warehouse, make_mirror)
     loaded = configured(mirror, tmp_path)
-    job, holdings = loaded.jobs[mirror.job.name], SinkHoldings()
-    (count,) = holdings.counts(job)
+    job, quarantines = loaded.jobs[mirror.job.name], SinkQuarantines()
+    (count,) = quarantines.counts(job)
     assert (count.source_table, count.slot, count.held, count.entries) == (TABLE, job.slot, 4, 5)
-    found = holdings.page(job, Wanted(slot=job.slot))
+    found = quarantines.page(job, Wanted(slot=job.slot))
     assert len(found) == 5 and all(one.values == () and one.state is HeldState.HELD for one in found)
     one = next(each for each in found if each.key[1] == "2")
-    whole = holdings.entry(loaded, job, one.id, unmask=False)
+    whole = quarantines.entry(loaded, job, one.id, unmask=False)
     assert whole is not None and whole.masked and dict(whole.entry.values)["v"] == "x"
     audit = Audit(StateFolder.open(loaded.state_dir))
     assert audit.read(10).lines == ()
-    whole = holdings.entry(loaded, job, one.id, unmask=True)
+    whole = quarantines.entry(loaded, job, one.id, unmask=True)
     assert whole is not None and not whole.masked
     assert {(line.action, line.what) for line in audit.read(10).lines} == {
         ("errors show", f"job {job.name} entry {one.id}")
     }
-    assert holdings.entry(loaded, job, 999, unmask=False) is None
+    assert quarantines.entry(loaded, job, 999, unmask=False) is None
     away = replace(job, sink=replace(job.sink, port=1))
     with pytest.raises(SlotkeeperError, match="refused"):
-        holdings.counts(away)
+        quarantines.counts(away)
 
 
 def test_rows_are_replayed_from_the_console_and_what_is_still_bad_stays(

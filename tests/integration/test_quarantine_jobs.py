@@ -259,7 +259,7 @@ def test_verify_tells_held_keys_apart(warehouse: Warehouse, make_mirror: MakeMir
 
 
 @pytest.mark.parametrize(
-    "point", ["before_careful_chunk", "before_chunk_commit", "before_careful_step", "after_commit"]
+    "point", ["before_isolated_chunk", "before_chunk_commit", "before_isolated_step", "after_commit"]
 )
 def test_a_worker_that_fails_around_a_careful_step_is_tried_again(
     warehouse: Warehouse, make_mirror: MakeMirror, point: str

@@ -115,7 +115,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
     target.run("TRUNCATE t")
     planned(target.store, target.epoch)
     sink = target.sink(HOLDING)
-    take = sink.copy_chunk_carefully if careful else sink.copy_chunk
+    take = sink.copy_chunk_isolating if careful else sink.copy_chunk
     assert take(target.lane, target.epoch, 0, io.BytesIO(line((1, "one")))) == 1
     lose(sink.session)
     with pytest.raises(Unreachable):
@@ -130,7 +130,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
 def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, careful: bool) -> None:
     target.run("TRUNCATE t")
     sink = target.sink(HOLDING)
-    stage = sink.stage_carefully if careful else sink.stage
+    stage = sink.stage_isolating if careful else sink.stage
     assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
     lose(sink.session)
     with pytest.raises(Unreachable):

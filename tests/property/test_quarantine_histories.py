@@ -144,7 +144,7 @@ def stories(server: Server, database: str, seed: int, runs: int, kind: str = "po
             target.run("DROP TABLE mart.held, slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
             target.close()
         held, careful, events = max(held, story.held), careful + story.careful, events + len(story.events)
-    print(f"seed {seed}: {events} events, {careful} careful steps, at most {held} entries at once")
+    print(f"seed {seed}: {events} events, {careful} isolating steps, at most {held} entries at once")
     assert careful
     assert held
 

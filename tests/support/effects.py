@@ -89,7 +89,7 @@ class Effects:
         except RowRefused:
             if not sink.options.quarantines:
                 raise
-            self._take(sink, sink.stage_carefully, text)
+            self._take(sink, sink.stage_isolating, text)
 
     def _take(self, sink: PostgresSink, stage: Callable[[BinaryIO], int], text: bytes) -> None:
         rows = stage(io.BytesIO(text))

@@ -77,7 +77,7 @@ class Target:
         try:
             self._take(sink, sink.stage, text)
         except RowRefused:
-            self._take(sink, sink.stage_carefully, text)
+            self._take(sink, sink.stage_isolating, text)
             return True
         return False
 
@@ -101,7 +101,7 @@ class Target:
             sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text))
         except RowRefused:
             careful = True
-            assert sink.copy_chunk_carefully(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
+            assert sink.copy_chunk_isolating(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
         sink.finish_chunk()
         return careful
 

@@ -194,7 +194,7 @@ def slot(
     return SlotView(name, job, True, tuple(shards)), SlotHold(name, tuple(holds))
 
 
-class NoHoldings:
+class NoQuarantines:
     """A sink that holds nothing."""
 
     def counts(self, job: JobSpec) -> list[HeldCount]:
@@ -243,7 +243,7 @@ def console(
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
     services = Services(feed, clock, loaded, loaded.state_dir, str(config), who="li.wei@host1")
-    services.holdings = NoHoldings()
+    services.quarantines = NoQuarantines()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)
 

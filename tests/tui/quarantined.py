@@ -40,7 +40,7 @@ def entries() -> list[Held]:
 
 
 @dataclass
-class PlantedHoldings:
+class PlantedQuarantines:
     """Answers what was planted as a sink would; keeps what it was asked."""
 
     rows: list[Held] = field(default_factory=list)
@@ -84,7 +84,7 @@ class PlantedHoldings:
 HOLDING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
 
 
-def holding(folder: Path, *rows: Held, **more: object) -> tuple[Filled, PlantedHoldings]:
+def holding(folder: Path, *rows: Held, **more: object) -> tuple[Filled, PlantedQuarantines]:
     """A console whose job orders_rt holds these entries, and says so in its report."""
     made = console(folder, sink_options=HOLDING, **more)  # type: ignore[arg-type]
     tell(made, sum(one.state is HeldState.HELD and one.kind != "B" for one in rows))
@@ -98,8 +98,8 @@ def tell(made: Filled, number: int | None) -> None:
     assert made.store.put_report(replace(report, quarantined=number))
 
 
-def hold(made: Filled, *rows: Held) -> PlantedHoldings:
+def hold(made: Filled, *rows: Held) -> PlantedQuarantines:
     """Let the console's sink hold these entries."""
-    holdings = PlantedHoldings(list(rows))
-    made.app.services.holdings = holdings
-    return holdings
+    quarantines = PlantedQuarantines(list(rows))
+    made.app.services.quarantines = quarantines
+    return quarantines

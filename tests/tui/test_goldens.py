@@ -43,8 +43,8 @@ def test_the_screens_look_like_their_goldens(size: tuple[int, int], tmp_path: Pa
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-    holdings.masked = True
+    made, quarantines = holding(tmp_path, *entries())
+    quarantines.masked = True
     drawn: dict[str, list[str]] = {}
 
     async def do(pilot: Pilot[int]) -> None:

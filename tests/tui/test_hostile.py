@@ -124,7 +124,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> 
         )
         for number, payload in enumerate(PAYLOADS)
     ]  # fmt: skip
-    made, holdings = holding(tmp_path, *rows)
+    made, quarantines = holding(tmp_path, *rows)
     drawn: list[str] = []
 
     async def do(pilot: Pilot[int]) -> None:
@@ -141,7 +141,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> 
             await press(pilot, "escape", "j")
         await press(pilot, "g", "space", "a")
         drawn.append(screen(made.app))
-        holdings.fault = Unreachable(PAYLOADS[0])
+        quarantines.fault = Unreachable(PAYLOADS[0])
         await press(pilot, "escape", "A")
         await until(pilot, made.app, "not as it is now")
         drawn.append(screen(made.app))

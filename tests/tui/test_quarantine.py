@@ -21,7 +21,7 @@ from core.domain.quarantine import HeldState
 from core.errors import Unreachable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.planted import arm, plant, typed, until
-from tests.tui.quarantined import PlantedHoldings, entries, entry, hold, holding, tell
+from tests.tui.quarantined import PlantedQuarantines, entries, entry, hold, holding, tell
 
 TINY = (60, 15)
 KEY = "held\x1forders_rt\x1f"
@@ -72,7 +72,7 @@ def cells(found: TableScreen) -> list[str]:
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_sink(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     text = screen(made.app)
     assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
@@ -86,7 +86,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
     assert "wrong  3 rows in quarantine" in screen(made.app)
-    assert holdings.asked == []
+    assert quarantines.asked == []
 
 
 @driven(lambda folder: holding(folder, *entries()))
@@ -125,13 +125,13 @@ async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, 
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_a_line_is_acknowledged_until_its_number_changes(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     await errors(pilot, made)
     assert "[4 Errors 2]" in screen(made.app)
     await press(pilot, "x")
     assert "[4 Errors 1]" in screen(made.app) and "acked" in screen(made.app)
-    holdings.rows.insert(0, entry(43, "4999"))
+    quarantines.rows.insert(0, entry(43, "4999"))
     made.clock.at += timedelta(seconds=1)
     await until_asked(pilot, lambda: made.clock.monotonic() > 0)
     made.app.services.sinks._sinks[0].asked = float("-inf")
@@ -180,12 +180,12 @@ async def test_entries_say_what_was_refused_why_and_what_moves_with_them(
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_A_lists_what_is_over_and_filter_and_order_work(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     found = await listed(pilot, made)
     await press(pilot, "A")
     await until(pilot, made.app, "superseded", " 4713 ")
-    assert holdings.asked[-1].states == ()  # type: ignore[attr-defined]
+    assert quarantines.asked[-1].states == ()  # type: ignore[attr-defined]
     await press(pilot, "z")
     assert len(found.table.keys()) == 4, "only what is held is in trouble"
     await press(pilot, "z", "G")
@@ -201,7 +201,7 @@ async def test_A_lists_what_is_over_and_filter_and_order_work(
 
 def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path) -> None:
     many = [entry(number, f"k{number}") for number in range(2_000, 0, -1)]
-    made, holdings = holding(tmp_path, *many)
+    made, quarantines = holding(tmp_path, *many)
 
     async def do(pilot: Pilot[int]) -> None:
         await errors(pilot, made)
@@ -213,10 +213,10 @@ def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path
             await until_asked(pilot, lambda pages=pages: found.table.row_count == PAGE * pages)  # type: ignore[misc]
         await press(pilot, "G")
         assert " k1 " in screen(made.app) and found.table.cursor_key == "1"
-        asked = len(holdings.asked)
+        asked = len(quarantines.asked)
         rows = found.rows()
         await press(pilot, *["k"] * 5, "pageup", "g")
-        assert len(holdings.asked) == asked and found.rows() is rows, "moving asks nobody and makes no rows"
+        assert len(quarantines.asked) == asked and found.rows() is rows, "moving asks nobody and makes no rows"
         await press(pilot, "f")
         await until_asked(pilot, lambda: "there are more" not in screen(made.app))
         await press(pilot, "f")
@@ -227,7 +227,7 @@ def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_one_entry_whole_with_its_values_and_its_neighbours(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     await listed(pilot, made)
     await press(pilot, "enter")
@@ -238,14 +238,14 @@ async def test_one_entry_whole_with_its_values_and_its_neighbours(
     assert "amount = 12345.60" in screen(made.app)
     await press(pilot, "right_square_bracket")
     await until(pilot, made.app, "entry 41 held", "12345.60")
-    assert made.app.screen is not found and holdings.asked[-1] == (41, False)
+    assert made.app.screen is not found and quarantines.asked[-1] == (41, False)
     await press(pilot, "escape")
     assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
 
 
 def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
-    holdings.masked = True
+    made, quarantines = holding(tmp_path, *entries())
+    quarantines.masked = True
 
     async def do(pilot: Pilot[int]) -> None:
         await listed(pilot, made)
@@ -254,13 +254,13 @@ def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
         assert "12345.60" not in text and "NULL" in text and "4712" in text, "the key is shown"
         await press(pilot, "v")
         await until(pilot, made.app, "12345.60")
-        assert holdings.asked[-1] == (42, True)
-        number = len(holdings.asked)
+        assert quarantines.asked[-1] == (42, True)
+        number = len(quarantines.asked)
         await press(pilot, "v")
-        assert "12345.60" not in screen(made.app) and len(holdings.asked) == number
+        assert "12345.60" not in screen(made.app) and len(quarantines.asked) == number
         await press(pilot, "escape", "enter")
         await until(pilot, made.app, "***")
-        assert holdings.asked[-1] == (42, False)
+        assert quarantines.asked[-1] == (42, False)
 
     drive(made, do)
 
@@ -269,28 +269,28 @@ def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_sink_is_asked_while_errors_is_seen_and_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, holdings = holding(tmp_path, *entries())
+    made, quarantines = holding(tmp_path, *entries())
     now = [100.0]
     monkeypatch.setattr(made.clock, "monotonic", lambda: now[0])
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "1", "2", "6", "7", "r", "1", "r")
-        assert holdings.asked == []
+        assert quarantines.asked == []
         await errors(pilot, made)
         asked = ((1.9, "r", 1), (2.1, "7 4", 1), (2.1, "r", 2), (12.0, "7 4", 2), (12.2, "7", 2), (12.2, "4", 3))
         for seconds, keys, number in asked:
             now[0] = 100.0 + seconds
             await press(pilot, *keys.split())
-            await until_asked(pilot, lambda number=number: len(holdings.asked) >= number)  # type: ignore[misc]
-            assert holdings.asked == ["counts"] * number, (seconds, keys)
+            await until_asked(pilot, lambda number=number: len(quarantines.asked) >= number)  # type: ignore[misc]
+            assert quarantines.asked == ["counts"] * number, (seconds, keys)
 
     drive(made, do)
 
 
 def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
+    made, quarantines = holding(tmp_path, *entries())
     tell(made, None)
-    holdings.fault = Unreachable("sink mart (h2:5432/mart): connection refused")
+    quarantines.fault = Unreachable("sink mart (h2:5432/mart): connection refused")
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
@@ -312,12 +312,12 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
     made, _ = holding(tmp_path, *entries())
     going, asked = threading.Event(), []
 
-    class Hanging(PlantedHoldings):
+    class Hanging(PlantedQuarantines):
         def _ask(self, what: object) -> None:
             asked.append(what)
             going.wait(30)
 
-    made.app.services.holdings = Hanging()
+    made.app.services.quarantines = Hanging()
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
@@ -335,10 +335,10 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_what_was_counted_stays_where_the_sink_goes_away(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     await errors(pilot, made)
-    holdings.fault = Unreachable("gone")
+    quarantines.fault = Unreachable("gone")
     for one in made.app.services.sinks._sinks:
         one.asked = float("-inf")
     await press(pilot, "r")
@@ -348,10 +348,10 @@ async def test_what_was_counted_stays_where_the_sink_goes_away(
 
 @driven(lambda folder: holding(folder, *entries()))
 async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
-    made: Filled, holdings: PlantedHoldings, pilot: Pilot[int]
+    made: Filled, quarantines: PlantedQuarantines, pilot: Pilot[int]
 ) -> None:
     await listed(pilot, made)
-    number = len(holdings.asked)
+    number = len(quarantines.asked)
     local = made.app.shown.local
     assert local is not None
     made.app.replay = planted = _Past()
@@ -360,7 +360,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
     await press(pilot, "escape")
     text = await until(pilot, made.app, "3 rows in quarantine, by its last report")
-    assert "[4 Errors" in text and len(holdings.asked) == number
+    assert "[4 Errors" in text and len(quarantines.asked) == number
     assert planted is made.app.replay
     made.app.leave_replay()
     await until(pilot, made.app, "3 rows in quarantine, oldest")
@@ -386,7 +386,7 @@ def words(runs: Any) -> list[Sequence[str]]:
 
 
 def test_marked_rows_are_replayed_with_one_key_and_told_row_by_row(tmp_path: Path) -> None:
-    made, holdings = holding(tmp_path, *entries())
+    made, quarantines = holding(tmp_path, *entries())
     runs = plant(made)
 
     async def do(pilot: Pilot[int]) -> None:
@@ -398,7 +398,7 @@ def test_marked_rows_are_replayed_with_one_key_and_told_row_by_row(tmp_path: Pat
         assert not runs.orders, "Enter cancels"
         await press(pilot, "a", "r", "y")
         assert words(runs) == [("errors", "replay", "--json", "--reason=INC-2304", "orders_rt", "39", "40")]
-        holdings.rows = [one for one in holdings.rows if one.id != 39]
+        quarantines.rows = [one for one in quarantines.rows if one.id != 39]
         found = [
             {"id": 39, "state": "replayed", "outcome": "replayed", "sqlstate": ""},
             {"id": 40, "state": "held", "outcome": "still bad: 23514 new row violates it", "sqlstate": "23514"},

@@ -54,8 +54,8 @@ def test_a_past_moment_shows_jobs_as_they_were(tmp_path: Path) -> None:
     assert (orders.state.value, orders.level) == ("RUNNING", Level.WARNING)
     assert orders.rate == 500.0
     assert [cell for cell in orders.spark if cell is not None][-1] == 500.0
-    assert orders.paces["dn_1"].lag == 0.0
-    assert orders.paces["dn_2"].rate == 0.0
+    assert orders.throughput["dn_1"].lag == 0.0
+    assert orders.throughput["dn_2"].rate == 0.0
     assert orders.lag_seconds is not None
     assert round(orders.lag_seconds) == 540
     assert local.events == ()
@@ -76,8 +76,8 @@ def test_a_job_at_rest_stays_what_it_was_and_its_lag_grows(tmp_path: Path) -> No
     orders = next(job for job in local.jobs if job.name == "orders_rt")
     assert orders.state is not None
     assert (orders.state.value, orders.trouble, orders.exit_code) == ("FAILED", "SLOT LOST", 10)
-    assert orders.paces["dn_1"].lag is not None
-    assert orders.paces["dn_1"].lag >= 40 * 60
+    assert orders.throughput["dn_1"].lag is not None
+    assert orders.throughput["dn_1"].lag >= 40 * 60
     assert [one.event for one in local.events] == ["failed"]
 
 

@@ -22,7 +22,7 @@ from core.state.folder import StateFolder
 Change = Callable[[AckFile], object]
 
 
-class AckingScreen(TableScreen):
+class AckTable(TableScreen):
     """A table whose rows have something that can be acknowledged."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
-from console.tui.screens.ack_table import AckingScreen
+from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
 from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from console.views.rows import Row
@@ -19,7 +19,7 @@ from console.views.rows import Row
 SILENCE = timedelta(hours=1)
 
 
-class AlertsScreen(AckingScreen):
+class AlertsScreen(AckTable):
     """The conditions that hold now."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silent for 1h", id="snooze")]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.tui.screens.ack_table import AckingScreen
+from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
@@ -20,7 +20,7 @@ from core.domain.verified import rows_held
 from core.state.rows import ErrorRow
 
 
-class ErrorsScreen(AckingScreen):
+class ErrorsScreen(AckTable):
     """One row per job and kind of error, and one per job that holds rows; of one job where it is named."""
 
     its_name = "Errors"

@@ -84,8 +84,8 @@ class QuarantineScreen(AskingScreen):
             self.fault = models.NOT_RECORDED if self.console.replaying else models.NO_SINK
             self.redraw()
             return
-        wanted, holdings = models.wanted_of(of, self.every, limit, before), self.console.services.holdings
-        self.begin(lambda: (wanted, holdings.page(spec, wanted)))
+        wanted, quarantines = models.wanted_of(of, self.every, limit, before), self.console.services.quarantines
+        self.begin(lambda: (wanted, quarantines.page(spec, wanted)))
 
     def taken(self, found: object) -> None:
         """Entries; those before the ones that are shown already, or all anew."""
@@ -212,7 +212,7 @@ class HeldRowScreen(AskingScreen):
         self._read(not self.hidden and self._masked)
 
     def _read(self, unmask: bool) -> None:
-        loaded, holdings, spec = self.console.services.loaded, self.console.services.holdings, self._spec
+        loaded, quarantines, spec = self.console.services.loaded, self.console.services.quarantines, self._spec
         if self.console.replaying or loaded is None:
             self.fault = models.NOT_RECORDED
             self.redraw()
@@ -220,7 +220,7 @@ class HeldRowScreen(AskingScreen):
         id = self.entry.id
 
         def question() -> tuple[Whole, bool]:
-            whole = holdings.entry(loaded, spec, id, unmask)
+            whole = quarantines.entry(loaded, spec, id, unmask)
             if whole is None:
                 raise Refused("the sink has no such entry any more")
             return whole, unmask

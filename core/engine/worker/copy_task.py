@@ -14,7 +14,7 @@ from core.domain.progress import LaneKey
 from core.drivers.copy_pipe import copy_through
 from core.engine.messages import CopyOutcome, CopyTask
 from core.engine.worker import stream_task
-from core.engine.worker.step import Probe, may_hold, nothing
+from core.engine.worker.step import Probe, may_quarantine, nothing
 from core.engine.worker.stream_task import OpenPair, lend, peak_kib
 from core.error_values import ErrorValues
 from core.errors import RowRefused
@@ -59,11 +59,11 @@ def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: Step
     try:
         copied = copy(sink.copy_chunk)
     except RowRefused as error:
-        if not may_hold(error, spec.job.sink_options):
+        if not may_quarantine(error, spec.job.sink_options):
             raise
         sink.abandon()
-        probe("before_careful_chunk")
-        copied = copy(sink.copy_chunk_carefully)
+        probe("before_isolated_chunk")
+        copied = copy(sink.copy_chunk_isolating)
     if copied is not None:
         probe("before_chunk_commit")
         sink.finish_chunk()

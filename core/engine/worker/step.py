@@ -72,17 +72,17 @@ class Stepper:
         except BaseException as error:
             self._status = None
             self._sink.abandon()
-            if not may_hold(error, self._plan.options):
+            if not may_quarantine(error, self._plan.options):
                 raise
-        self._probe("before_careful_step")
+        self._probe("before_isolated_step")
         try:
-            return self._take(read_now, after, careful=True)
+            return self._take(read_now, after, isolating=True)
         except BaseException:
             self._status = None
             self._sink.abandon()
             raise
 
-    def _take(self, read_now: Callable[[], SlotStatus], after: Position, careful: bool = False) -> Step:
+    def _take(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool = False) -> Step:
         first = self._checked(self._status or read_now(), after)
         self._status = None
         self._probe("after_status")
@@ -90,7 +90,7 @@ class Stepper:
             return Step(after, 0, True, first)
         began = self._clock.monotonic()
         try:
-            rows, up_to = self._stage(first, after, careful)
+            rows, up_to = self._stage(first, after, isolating)
         except SlotkeeperError as error:
             if error.where == "source":
                 self._checked(read_now(), after)  # what failed may be DDL: then its trouble says more than the error
@@ -126,7 +126,7 @@ class Stepper:
             return reason
         raise reason
 
-    def _stage(self, status: SlotStatus, after: Position, careful: bool) -> tuple[int, int]:
+    def _stage(self, status: SlotStatus, after: Position, isolating: bool) -> tuple[int, int]:
         """Fill the staging table with one or more ranges; returns (rows, last point of the last range)."""
         reached = after
         options = self._plan.options
@@ -144,11 +144,11 @@ class Stepper:
                 if full or end >= status.latest or self._clock.monotonic() >= deadline:
                     return total
 
-        rows = copy_through(read, self._sink.stage_carefully if careful else self._sink.stage)
+        rows = copy_through(read, self._sink.stage_isolating if isolating else self._sink.stage)
         return rows or 0, reached.point
 
 
-def may_hold(error: BaseException, options: SinkOptions) -> bool:
+def may_quarantine(error: BaseException, options: SinkOptions) -> bool:
     """Whether this is about a row that the sink refuses, and the job is to hold such rows and go on."""
     return options.quarantines and isinstance(error, RowRefused) and error.where == "sink"
 

@@ -65,7 +65,7 @@ class _Table:
     ours_at: float | None = None
 
 
-class Watch:
+class StatusPoller:
     """The tables of one source, asked in turn; used by one thread.
 
     `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only

@@ -23,7 +23,7 @@ QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=Non
 _SQL: Book = ("core.sources.dws", "poll.sql")
 
 
-class DwsWatch:
+class DwsStatusPoller:
     """A session that is kept while it answers."""
 
     def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:

@@ -55,7 +55,7 @@ def ended(runs: Runner, id: str) -> Action:
 
 
 def test_a_record_is_read_back_as_it_was_written() -> None:
-    for record in (RECORD, replace(RECORD, carrier=ONE, command=ONE, ended_at=NOW + timedelta(seconds=6), code=3)):
+    for record in (RECORD, replace(RECORD, child=ONE, command=ONE, ended_at=NOW + timedelta(seconds=6), code=3)):
         assert record_from(record_text(record)) == record
 
 
@@ -71,7 +71,7 @@ def test_a_record_is_read_back_as_it_was_written() -> None:
         record_text(RECORD).replace("+00:00", ""),
         record_text(RECORD).replace('"code"', '"colour"'),
         record_text(replace(RECORD, id="../../x")),
-        record_text(replace(RECORD, carrier=ONE)).replace('"pid": 77', '"sid": 77'),
+        record_text(replace(RECORD, child=ONE)).replace('"pid": 77', '"sid": 77'),
         record_text(RECORD).replace('"what": "stop job a"', '"what": 7'),
     ],
 )
@@ -80,11 +80,11 @@ def test_a_damaged_record_is_none(text: str) -> None:
 
 
 def test_how_far_an_action_is_follows_from_its_record_and_its_processes() -> None:
-    begun = replace(RECORD, carrier=ONE)
+    begun = replace(RECORD, child=ONE)
     assert stage_of(RECORD, lambda one: False, NOW) is Stage.BEGINNING
     assert stage_of(RECORD, lambda one: False, NOW + timedelta(minutes=2)) is Stage.GONE
     assert stage_of(begun, lambda one: one == ONE, NOW) is Stage.RUNNING
-    assert stage_of(replace(begun, command=ONE, carrier=None), lambda one: one == ONE, NOW) is Stage.RUNNING
+    assert stage_of(replace(begun, command=ONE, child=None), lambda one: one == ONE, NOW) is Stage.RUNNING
     assert stage_of(begun, lambda one: False, NOW) is Stage.GONE
     assert stage_of(replace(begun, ended_at=NOW, code=0), lambda one: True, NOW) is Stage.ENDED
 
@@ -95,8 +95,8 @@ def test_an_action_runs_apart_and_its_words_exit_code_and_texts_are_kept(tmp_pat
     found = ended(runs, id)
     assert (found.stage, found.record.code) == (Stage.ENDED, 3)
     assert runs.said(id).out == "seen a b $(id) --x=*\n" and runs.said(id).err == "slotkeeper: why\n"
-    assert found.record.carrier is not None and found.record.carrier.session_id == found.record.carrier.pid
-    assert found.record.carrier.session_id != os.getsid(0)
+    assert found.record.child is not None and found.record.child.session_id == found.record.child.pid
+    assert found.record.child.session_id != os.getsid(0)
     files = sorted((tmp_path / "state" / "actions").iterdir())
     assert [path.suffix for path in files] == [".err", ".json", ".out"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -111,10 +111,10 @@ def test_another_console_sees_what_is_on_its_way_and_the_end_of_it(tmp_path: Pat
     assert seen.record.id == id and seen.stage is Stage.RUNNING and seen.record.by
     with pytest.raises(Refused, match="wait is on its way already"):
         other.start(Order(("x",), "wait", "a"))
-    assert seen.record.carrier is not None and seen.record.command is not None
-    os.kill(seen.record.carrier.pid, signal.SIGHUP)
+    assert seen.record.child is not None and seen.record.command is not None
+    os.kill(seen.record.child.pid, signal.SIGHUP)
     os.kill(seen.record.command.pid, signal.SIGHUP)
-    assert processes.alive(seen.record.carrier) and processes.alive(seen.record.command)
+    assert processes.alive(seen.record.child) and processes.alive(seen.record.command)
     processes.end(seen.record.command, 0.0)
     assert ended(other, id).record.code == -signal.SIGTERM
     assert other.running() == []
@@ -125,8 +125,8 @@ def test_an_action_whose_processes_were_killed_is_called_so(tmp_path: Path) -> N
     id = runs.start(Order((), "wait", "a"))
     wait(lambda: runs.said(id).out == "begun\n")
     found = runs.find(id)
-    assert found is not None and found.record.carrier and found.record.command
-    processes.end(found.record.carrier, 0.0)
+    assert found is not None and found.record.child and found.record.command
+    processes.end(found.record.child, 0.0)
     left = runs.find(id)
     assert left is not None and left.stage is Stage.RUNNING, "the command itself goes on"
     processes.end(found.record.command, 0.0)

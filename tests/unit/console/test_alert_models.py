@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from console.monitor.snapshot import JobFacts, Level, Local, Picture, TableSeen, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, OpenReset, TableSeen
 from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
 from console.views.rows import columns_for
 from core.domain.ack import Ack
@@ -16,9 +16,9 @@ from core.domain.report import JobReport
 from tests.tui.filled import NOW, lane, polled, slot
 
 
-def picture(*jobs: JobFacts, tables: tuple[TableSeen, ...] = (), **more: object) -> Picture:
+def monitor(*jobs: JobFacts, tables: tuple[TableSeen, ...] = (), **more: object) -> MonitorState:
     local = replace(Local(NOW, tuple(jobs)), **more)  # type: ignore[arg-type]
-    return Picture(local, {(one.source, one.table): one for one in tables})
+    return MonitorState(local, {(one.source, one.table): one for one in tables})
 
 
 def job(state: JobState | None, level: Level, wrong: str = "", **more: object) -> JobFacts:
@@ -36,8 +36,8 @@ def only(found: list[Alert]) -> Alert:
 
 
 def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() -> None:
-    assert alerts(picture(job(JobState.RUNNING, Level.FINE), tables=(seen(0.1),)), NOW) == []
-    assert alerts(Picture(), NOW) == []
+    assert alerts(monitor(job(JobState.RUNNING, Level.FINE), tables=(seen(0.1),)), NOW) == []
+    assert alerts(MonitorState(), NOW) == []
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() ->
     ],
 )
 def test_a_job_in_trouble_fires_under_the_name_of_its_condition(made: JobFacts, rule: str) -> None:
-    one = only(alerts(picture(made), NOW))
+    one = only(alerts(monitor(made), NOW))
     assert (one.rule, one.level, one.goes_to) == (rule, made.level, ("job", "orders_rt"))
     assert one.options and one.ignored
 
@@ -61,59 +61,59 @@ def test_a_job_in_trouble_fires_under_the_name_of_its_condition(made: JobFacts, 
 def test_a_lane_that_is_tried_again_is_named_with_what_is_known_of_its_error() -> None:
     lanes = (lane("dn_1", 5), lane("dn_3", 5, retry="retrying 2, next in 4 s", error="could not connect to server"))
     made = job(JobState.RUNNING, Level.WARNING, "dn_3: retrying 2", current=True)
-    one = only(alerts(picture(replace(made, report=JobReport("orders_rt", "r", "RUNNING", lanes=lanes))), NOW))
+    one = only(alerts(monitor(replace(made, report=JobReport("orders_rt", "r", "RUNNING", lanes=lanes))), NOW))
     assert (one.rule, one.value) == ("job_retrying", "dn_3")
     assert one.means == "dn_3: retrying 2: the server does not answer"
     assert one.options[0].do == "bring the server or the DN back"
 
 
 def test_a_job_that_was_never_started_fires_nothing() -> None:
-    assert alerts(picture(job(None, Level.REST, "never started")), NOW) == []
+    assert alerts(monitor(job(None, Level.REST, "never started")), NOW) == []
 
 
 def test_a_slot_near_its_end_names_the_point_in_time_and_what_is_lost() -> None:
-    one = only(alerts(picture(tables=(seen(23.2, 12_403_118),)), NOW))
+    one = only(alerts(monitor(tables=(seen(23.2, 12_403_118),)), NOW))
     assert (one.rule, one.level, one.limit, one.value) == ("slot_ttl", Level.CRITICAL, "< 4h48m", "48m00s")
     assert one.ignored == "at 03:19:07Z the point is cleared; 24.8M unread changes are lost to it"
-    assert only(alerts(picture(tables=(seen(14),)), NOW)).level is Level.WARNING
+    assert only(alerts(monitor(tables=(seen(14),)), NOW)).level is Level.WARNING
 
 
 def test_unread_that_is_not_known_is_a_question_mark_and_never_nothing() -> None:
-    assert "? unread changes" in only(alerts(picture(tables=(seen(23.2, None),)), NOW)).ignored
+    assert "? unread changes" in only(alerts(monitor(tables=(seen(23.2, None),)), NOW)).ignored
 
 
 def test_ways_out_that_lose_nothing_come_before_those_that_lose_changes() -> None:
-    for one in alerts(picture(job(JobState.FAILED, Level.CRITICAL, "x"), tables=(seen(23.5),)), NOW):
+    for one in alerts(monitor(job(JobState.FAILED, Level.CRITICAL, "x"), tables=(seen(23.5),)), NOW):
         said = [text for _, text in alert_lines(one)][2:]
         losing = ["loses nothing" not in text for text in said]
         assert losing == sorted(losing), said
 
 
 def test_an_unfinished_reset_an_unreadable_store_and_a_damaged_audit_fire() -> None:
-    mark = Unfinished("r1", "orders_rt", "ods.orders", "s1")
-    found = alerts(picture(unfinished=(mark,), fault="state file is damaged", damaged=2), NOW)
+    mark = OpenReset("r1", "orders_rt", "ods.orders", "s1")
+    found = alerts(monitor(unfinished=(mark,), fault="state file is damaged", damaged=2), NOW)
     assert [one.rule for one in found] == ["reset_unfinished", "store_unreadable", "audit_damaged"]
     assert "slotkeeper slots reset --resume ods.orders s1" in found[0].options[0].do
 
 
 def test_a_table_that_cannot_be_looked_at_is_unknown_and_not_fine() -> None:
-    one = only(alerts(picture(tables=(TableSeen("dws1", "ods.orders", fault="connection refused"),)), NOW))
+    one = only(alerts(monitor(tables=(TableSeen("dws1", "ods.orders", fault="connection refused"),)), NOW))
     assert (one.rule, one.level) == ("slots_unseen", Level.UNKNOWN)
 
 
 def test_an_acknowledged_alert_counts_no_more_and_comes_back_when_it_is_another_one() -> None:
-    found = alerts(picture(tables=(seen(23.2), replace(seen(14), table="ods.stock"))), NOW)
+    found = alerts(monitor(tables=(seen(23.2), replace(seen(14), table="ods.stock"))), NOW)
     first = found[0]
     acks = {first.key: Ack("li.wei", NOW)}
     assert firing(found, acks, NOW) == found[1:]
     assert figures(found, acks, NOW) == "1 firing, 1 acknowledged, 0 silent"
     assert [row.cells["ack"] for row in alert_rows(found, acks, NOW)] == ["-", "li.wei"]
-    later = alerts(picture(tables=(seen(23.3), replace(seen(14), table="ods.stock"))), NOW)
+    later = alerts(monitor(tables=(seen(23.3), replace(seen(14), table="ods.stock"))), NOW)
     assert firing(later, acks, NOW) == later
 
 
 def test_a_silence_ends_by_itself() -> None:
-    found = alerts(picture(tables=(seen(23.2),)), NOW)
+    found = alerts(monitor(tables=(seen(23.2),)), NOW)
     acks = {found[0].key: Ack("li.wei", NOW, NOW + timedelta(hours=1))}
     assert figures(found, acks, NOW) == "0 firing, 0 acknowledged, 1 silent"
     assert firing(found, acks, NOW + timedelta(hours=1)) == found
@@ -121,7 +121,7 @@ def test_a_silence_ends_by_itself() -> None:
 
 def test_hostile_names_are_made_visible() -> None:
     bad = job(JobState.FAILED, Level.CRITICAL, "\x1b]52;c;AAAA\x07", name="\x9bjob")
-    one = only(alerts(picture(bad), NOW))
+    one = only(alerts(monitor(bad), NOW))
     shown = " ".join([*alert_rows([one], {}, NOW)[0].cells.values(), *(text for _, text in alert_lines(one))])
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in shown)
 
@@ -133,8 +133,8 @@ def test_the_columns_fit() -> None:
 
 def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
     report = JobReport("orders_rt", "r", "RUNNING", quarantined=3)
-    one = only(alerts(picture(job(JobState.RUNNING, Level.FINE, report=report)), NOW))
+    one = only(alerts(monitor(job(JobState.RUNNING, Level.FINE, report=report)), NOW))
     assert (one.rule, one.level, one.value) == ("rows_held", Level.WARNING, "3")
     assert one.options[0].do.startswith("slotkeeper errors list orders_rt")
     none = replace(report, quarantined=0)
-    assert alerts(picture(job(JobState.RUNNING, Level.FINE, report=none)), NOW) == []
+    assert alerts(monitor(job(JobState.RUNNING, Level.FINE, report=none)), NOW) == []

@@ -14,7 +14,7 @@ from console.actions.outcome import held_lines, verdict
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
 from console.monitor.health import facts
-from console.monitor.snapshot import JobFacts, Level, Local, Picture, SinkSeen
+from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen
 from console.views.alerts import alerts
 from console.views.errors import error_rows
 from console.views.overview import trust
@@ -63,8 +63,8 @@ def job(name: str = "orders_rt", held: int | None = None, **more: object) -> Job
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def picture(*facts: JobFacts, **more: object) -> Picture:
-    return replace(Picture(Local(NOW, facts)), **more)  # type: ignore[arg-type]
+def monitor(*facts: JobFacts, **more: object) -> MonitorState:
+    return replace(MonitorState(Local(NOW, facts)), **more)  # type: ignore[arg-type]
 
 
 def seen(spec: JobSpec, *counts: HeldCount, fault: str = "", at: object = NOW) -> dict[str, SinkSeen]:
@@ -72,11 +72,11 @@ def seen(spec: JobSpec, *counts: HeldCount, fault: str = "", at: object = NOW) -
 
 
 def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]) -> None:
-    (found,) = held_of(picture(job(held=9), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
+    (found,) = held_of(monitor(job(held=9), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
     assert (found.job, found.number, found.oldest, found.limit) == ("orders_rt", 3, OLD, 100)
     assert found.text == "3 rows in quarantine, oldest 11-21 01:31 UTC, limit 100"
-    assert held_of(picture(job(held=9), sinks=seen(jobs["orders_rt"])), jobs) == [], "the sink has counted none"
-    (reported,) = held_of(picture(job(held=9)), jobs)
+    assert held_of(monitor(job(held=9), sinks=seen(jobs["orders_rt"])), jobs) == [], "the sink has counted none"
+    (reported,) = held_of(monitor(job(held=9)), jobs)
     assert reported.text == "9 rows in quarantine, by its last report, limit 100"
     assert reported.key == found.key, "the cursor stays on the line when the sink has answered"
 
@@ -85,45 +85,45 @@ def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     spec = jobs["orders_rt"]
     two = replace(spec, channels=(*spec.channels, replace(spec.channel, source_table="ods.more")))
     more = replace(COUNT, source_table="ods.more", held=4, entries=4, oldest=OLD - timedelta(hours=1))
-    (found,) = held_of(picture(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
+    (found,) = held_of(monitor(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
     assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
     assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 a table")
     both = held_of(
-        picture(job(), sinks=seen(spec, replace(COUNT, held=50), replace(more, held=50))), {"orders_rt": two}
+        monitor(job(), sinks=seen(spec, replace(COUNT, held=50), replace(more, held=50))), {"orders_rt": two}
     )
     assert both[0].level is Level.WARNING, "no table of it is near its limit"
-    (one,) = held_of(picture(job(), sinks=seen(spec, COUNT)), jobs)
+    (one,) = held_of(monitor(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
 
 
 def test_a_sink_that_cannot_be_asked_is_unknown_only_where_a_job_may_hold_rows(jobs: dict[str, JobSpec]) -> None:
     away = seen(jobs["orders_rt"], fault="refused", at=None)
-    (found,) = held_of(picture(job(), job("second"), sinks=away), jobs)
+    (found,) = held_of(monitor(job(), job("second"), sinks=away), jobs)
     assert (found.job, found.number, found.level) == ("orders_rt", None, Level.UNKNOWN)
     assert found.text == "rows in quarantine: ?; refused"
-    (told,) = held_of(picture(job("second", held=2), sinks=away), {"second": jobs["second"]})
+    (told,) = held_of(monitor(job("second", held=2), sinks=away), {"second": jobs["second"]})
     assert (told.number, told.limit) == (2, None)
     stale = seen(jobs["orders_rt"], COUNT, fault="refused", at=OLD)
-    (kept,) = held_of(picture(job(), sinks=stale), jobs)
+    (kept,) = held_of(monitor(job(), sinks=stale), jobs)
     assert kept.number == 3 and "could not be asked since 11-21 01:31:07: refused" in group_lines(kept, NOW)[1][1]
 
 
 @pytest.mark.parametrize(("number", "level"), [(3, Level.WARNING), (89, Level.WARNING), (90, Level.CRITICAL)])
 def test_near_the_limit_is_critical(number: int, level: Level, jobs: dict[str, JobSpec]) -> None:
-    (found,) = held_of(picture(job(held=number)), jobs)
+    (found,) = held_of(monitor(job(held=number)), jobs)
     assert found.level is level and group_rows([found], {}, NOW)[0].level is level
-    fired = [one for one in alerts(picture(job(held=number, held_limit=100)), NOW) if one.rule == "rows_held"]
+    fired = [one for one in alerts(monitor(job(held=number, held_limit=100)), NOW) if one.rule == "rows_held"]
     assert [one.level for one in fired] == [level]
-    (without,) = alerts(picture(job(held=number)), NOW)
+    (without,) = alerts(monitor(job(held=number)), NOW)
     assert without.level is Level.WARNING, "without a limit there is nothing to be near to"
 
 
 def test_an_acknowledgement_is_of_so_many_rows(jobs: dict[str, JobSpec]) -> None:
-    found = held_of(picture(job(held=3)), jobs)
+    found = held_of(monitor(job(held=3)), jobs)
     acks = {found[0].ack: Ack("li.wei", NOW)}
     assert number_of(found, {}, NOW) == 1 and number_of(found, acks, NOW) == 0
     assert group_rows(found, acks, NOW)[0].cells["state"] == "acked"
-    assert number_of(held_of(picture(job(held=4)), jobs), acks, NOW) == 1
+    assert number_of(held_of(monitor(job(held=4)), jobs), acks, NOW) == 1
 
 
 def test_held_rows_are_no_error_rows() -> None:
@@ -200,7 +200,7 @@ def test_values_are_hidden_but_not_that_there_is_none() -> None:
 
 
 def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
-    (of,) = held_of(picture(job(), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
+    (of,) = held_of(monitor(job(), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
     found = choice_of(of, entries(), [12, 40, 42])
     assert (found.ids, found.number, found.total, found.over, found.every) == ((40, 42), 2, 4, 1, False)
     assert of.choice == Choice("orders_rt", (), 4, 4, every=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from console.monitor.rates import Busy
-from console.monitor.snapshot import JobFacts, LanePace, Level, Local, Unfinished
+from console.monitor.snapshot import JobFacts, LanePace, Level, Local, OpenReset
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
@@ -45,7 +45,7 @@ def test_jobs_that_were_started_elsewhere_are_counted() -> None:
 
 def test_who_is_on_it_is_told_for_ten_minutes() -> None:
     line = AuditLine(NOW - timedelta(minutes=3), Actor("li.wei", "h", 7), "slots reset", "a1", Phase.INTENT, "t", "r")
-    local = Local(NOW, (JOB,), audit=(line,), held=("a",), unfinished=(Unfinished("r1", "a", "t", "s1"),))
+    local = Local(NOW, (JOB,), audit=(line,), held=("a",), unfinished=(OpenReset("r1", "a", "t", "s1"),))
     ((level, words),) = at_work(local, NOW)
     assert level is Level.WARNING
     assert words == "a command is starting a now   unfinished reset r1 of slot s1   3m00s ago li.wei: slots reset"
@@ -60,7 +60,7 @@ def test_the_side_that_hurts_is_named_with_its_jobs() -> None:
 
 def test_what_is_in_sync_counts_dns_then_chunks_and_is_unknown_without_a_lag() -> None:
     assert in_sync(JOB) is None
-    assert in_sync(replace(JOB, paces={"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)})) == 0.5
+    assert in_sync(replace(JOB, throughput={"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)})) == 0.5
     copying = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50)
     assert in_sync(replace(JOB, report=copying)) == 0.62
     assert in_sync(replace(JOB, current=False)) is None
@@ -75,8 +75,8 @@ def test_unknown_is_a_question_mark_and_nothing_at_rest_is_a_zero() -> None:
 
 
 def test_the_worst_lag_is_on_top_and_named() -> None:
-    paces = {"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)}
-    late = replace(JOB, name="z", lag_seconds=60.0, paces=paces, spark=(None, 0.0, 50.0))
+    throughput = {"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)}
+    late = replace(JOB, name="z", lag_seconds=60.0, throughput=throughput, spark=(None, 0.0, 50.0))
     rows = job_rows([JOB, late], NOW, ascii_only=True)
     assert [row.key for row in rows] == ["z", "a"]
     assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "? -")

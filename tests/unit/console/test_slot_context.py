@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from console.monitor.snapshot import JobFacts, Level, Local, TableSeen, Unfinished
+from console.monitor.snapshot import JobFacts, Level, Local, OpenReset, TableSeen
 from console.views import slot_history
 from console.views.slot_history import Backup
 from console.views.slots import all_slots, slot_lines, slot_rows
@@ -42,14 +42,14 @@ def test_numbers_sort_as_numbers_and_what_is_unknown_is_none() -> None:
 
 
 def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
-    local = Local(NOW, unfinished=(Unfinished("r1", "j", "ods.orders", "orders_dr"),))
+    local = Local(NOW, unfinished=(OpenReset("r1", "j", "ods.orders", "orders_dr"),))
     row = next(one for one in slot_rows([seen()], NOW, local) if one.cells["slot"].endswith("orders_dr"))
     assert row.level is Level.CRITICAL and row.cells["mark"] == "x"
     one = next(each for each in all_slots([seen()]) if each.slot.name == "orders_dr")
     level, said = slot_lines(one, NOW, local)[0]
     assert level is Level.CRITICAL and said.endswith("slotkeeper slots reset --resume ods.orders orders_dr")
-    damaged = Local(NOW, unfinished=(Unfinished("r1", "?", "?", "?"),))
-    assert slot_history.unfinished_of(damaged, "a", "b") is not None
+    damaged = Local(NOW, unfinished=(OpenReset("r1", "?", "?", "?"),))
+    assert slot_history.open_reset_of(damaged, "a", "b") is not None
 
 
 def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.slots.status.inspect import NO_COUNT, NO_LIST
-from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, Watch
+from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
 from core.slots.status.retained import OwnLane
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
@@ -48,11 +48,13 @@ class Source:
         self.asked.append((self.at, "close", ""))
 
 
-def watched(source: Source, *tables: str, ours: Callable[..., Sequence[OwnLane]] = lambda *given: ()) -> Watch:
-    return Watch(source, "dws1", {table: {"mine": "job"} for table in tables}, ours, lambda: source.at, lambda: NOW)
+def watched(source: Source, *tables: str, ours: Callable[..., Sequence[OwnLane]] = lambda *given: ()) -> StatusPoller:
+    return StatusPoller(
+        source, "dws1", {table: {"mine": "job"} for table in tables}, ours, lambda: source.at, lambda: NOW
+    )
 
 
-def run(source: Source, watch: Watch, seconds: float) -> None:
+def run(source: Source, watch: StatusPoller, seconds: float) -> None:
     """Turns as the collector takes them: two seconds after the end of the last one."""
     end = source.at + seconds
     while source.at < end:

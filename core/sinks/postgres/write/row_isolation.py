@@ -38,7 +38,7 @@ SPOOL = 8_388_608
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Seconds for a careful step: with more, its task would be given up. The next try is half as wide."""
+"""Seconds for an isolating step: with more, its task would be given up. The next try is half as wide."""
 STALE = 2_000
 """Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
 
@@ -54,8 +54,8 @@ class Into:
     plan: Callable[[int], Plan] | None
 
 
-class Careful:
-    """One careful step or chunk over an open transaction whose fence was hit."""
+class RowIsolation:
+    """One isolating step or chunk over an open transaction whose fence was hit."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -166,7 +166,7 @@ class Careful:
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
         """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
         if self._session.seconds() > self._end:
-            what = f"a careful step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
+            what = f"an isolating step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
             raise TooLarge(what, where="sink")
         self._cursor.execute("SAVEPOINT slotkeeper_piece")
         bad = None

@@ -26,7 +26,7 @@ from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write import text_staging
 from core.sinks.postgres.write.encoding_escape import Readable
-from core.sinks.postgres.write.row_isolation import Careful, Into, move
+from core.sinks.postgres.write.row_isolation import Into, RowIsolation, move
 from core.sinks.postgres.write.statements import Plan, TargetTable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
@@ -56,7 +56,7 @@ class PostgresSink:
         self._read_timeout = read_timeout
         self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
-        self._careful, self._holds = False, False
+        self._isolating, self._holds = False, False
         """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
         self._texts_in = 0
         self._begun: pg.Connection | None = None
@@ -75,21 +75,21 @@ class PostgresSink:
     def stage(self, reader: BinaryIO) -> int:
         """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
         self._prepare()
-        self._careful = False
+        self._isolating = False
         with self._open(begins=True) as cursor:
             return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
 
-    def stage_carefully(self, reader: BinaryIO) -> int:
+    def stage_isolating(self, reader: BinaryIO) -> int:
         """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
         self._prepare_texts()
-        self._careful = True
+        self._isolating = True
         with self._open(begins=True) as cursor:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
     def top(self, up_to: int) -> Top:
         """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
-            staging = self.target.texts if self._careful else self.target.staging
+            staging = self.target.texts if self._isolating else self.target.staging
             cursor.execute(compose.staged_top(self.target, staging, up_to))
             point, sequence, odd = cursor.fetchone() or (None, None, None)
         if odd is not None:
@@ -104,8 +104,8 @@ class PostgresSink:
             if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
                 self.abandon()
                 return False
-            if rows and self._careful:
-                Careful(self.session, cursor, self.target, self.options, key).step(new.text)
+            if rows and self._isolating:
+                RowIsolation(self.session, cursor, self.target, self.options, key).step(new.text)
                 self._holds = True
             elif rows:
                 if self._holds:
@@ -130,7 +130,7 @@ class PostgresSink:
 
         return self._chunk(key, epoch, number, fill)
 
-    def copy_chunk_carefully(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+    def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
         self._prepare_texts()
         into = Into(self._fill_target(), None)
@@ -141,7 +141,7 @@ class PostgresSink:
         def fill(cursor: pg.Cursor) -> int:
             lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
             rows = pg.copy_in(cursor, text_staging.fill(self.target, chunk=True), lines)
-            Careful(self.session, cursor, self.target, self.options, key).chunk(into)
+            RowIsolation(self.session, cursor, self.target, self.options, key).chunk(into)
             return rows
 
         return self._chunk(key, epoch, number, fill)
@@ -188,7 +188,7 @@ class PostgresSink:
             move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
 
     def _prepare_texts(self) -> None:
-        """Make the tables of careful steps, once per connection; the types of its target may have been cured."""
+        """Make the tables of isolating steps, once per connection; the types of its target may have been cured."""
         self.target = targets.seen(self.session, self.target)
         self._prepare()
         if self._texts_in != self.session.generation:

@@ -67,12 +67,12 @@ class TargetTable:
 
     @property
     def texts(self) -> str:
-        """The session's table of a careful step's events, all columns as text."""
+        """The session's table of an isolating step's events, all columns as text."""
         return "slotkeeper_text_" + self._digest
 
     @property
     def units(self) -> str:
-        """The session's table of what a careful step applies or holds."""
+        """The session's table of what an isolating step applies or holds."""
         return "slotkeeper_unit_" + self._digest
 
     @property
@@ -134,7 +134,8 @@ def fill_chunk_staging(table: TargetTable) -> Composable:
 def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
     """(highest point staged, highest sequence at `up_to`, 1 for an event of an unknown type or 2 for one without key).
 
-    In the one pass that is needed anyway. i and u are an I and a U whose text the sink cannot keep, in a careful step.
+    In the one pass that is needed anyway. i and u are an I and a U whose text the sink cannot keep, in an isolating
+    step.
     """
     return SQL(
         "SELECT max(point), max(CASE WHEN point = {up_to} THEN sequence END),"

@@ -1,4 +1,5 @@
-"""The statements of a careful step: its events as text, what they leave of each key, and one piece of that at a time.
+"""The statements of an isolating step: its events as text, what they leave of each key, and one piece of that at a
+time.
 
 A key is compared as text in one spelling per equal key (`one_text`), so that keys which the target's types cannot hold
 are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
@@ -168,7 +169,7 @@ def touched(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def touched_units(table: TargetTable) -> Composable:
-    """The keys of a careful step, as SELECT."""
+    """The keys of an isolating step, as SELECT."""
     return SQL("SELECT key FROM {}").format(Identifier(table.units))
 
 
