@@ -47,7 +47,7 @@ class SlotVerb(Enum):
     HISTORY = "history"
 
 
-class HeldVerb(Enum):
+class EntryVerb(Enum):
     """What is done to rows in quarantine; the values are the words of the command line."""
 
     REPLAY = "replay"
@@ -132,12 +132,12 @@ def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str]
     return (*words, *_names(job))
 
 
-def held_words(
-    origin: Origin, verb: HeldVerb, job: str, ids: Sequence[int], parts: Mapping[Part, str] | None = None
+def entry_words(
+    origin: Origin, verb: EntryVerb, job: str, ids: Sequence[int], parts: Mapping[Part, str] | None = None
 ) -> tuple[str, ...]:
     """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
     words = [*origin.shared, "errors", verb.value, "--json"]
-    words += ["--execute"] if verb is HeldVerb.DISCARD else []
+    words += ["--execute"] if verb is EntryVerb.DISCARD else []
     words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
     words += [] if ids else ["--all"]
     return (*words, *_names(job, *map(str, ids)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from console.actions.commands import HeldVerb, JobVerb, SlotVerb
+from console.actions.commands import EntryVerb, JobVerb, SlotVerb
 from console.monitor.snapshot import JobFacts, OpenReset
 from console.views.quarantine import Choice
 from console.views.slots import SlotFacts
@@ -126,13 +126,13 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[O
     return found
 
 
-def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
+def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
     """The menu of rows in quarantine: of those that were chosen, and of all that the job holds."""
     foreign = "" if one.job in configured else NOT_CONFIGURED
     over = f"{one.over} of the chosen are over already: nothing is done to them" if one.over else ""
     letters = (
-        ("r", HeldVerb.REPLAY, "write into the target; what is still refused stays here"),
-        ("d", HeldVerb.DISCARD, "give up for good; the target never gets it"),
+        ("r", EntryVerb.REPLAY, "write into the target; what is still refused stays here"),
+        ("d", EntryVerb.DISCARD, "give up for good; the target never gets it"),
     )
     found = []
     if not one.every:
@@ -149,7 +149,7 @@ def held_entries(one: Choice, configured: Collection[str]) -> list[Entry]:
             keys.get(key, key),
             f"{verb.value} all",
             f"{verb.value} all that is held, {entries_in_words(one.total)}: {label}",
-            none if verb is HeldVerb.REPLAY else unknown,
+            none if verb is EntryVerb.REPLAY else unknown,
         )
         for key, verb, label in letters
     ]

@@ -27,7 +27,7 @@ REQUESTED = {
 }
 REFUSED = 3
 _OURS = "slotkeeper: "
-_STILL, _NOTHING = "held", "nothing was done"
+_STILL, _NOTHING = "quarantined", "nothing was done"
 _EXITS = {1: "failed", 2: "wrong command or configuration", 3: "refused", 4: "different", 5: "unreachable"}
 Lines = list[tuple[Level, str]]
 
@@ -134,7 +134,7 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     return lines
 
 
-def held_lines(action: Action, said: Said, now: datetime) -> Lines:
+def outcome_lines(action: Action, said: Said, now: datetime) -> Lines:
     """How a command on rows in quarantine ended: those that are still refused first, then the others."""
     level, text = verdict(action, said, now)
     if not action.over or action.stage is Stage.GONE:
@@ -142,7 +142,7 @@ def held_lines(action: Action, said: Said, now: datetime) -> Lines:
     found = parsed(said.out) or {}
     ended = action.record.ended_at or now
     lines: Lines = [(level, f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s")]
-    lines += [_held_line(one) for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL)]
+    lines += [_entry_line(one) for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL)]
     hint = complaint(said.err)[1]
     return [*lines, (Level.FINE, f"next: {hint}")] if action.record.code and hint else lines
 
@@ -152,7 +152,7 @@ def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
-def _held_line(one: Mapping[str, Any]) -> tuple[Level, str]:
+def _entry_line(one: Mapping[str, Any]) -> tuple[Level, str]:
     level = Level.WARNING if one.get("state") == _STILL else Level.FINE
     return level, f"#{safe(one.get('id', '?'), 20)}  {safe(one.get('outcome', '?'), 400)}"
 
@@ -160,8 +160,8 @@ def _held_line(one: Mapping[str, Any]) -> tuple[Level, str]:
 def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
     """How many entries became what.
 
-    >>> _summed([{"state": "replayed"}, {"state": "held"}, {"state": "superseded", "outcome": "nothing was done"}])
-    '1 replayed, 1 still refused, 1 left alone'
+    >>> _summed([{"state": "replayed"}, {"state": "quarantined"}, {"state": "superseded", "outcome": "nothing was
+    done"}]) '1 replayed, 1 still refused, 1 left alone'
     """
     words: dict[str, int] = {}
     for one in entries:

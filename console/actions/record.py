@@ -96,7 +96,7 @@ def record_from(text: str) -> Record | None:
     try:
         found: dict[str, Any] = json.loads(text)
         values = found | {"argv": tuple(map(str, found["argv"])), "started_at": _moment(found["started_at"])}
-        values |= {name: Identity(**found[name]) if found[name] else None for name in ("carrier", "command")}
+        values |= {name: Identity(**found[name]) if found[name] else None for name in ("child", "command")}
         values["ended_at"] = _moment(found["ended_at"]) if found["ended_at"] else None
         record = Record(**values)
         return record if ID.fullmatch(record.id) and all(map(_is_text, (record.what, record.key, record.by))) else None

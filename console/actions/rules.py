@@ -80,7 +80,7 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     return (Want(Part.NUMBER, str(len(jobs)), "how many jobs"),) if len(jobs) > 1 else ()
 
 
-def held_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
+def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, how many.
 
     >>> held_wants("a", 3), [want.answer for want in held_wants("a", 3, final=True)]

@@ -1,6 +1,6 @@
 """Sets commands going as detached children, and looks at those that are on their way or have ended.
 
-A child is a session of its own and its end is written down by its carrier, so that neither a dropped line nor the end
+A child is a session of its own and writes its own end down, so that neither a dropped line nor the end
 of the console changes anything: the next console sees it. No shell: lists of words only.
 Next door: `console.actions.commands` makes the words, `console.actions.store` are the records.
 """

@@ -15,7 +15,7 @@ import typer
 from console.cli import context, diagnostics, output, select
 from console.cli.options import ConfirmJob, Job, Json
 from core.config.model import Loaded
-from core.domain.quarantine import Held, HeldState, Replayed, Wanted
+from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
 from core.services import quarantine
@@ -24,7 +24,7 @@ from core.state.folder import StateFolder
 app = typer.Typer(help="Rows that a target refused: look, replay, discard.", no_args_is_help=True)
 
 _ALL = "all"
-_STATES = [*(state.value for state in HeldState), _ALL]
+_STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
 All = Annotated[bool, typer.Option("--all", help="all that is held of the job")]
@@ -40,7 +40,9 @@ def errors() -> None:
 def list_entries(
     ctx: typer.Context,
     job: Annotated[str, typer.Argument(metavar="[JOB]", help="only of this job")] = "",
-    state: Annotated[str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")] = "held",
+    state: Annotated[
+        str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")
+    ] = "quarantined",
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most so many of the newest")] = 100,
     before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
     as_json: Json = False,
@@ -49,13 +51,13 @@ def list_entries(
     if state not in _STATES:
         raise ConfigError(f"there is no state {state!r}", f"one of {', '.join(_STATES)}")
     jobs = [select.job_of(ctx, job)[1]] if job else list(context.of(ctx).load().jobs.values())
-    states = () if state == _ALL else (HeldState(state),)
+    states = () if state == _ALL else (EntryState(state),)
     found = [entry for one in jobs for entry in _of(one, states, before, limit)]
-    found = sorted(found, key=lambda entry: (entry.held_at, entry.id), reverse=True)[:limit]
+    found = sorted(found, key=lambda entry: (entry.quarantined_at, entry.id), reverse=True)[:limit]
     if as_json:
         output.as_json({"entries": [_values(entry) for entry in found]})
         return
-    columns = ["id", "held", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
+    columns = ["id", "quarantined", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
     output.table(columns, map(_row, found), select.ascii_only(ctx))
 
 
@@ -95,7 +97,7 @@ def replay(
     wanted = _chosen(spec, ids or [], every)
     found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
     _tell(ctx, found, as_json)
-    if any(one.state is HeldState.HELD for one in found):
+    if any(one.state is EntryState.QUARANTINED for one in found):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
@@ -132,7 +134,7 @@ def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str
     return quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason)
 
 
-def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: int) -> list[Held]:
+def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit: int) -> list[QuarantineEntry]:
     with quarantine.polling(job) as rows:
         found = []
         for channel in job.channels:
@@ -144,7 +146,7 @@ def _of(job: JobSpec, states: tuple[HeldState, ...], before: int | None, limit: 
 def _chosen(job: JobSpec, ids: Sequence[int], every: bool) -> list[int]:
     if bool(ids) == every:
         raise ConfigError("which entries?", "name them by ID, or all that are held by --all")
-    return [entry.id for entry in quarantine.held_of(job)] if every else list(dict.fromkeys(ids))
+    return [entry.id for entry in quarantine.quarantine_of(job)] if every else list(dict.fromkeys(ids))
 
 
 def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
@@ -158,7 +160,7 @@ def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
 def _outcome(one: Replayed) -> dict[str, Any]:
     if one.nothing_done:
         said = f"nothing was done: it was {one.state.value} already"
-    elif one.state is HeldState.HELD:
+    elif one.state is EntryState.QUARANTINED:
         said = f"still bad: {one.sqlstate} {one.message}" + (f" ({one.where})" if one.where else "")
     else:
         halves = " with the other half of its changed key" if len(one.ids) > 1 else ""
@@ -179,13 +181,13 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
     output.line(f"  {how}", ascii_only)
 
 
-def _row(entry: Held) -> list[object]:
-    place = [entry.id, f"{entry.held_at:%m-%d %H:%M:%S}Z", entry.job, entry.shard, entry.position, entry.kind]
+def _row(entry: QuarantineEntry) -> list[object]:
+    place = [entry.id, f"{entry.quarantined_at:%m-%d %H:%M:%S}Z", entry.job, entry.shard, entry.position, entry.kind]
     return [*place, ", ".join(entry.key), entry.state.value, entry.sqlstate, entry.where, entry.message]
 
 
-def _values(entry: Held) -> dict[str, object]:
-    found = {name: getattr(entry, name) for name in Held.__dataclass_fields__ if name != "values"}
+def _values(entry: QuarantineEntry) -> dict[str, object]:
+    found = {name: getattr(entry, name) for name in QuarantineEntry.__dataclass_fields__ if name != "values"}
     return {**found, "state": entry.state.value, "position": entry.position}
 
 

@@ -33,7 +33,7 @@ from core.slots.drop import DROP
 from core.slots.full_sync import REGISTER
 from core.slots.status.inspect import SlotOnShard, SlotView
 from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
-from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
+from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
@@ -112,13 +112,15 @@ def show(
     one = found.slots.slot(slot)
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
-        output.as_json({**place, **_slot(one, found.hold), "hold": _table(found.hold), "untold": found.slots.untold})
+        output.as_json(
+            {**place, **_slot(one, found.retained), "retained": _table(found.retained), "untold": found.slots.untold}
+        )
         return
-    ascii_only, held = select.ascii_only(ctx), found.hold.slot(slot)
+    ascii_only, retained = select.ascii_only(ctx), found.retained.slot(slot)
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
     output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
-    output.line(_ttl(found.hold), ascii_only)
-    rows = [[s.shard, s.live, s.durable, s.xmin, s.unread] for s in one.shards or _own_shards(held)]
+    output.line(_ttl(found.retained), ascii_only)
+    rows = [[s.shard, s.live, s.durable, s.xmin, s.unread] for s in one.shards or _own_shards(retained)]
     output.table(["dn", "live", "durable", "xmin", "unread"], rows, ascii_only)
     times = [
         [
@@ -128,47 +130,47 @@ def show(
             output.second(h.left.cleared_at) if h.left else None,
             *_left(h.left),
         ]
-        for h in held.shards
+        for h in retained.shards
     ]
     output.table(["dn", "registered", "by", "cleared at", "left", "ttl"], times, ascii_only)
-    for text in _told(one.name, held, found.hold):
+    for text in _told(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
 
 
 def _print(ctx: typer.Context, each: Polled) -> None:
     ascii_only = select.ascii_only(ctx)
-    output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.hold)}", ascii_only)
+    output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.retained)}", ascii_only)
     rows: list[list[object]] = []
     for slot in each.slots.slots:
-        held = each.hold.slot(slot.name)
+        retained = each.retained.slot(slot.name)
         dns = len(slot.shards) if slot.exists else 0 if slot.exists is False else None
-        cleared = f"{held.left.cleared_at:%m-%d %H:%M:%SZ}" if held.left else None
+        cleared = f"{retained.left.cleared_at:%m-%d %H:%M:%SZ}" if retained.left else None
         point = slot.oldest_point
-        rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(held.left)])
+        rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
     output.table(["slot", "owner", "dns", "oldest", "unread", "cleared at", "left", "ttl"], rows, ascii_only)
     _tell_untold(each)
 
 
-def _told(name: str, held: SlotHold, table: TableHold) -> list[str]:
+def _told(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
     """Which point holds the binlog, where, and on which DNs another slot lies further back."""
     said = []
-    back = held.furthest_back
+    back = retained.furthest_back
     if back is not None and back.behind is not None:
         which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
         unread = "" if back.unread is None else f", {back.unread} rows unread there"
         said.append(f"furthest back: {which}, at {back.point} on {back.shard}{unread}")
-    mine = [one.shard for one in held.shards if one.oldest]
+    mine = [one.shard for one in retained.shards if one.oldest]
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")
-    others = {table.oldest_reader(one.shard) for one in held.shards if one.oldest is False}
+    others = {table.oldest_reader(one.shard) for one in retained.shards if one.oldest is False}
     said += [f"slot {other} holds back more than this one" for other in sorted(filter(None, others))]
     return said
 
 
-def _ttl(hold: TableHold) -> str:
-    limit = "unknown" if hold.consume_timeout is None else in_words(hold.consume_timeout)
-    return f"binlog_ttl {_ttl_words(hold.ttl)}, binlog_consume_timeout {limit}"
+def _ttl(retained: TableRetained) -> str:
+    limit = "unknown" if retained.consume_timeout is None else in_words(retained.consume_timeout)
+    return f"binlog_ttl {_ttl_words(retained.ttl)}, binlog_consume_timeout {limit}"
 
 
 def _ttl_words(ttl: Ttl) -> str:
@@ -181,13 +183,13 @@ def _left(left: TimeLeft | None) -> list[object]:
     return [None, None] if left is None else [in_words(left.seconds), left.severity]
 
 
-def _own_shards(held: SlotHold) -> list[SlotOnShard]:
+def _own_shards(retained: SlotRetained) -> list[SlotOnShard]:
     """What we registered, where the server lists nothing."""
-    return [SlotOnShard(one.shard, one.live, one.durable) for one in held.shards]
+    return [SlotOnShard(one.shard, one.live, one.durable) for one in retained.shards]
 
 
 def _tell_untold(found: Polled) -> None:
-    for sentence in (*found.slots.untold, *found.hold.untold):
+    for sentence in (*found.slots.untold, *found.retained.untold):
         diagnostics.note(f"{found.slots.source} {found.slots.table}: {sentence}")
 
 
@@ -198,30 +200,30 @@ def _presence(slot: SlotView) -> str:
 
 
 def _as_json(each: Polled) -> dict[str, object]:
-    slots = [_slot(one, each.hold) for one in each.slots.slots]
+    slots = [_slot(one, each.retained) for one in each.slots.slots]
     place = {"source": each.slots.source, "table": each.slots.table}
-    return {**place, "slots": slots, "hold": _table(each.hold), "untold": each.slots.untold}
+    return {**place, "slots": slots, "retained": _table(each.retained), "untold": each.slots.untold}
 
 
-def _table(hold: TableHold) -> dict[str, object]:
-    shards = sorted({one.shard for slot in hold.slots for one in slot.shards})
+def _table(retained: TableRetained) -> dict[str, object]:
+    shards = sorted({one.shard for slot in retained.slots for one in slot.shards})
     return {
-        "ttl_seconds": hold.ttl.seconds,
-        "ttl_is_default": hold.ttl.default,
-        "ttl_by_record": hold.ttl.by_record,
-        "consume_timeout_seconds": hold.consume_timeout,
-        "now": hold.now,
-        "oldest_readers": {shard: hold.oldest_reader(shard) for shard in shards},
-        "untold": hold.untold,
+        "ttl_seconds": retained.ttl.seconds,
+        "ttl_is_default": retained.ttl.default,
+        "ttl_by_record": retained.ttl.by_record,
+        "consume_timeout_seconds": retained.consume_timeout,
+        "now": retained.now,
+        "oldest_readers": {shard: retained.oldest_reader(shard) for shard in shards},
+        "untold": retained.untold,
     }
 
 
-def _slot(slot: SlotView, hold: TableHold) -> dict[str, object]:
-    held = hold.slot(slot.name)
-    by_shard = {one.shard: one for one in held.shards}
+def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
+    retained = table.slot(slot.name)
+    by_shard = {one.shard: one for one in retained.shards}
     shards = {one.shard: one for one in slot.shards}
     dns = [_dn(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
-    back = held.furthest_back
+    back = retained.furthest_back
     return {
         "slot": slot.name,
         "job": slot.job,
@@ -230,28 +232,28 @@ def _slot(slot: SlotView, hold: TableHold) -> dict[str, object]:
         "oldest_point": slot.oldest_point,
         "registered_at": slot.registered_at,
         "unread": slot.unread,
-        "cleared_at": held.left.cleared_at if held.left else None,
-        "seconds_left": held.left.seconds if held.left else None,
-        "severity": held.left.severity if held.left else None,
+        "cleared_at": retained.left.cleared_at if retained.left else None,
+        "seconds_left": retained.left.seconds if retained.left else None,
+        "severity": retained.left.severity if retained.left else None,
         "furthest_back": None if back is None else {"dn": back.shard, "behind": back.behind, "point": back.point},
         "dns": dns,
     }
 
 
-def _dn(one: SlotOnShard, held: Holding | None) -> dict[str, object]:
-    left = held.left if held else None
+def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
+    left = retained.left if retained else None
     return {
         "shard": one.shard,
         "live": one.live,
         "durable": one.durable,
         "xmin": one.xmin,
         "unread": one.unread,
-        "registered_at": held.registered_at if held else one.registered_at,
-        "registered_by": held.known_by if held else None,
-        "our_live": held.live if held and held.known_by is KnownBy.OURS else None,
-        "our_durable": held.durable if held and held.known_by is KnownBy.OURS else None,
-        "behind": held.behind if held else None,
-        "oldest_reader": held.oldest if held else None,
+        "registered_at": retained.registered_at if retained else one.registered_at,
+        "registered_by": retained.known_by if retained else None,
+        "our_live": retained.live if retained and retained.known_by is KnownBy.OURS else None,
+        "our_durable": retained.durable if retained and retained.known_by is KnownBy.OURS else None,
+        "behind": retained.behind if retained else None,
+        "oldest_reader": retained.oldest if retained else None,
         "cleared_at": left.cleared_at if left else None,
         "seconds_left": left.seconds if left else None,
         "severity": left.severity if left else None,

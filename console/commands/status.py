@@ -90,8 +90,8 @@ def _values(one: JobFacts) -> dict[str, object]:
         "behind": one.behind,
         "reported_at": one.reported_at,
         "verified": one.verified,
-        "quarantined": one.held,
-        "only_held": one.only_held,
+        "quarantined": one.quarantined,
+        "only_held": one.only_quarantined,
     }
 
 

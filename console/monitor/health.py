@@ -13,7 +13,7 @@ from console.monitor.snapshot import JobFacts, Level
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
-from core.domain.verified import rows_held
+from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
     from core.launch.view import JobView
@@ -30,10 +30,10 @@ _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 def facts(view: JobView, now: datetime) -> JobFacts:
     """A look at a job, judged."""
     level, text = _told(view, now)
-    held = view.report.quarantined if view.report else None
-    only = bool(held) and level is Level.FINE
-    if held:
-        said = rows_held(held) + ("" if view.state.has_process else " when it ended")
+    quarantined = view.report.quarantined if view.report else None
+    only = bool(quarantined) and level is Level.FINE
+    if quarantined:
+        said = rows_quarantined(quarantined) + ("" if view.state.has_process else " when it ended")
         text = f"{said}, which the target lacks" if only else f"{text}; {said}"
         level = Level.WARNING if only else level
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
@@ -57,7 +57,7 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         changed_at=view.changed_at,
         exit_code=view.exit_code,
         elsewhere=view.elsewhere,
-        only_held=only,
+        only_quarantined=only,
     )
 
 

@@ -28,7 +28,7 @@ LOG_NOT_RECORDED = "the log is not part of a replay; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0
 """While it plays, a frame is shown for so long."""
-HELD_SECONDS = 0.3
+STOPPED_SECONDS = 0.3
 SILENT_SECONDS = 15.0
 _NOTHING = "nothing was recorded of it until then"
 _EVENTS, _AUDIT = 20, 200
@@ -73,8 +73,8 @@ class Replay:
 
     def toward(self, direction: int, now: float) -> Replay:
         """`<` or `>` was pressed: a key that is held doubles its step, up to five minutes."""
-        held = direction == self.direction and now - self.pressed <= HELD_SECONDS
-        step = min(self.step * 2, LONGEST_STEP) if held else STEP
+        quarantined = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
+        step = min(self.step * 2, LONGEST_STEP) if quarantined else STEP
         return replace(self, step=step, direction=direction, pressed=now, playing=False)
 
     @property

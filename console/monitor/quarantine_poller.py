@@ -19,7 +19,7 @@ from console.monitor.snapshot import SinkSeen, sink_of
 if TYPE_CHECKING:
     from core.clock import Clock
     from core.config.model import Loaded
-    from core.domain.quarantine import Held, HeldCount, Wanted
+    from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
     from core.domain.spec import JobSpec
 
 EVERY = 10.0
@@ -42,21 +42,21 @@ class SinkPolled(Message):
 class Whole:
     """An entry with its values; `masked` says that they may not be shown."""
 
-    entry: Held
+    entry: QuarantineEntry
     masked: bool = False
 
 
 class SinkQuarantines:
     """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked."""
 
-    def counts(self, job: JobSpec) -> Sequence[HeldCount]:
+    def counts(self, job: JobSpec) -> Sequence[QuarantineCount]:
         """How many are held, by slot, of all jobs of that sink."""
         from core.services.quarantine import polling
 
         with polling(job) as rows:
             return rows.counts()
 
-    def page(self, job: JobSpec, wanted: Wanted) -> Sequence[Held]:
+    def page(self, job: JobSpec, wanted: Wanted) -> Sequence[QuarantineEntry]:
         """Entries without their values, the newest first."""
         from core.services.quarantine import polling
 

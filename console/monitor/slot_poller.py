@@ -81,6 +81,6 @@ class SlotPoller:
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
             one = turn.seen
-            kept = TableSeen(source, table, one.at, one.slots, one.hold, counted_at=one.counted_at)
+            kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at)
         self._seen[source, table] = replace(kept, fault=told(error) if error else "")
         return self._seen[source, table]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
     from core.domain.job import JobState
-    from core.domain.quarantine import HeldCount
+    from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
     from core.domain.spec import JobSpec
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
-    from core.slots.status.retained import TableHold
+    from core.slots.status.retained import TableRetained
     from core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "
@@ -57,7 +57,7 @@ class JobFacts:
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `tables` are the source table and the target of its first channel, `others` those of its further ones.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
-    `only_held`: rows in quarantine are all that is wrong; with more than `held_limit` of a table it stops.
+    `only_quarantined`: rows in quarantine are all that is wrong; with more than `quarantine_limit` of a table it stops.
     """
 
     name: str
@@ -86,8 +86,8 @@ class JobFacts:
     throughput: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
-    only_held: bool = False
-    held_limit: int | None = None
+    only_quarantined: bool = False
+    quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -100,7 +100,7 @@ class JobFacts:
         return next((table for table, _ in self.others if table in text), self.tables[0])
 
     @property
-    def held(self) -> int | None:
+    def quarantined(self) -> int | None:
         """How many rows are in quarantine by its last report; None where it does not say."""
         return self.report.quarantined if self.report else None
 
@@ -133,7 +133,7 @@ class JobDetail:
 class Local:
     """What the state store of this machine says; `fault` is set where it could not be read.
 
-    `held` are jobs that a command is starting or resetting at this moment.
+    `quarantined` are jobs that a command is starting or resetting at this moment.
     """
 
     at: datetime
@@ -145,7 +145,7 @@ class Local:
     unfinished: tuple[OpenReset, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
-    held: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
     fault: str = ""
 
 
@@ -160,7 +160,7 @@ class TableSeen:
     table: str
     at: datetime | None = None
     slots: TableSlots | None = None
-    hold: TableHold | None = None
+    retained: TableRetained | None = None
     fault: str = ""
     counted_at: datetime | None = None
 
@@ -171,7 +171,7 @@ class SinkSeen:
 
     sink: str
     at: datetime | None = None
-    counts: tuple[HeldCount, ...] = ()
+    counts: tuple[QuarantineCount, ...] = ()
     fault: str = ""
 
 

@@ -101,7 +101,7 @@ def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str,
             others=others_of(configured.get(job.name)),
             slot=configured[job.name].slot if job.name in configured else "",
             verified=verified.get(job.name),
-            held_limit=_limit(configured.get(job.name)),
+            quarantine_limit=_limit(configured.get(job.name)),
         )
         for job in (*jobs, *never)
     ]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
 """Screens that say how long slots have left: while one of them is seen, their sources are asked."""
-SHOW_HELD = "4"
+SHOW_QUARANTINE = "4"
 """The screens that say what is in quarantine: while one of them is seen, the sinks are asked."""
 _MISSED = 3
 """So many times looked without an answer, and what is shown is stale."""
@@ -177,7 +177,7 @@ class ConsoleApp(Navigation):
         subject = subjects[-1] if subjects else None
         job = str(getattr(subject, "job", ""))
         self.services.feed.want(job, subject is not None and subject.number in SHOW_SLOTS)
-        if subject is not None and subject.number == SHOW_HELD and self.replay is None:
+        if subject is not None and subject.number == SHOW_QUARANTINE and self.replay is None:
             self.services.sinks.turn(self.post_message)
         before, self.job_shown = self.job_shown, job
         if job and job != before:

@@ -80,7 +80,7 @@ class Navigation(Shell):
         """One slot DN by DN."""
         self.push_screen(lazily("console.tui.screens.slots", "SlotScreen", key)())
 
-    def open_held(self, job: str, key: str = "") -> None:
+    def open_quarantine(self, job: str, key: str = "") -> None:
         """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
         self.push_screen(lazily("console.tui.screens.quarantine", "QuarantineScreen", job, key)())
 
@@ -108,7 +108,7 @@ class Navigation(Shell):
         else:
             self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
 
-    def open_held_menu(self, choice: Choice) -> None:
+    def open_quarantine_menu(self, choice: Choice) -> None:
         """What can be done to these rows in quarantine."""
         self.push_screen(lazily("console.tui.screens.actions.quarantine", "HeldMenu", choice)())
 

@@ -1,4 +1,4 @@
-"""The colours by their roles; a colour is never the only carrier of a state: glyph and word say the same.
+"""The colours by their roles; a colour is never all that tells a state: glyph and word say the same.
 
 `mono` has no colour at all: bold, dim, underline and reverse only, the terminal's own colours otherwise. A role is
 used by widgets through console.tcss (`$role-...`, and `$role-...-style` for how text stands), and for words and

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
 from console.views.errors import open_count
-from console.views.quarantine import fullness, held_of, number_of
-from console.views.remedies import HELD_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
+from console.views.quarantine import fullness, number_of, quarantine_of
+from console.views.remedies import QUARANTINED_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from console.views.slots import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
@@ -22,7 +22,7 @@ from core.domain.report import LaneReport
 from core.domain.spec import JobSpec
 from core.domain.text import safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
-from core.domain.verified import rows_held
+from core.domain.verified import rows_quarantined
 from core.sqltext import dotted
 
 ALERT_COLUMNS = (
@@ -41,8 +41,8 @@ _WORDS = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "?"}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name), ("held", job) or
-    ("slot", key).
+    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name), ("quarantined", job)
+    or ("slot", key).
 
     `since` is part of its identity: where the condition ends and comes back it is a new alert, which no old
     acknowledgement silences.
@@ -96,7 +96,7 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
     """How many errors and alerts wait for somebody, by the keys of their screens; which alerts are critical."""
     acks = dict(monitor.local.acks) if monitor.local else {}
     found = firing(alerts(monitor, now), acks, now)
-    errors = open_count(monitor.local, acks, now) + number_of(held_of(monitor, jobs), acks, now)
+    errors = open_count(monitor.local, acks, now) + number_of(quarantine_of(monitor, jobs), acks, now)
     return {"4": errors, "6": len(found)}, {one.key for one in found if one.level is Level.CRITICAL}
 
 
@@ -169,7 +169,7 @@ def _resets(monitor: MonitorState) -> Iterator[Alert]:
 
 def _jobs(monitor: MonitorState, now: datetime) -> Iterator[Alert]:
     for job in monitor.local.jobs if monitor.local else ():
-        if job.state is None or job.only_held or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
+        if job.state is None or job.only_quarantined or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
         value = safe(lane.name, 20) if lane is not None else job.state.value
@@ -234,14 +234,15 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
 def _held(monitor: MonitorState) -> Iterator[Alert]:
     """The number is part of the thing: what was acknowledged at three rows is news at four."""
     for job in monitor.local.jobs if monitor.local else ():
-        if not job.held:
+        if not job.quarantined:
             continue
-        name, limit, rows = safe(job.name, 80), job.held_limit, rows_held(job.held)
+        name, limit, rows = safe(job.name, 80), job.quarantine_limit, rows_quarantined(job.quarantined)
         stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
-        options = tuple(Option(named(each.do, job.name), each.loses) for each in HELD_ROWS.options)
+        options = tuple(Option(named(each.do, job.name), each.loses) for each in QUARANTINED_ROWS.options)
         yield Alert(
-            "rows_held", f"{name}: {rows}", fullness(job.held, limit), count(job.held), count(limit or 0),
-            None, f"{rows}: {HELD_ROWS.means}", f"the target stays without them{stops}", options, ("held", job.name),
+            "rows_quarantined", f"{name}: {rows}", fullness(job.quarantined, limit), count(job.quarantined), count(limit
+            or 0), None, f"{rows}: {QUARANTINED_ROWS.means}", f"the target stays without them{stops}", options,
+            ("quarantined", job.name),
         )  # fmt: skip
 
 
@@ -282,14 +283,14 @@ def _absent(one: SlotFacts) -> Alert:
 
 
 def _ttl(one: SlotFacts, level: Level, now: datetime) -> Alert:
-    left = remaining(one.held.left, one.seen.at, now)
-    ttl = one.seen.hold.ttl.seconds if one.seen.hold else None
-    back = one.held.furthest_back
+    left = remaining(one.retained.left, one.seen.at, now)
+    ttl = one.seen.retained.ttl.seconds if one.seen.retained else None
+    back = one.retained.furthest_back
     since = back.registered_at if back else None
     part = CRITICAL_BELOW if level is Level.CRITICAL else WARN_BELOW
     limit = "?" if ttl is None else f"< {in_words(ttl * part)}"
     old = "?" if since is None else age(since, now)
-    ends = deadline(one.held.left, now)
+    ends = deadline(one.retained.left, now)
     table, slot = safe(one.seen.table, 80), safe(one.slot.name, 80)
     register = f"slotkeeper slots register {typed(one.seen.table, one.slot.name)}"
     options = [

@@ -120,8 +120,8 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         ),
     ]
     if job is not None and job.state is not None:
-        held = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
-        said.append((job.level, f"impact  job {job.state.value}{held}"))
+        quarantined = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
+        said.append((job.level, f"impact  job {job.state.value}{quarantined}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [

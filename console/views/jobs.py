@@ -190,7 +190,7 @@ def what_is_safe(job: JobFacts) -> str:
     name = safe(job.name, 80)
     if job.refused:
         return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
-    if job.only_held:
+    if job.only_quarantined:
         return f"look at the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
     if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):
         return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"

@@ -17,7 +17,7 @@ from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
 from console.views.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase, rows_held
+from core.domain.verified import in_a_phrase, rows_quarantined
 
 if TYPE_CHECKING:
     from core.domain.report import LaneReport
@@ -228,10 +228,10 @@ def next_risk(job: JobFacts, now: datetime) -> str:
 
 def proof(job: JobFacts, now: datetime) -> str:
     """Whether its target is to be trusted: what the last comparison said, apart from the rows that are held now."""
-    if not job.held:
+    if not job.quarantined:
         return in_a_phrase(job.verified, now)
     said = in_a_phrase(replace(job.verified, quarantined=0) if job.verified else None, now)
-    return f"{said}, apart from {rows_held(job.held)}"
+    return f"{said}, apart from {rows_quarantined(job.quarantined)}"
 
 
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:

@@ -14,7 +14,7 @@ from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import FAULTS, age, rank
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase, rows_held
+from core.domain.verified import in_a_phrase, rows_quarantined
 
 LATELY = timedelta(minutes=10)
 
@@ -69,15 +69,15 @@ def follows(job: JobFacts) -> bool:
     """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
     if job.state is JobState.FINISHED:
         return True
-    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_held)
+    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_quarantined)
 
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
     """The rows that targets lack, with the jobs that hold them."""
-    holding = [job for job in jobs if job.held]
+    holding = [job for job in jobs if job.quarantined]
     if not holding:
         return ""
-    return f"{rows_held(sum(job.held or 0 for job in holding))} ({_some(holding)})"
+    return f"{rows_quarantined(sum(job.quarantined or 0 for job in holding))} ({_some(holding)})"
 
 
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
@@ -101,7 +101,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
     """A command at work, a reset that was left behind, and who did something last, within ten minutes."""
-    said = [f"a command is starting {safe(name, 30)} now" for name in local.held[:1]]
+    said = [f"a command is starting {safe(name, 30)} now" for name in local.quarantined[:1]]
     if local.unfinished:
         one = local.unfinished[0]
         more = f" and {len(local.unfinished) - 1} more" if local.unfinished[1:] else ""

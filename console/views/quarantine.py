@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
 from console.views.binlog import WORDS, worded
-from console.views.remedies import HELD_ROWS, named, ranked
+from console.views.remedies import QUARANTINED_ROWS, named, ranked
 from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet
-from core.domain.quarantine import COPIED, EVERYWHERE, Held, HeldState, Wanted
+from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted
 from core.domain.spec import JobSpec
 from core.domain.text import safe
-from core.domain.verified import rows_held
+from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
     from core.config.model import Loaded
@@ -66,7 +66,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOf:
+class JobQuarantine:
     """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
 
     `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked. Two
@@ -115,7 +115,7 @@ class HeldOf:
         oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", by its last report"
         each = " a table" if self.spec and len(self.spec.channels) > 1 else ""
         limit = "" if self.limit is None else f", limit {self.limit}{each}"
-        return f"{rows_held(self.number)}{oldest}{limit}"
+        return f"{rows_quarantined(self.number)}{oldest}{limit}"
 
     @property
     def choice(self) -> Choice:
@@ -132,7 +132,7 @@ def fullness(number: int, limit: int | None) -> Level:
     return Level.CRITICAL if limit is not None and number >= limit * NEARLY_FULL else Level.WARNING
 
 
-def held_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:
+def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[JobQuarantine]:
     """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
     found = _counted(monitor.sinks.values(), jobs)
     counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
@@ -142,30 +142,30 @@ def held_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[HeldOf]:
         seen = monitor.sinks.get(sink)
         if sink in counted or (name, "") in found:
             continue
-        if facts.held:
-            found[name, ""] = HeldOf(
-                name, facts.held, None, _places(spec), spec, sink, fault=seen.fault if seen else ""
+        if facts.quarantined:
+            found[name, ""] = JobQuarantine(
+                name, facts.quarantined, None, _places(spec), spec, sink, fault=seen.fault if seen else ""
             )
         elif spec and spec.sink_options.quarantines and seen and seen.fault:
-            found[name, ""] = HeldOf(name, None, None, _places(spec), spec, sink, None, seen.fault)
+            found[name, ""] = JobQuarantine(name, None, None, _places(spec), spec, sink, None, seen.fault)
     return sorted(found.values(), key=lambda one: (-(one.number or 0), one.job))
 
 
-def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tuple[str, str], HeldOf]:
+def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tuple[str, str], JobQuarantine]:
     """What the sinks have counted, by job; slots of no job here under the name that their entries carry."""
     owners = {(sink_of(job), place): job for job in jobs.values() for place in _places(job)}
-    found: dict[tuple[str, str], HeldOf] = {}
+    found: dict[tuple[str, str], JobQuarantine] = {}
     for seen in sinks:
         for one in seen.counts:
             place = (one.source, one.source_table, one.slot)
             spec = owners.get((seen.sink, place))
             key = (spec.name, "") if spec else (one.job, seen.sink)
-            so_far = found.get(key) or HeldOf(key[0], 0, one.oldest, (), spec, seen.sink, seen.at, seen.fault)
+            so_far = found.get(key) or JobQuarantine(key[0], 0, one.oldest, (), spec, seen.sink, seen.at, seen.fault)
             found[key] = replace(
                 so_far,
-                number=(so_far.number or 0) + one.held,
+                number=(so_far.number or 0) + one.quarantined,
                 entries=(so_far.entries or 0) + one.entries,
-                fullest=max(so_far.fullest, one.held),
+                fullest=max(so_far.fullest, one.quarantined),
                 oldest=min(so_far.oldest or one.oldest, one.oldest),
                 places=(*so_far.places, place),
             )
@@ -176,41 +176,41 @@ def _places(job: JobSpec | None) -> tuple[Place, ...]:
     return tuple((job.source.name, each.source_table, job.slot) for each in job.channels) if job else ()
 
 
-def places_of(one: HeldOf) -> tuple[Place, ...]:
+def places_of(one: JobQuarantine) -> tuple[Place, ...]:
     """Where all entries of a job stand, held ones and others."""
     return tuple(dict.fromkeys((*one.places, *_places(one.spec))))
 
 
-def nothing_held(job: str, spec: JobSpec | None, last: HeldOf | None) -> HeldOf:
+def nothing_quarantined(job: str, spec: JobSpec | None, last: JobQuarantine | None) -> JobQuarantine:
     """What to go by where a job is not among those that hold something: the configuration, else what was known last."""
     if spec is None and last is not None:
         return replace(last, number=0, oldest=None, entries=0)
-    return HeldOf(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "", entries=0)
+    return JobQuarantine(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "", entries=0)
 
 
-def asked_by(of: HeldOf, loaded: Loaded | None) -> JobSpec | None:
+def asked_by(of: JobQuarantine, loaded: Loaded | None) -> JobSpec | None:
     """The job whose sink is asked: its own, or for a job that is not configured here any job of that sink."""
     jobs = loaded.jobs.values() if loaded else ()
     return of.spec or next((job for job in jobs if sink_of(job) == of.sink), None)
 
 
-def wanted_of(of: HeldOf, every: bool, limit: int, before: int | None) -> Wanted:
+def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) -> Wanted:
     """What to ask the sink for: one table where the job has one, else its slot."""
     places = places_of(of)
-    states = () if every else (HeldState.HELD,)
+    states = () if every else (EntryState.QUARANTINED,)
     if not places:
         return Wanted(states, job=of.job, before=before, limit=limit)
     table = places[0][1] if len(places) == 1 else ""
     return Wanted(states, places[0][0], table, places[0][2], before=before, limit=limit)
 
 
-def only_of(of: HeldOf, entries: Iterable[Held]) -> list[Held]:
+def only_of(of: JobQuarantine, entries: Iterable[QuarantineEntry]) -> list[QuarantineEntry]:
     """Those of this job's tables: other jobs may have a slot of the same name."""
     places = set(places_of(of))
     return [one for one in entries if not places or (one.source, one.source_table, one.slot) in places]
 
 
-def number_of(found: Iterable[HeldOf], acks: Mapping[str, Ack], now: datetime) -> int:
+def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> int:
     """How many of these jobs need somebody: they hold rows, and nobody has acknowledged so many."""
     return sum(bool(one.number) and not is_quiet(acks.get(one.ack), now) for one in found)
 
@@ -218,12 +218,12 @@ def number_of(found: Iterable[HeldOf], acks: Mapping[str, Ack], now: datetime) -
 # -- on the Errors screen --------------------------------------------------------------------------------------------
 
 
-def group_rows(found: Iterable[HeldOf], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
+def group_rows(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
     """One row per job, in the columns of errors."""
     return [_group(one, is_quiet(acks.get(one.ack), now)) for one in found]
 
 
-def _group(one: HeldOf, quiet: bool) -> Row:
+def _group(one: JobQuarantine, quiet: bool) -> Row:
     level = Level.REST if quiet else one.level
     cells = {
         "mark": level.value,
@@ -233,14 +233,14 @@ def _group(one: HeldOf, quiet: bool) -> Row:
         "job": safe(one.job, 80),
         "dn": "-",
         "side": "sink",
-        "state": "acked" if quiet else "held",
+        "state": "acked" if quiet else "quarantined",
         "signature": one.text,
     }
     order = {"last": None, "first": one.oldest.timestamp() if one.oldest else None, "number": one.number}
     return Row(one.key, level, cells, order)
 
 
-def group_lines(one: HeldOf, now: datetime) -> list[tuple[Level, str]]:
+def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
     """What is held for a job, what that means, and the ways out."""
     said = [(one.level, one.text)]
     if one.fault and one.number is not None:
@@ -249,11 +249,11 @@ def group_lines(one: HeldOf, now: datetime) -> list[tuple[Level, str]]:
     into = f" -> {safe(one.spec.channel.target, 60)}" if one.spec and len(one.spec.channels) == 1 else ""
     old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
     said.append((Level.FINE, f"of {tables or UNKNOWN}{into}{old}   Enter: the rows"))
-    said.append((Level.FINE, f"means   {HELD_ROWS.means}"))
+    said.append((Level.FINE, f"means   {QUARANTINED_ROWS.means}"))
     job = safe(one.job, 80)
     return said + [
         (Level.FINE, f"{number}  {named(each.do, job)} ({each.loses.words})")
-        for number, each in enumerate(ranked(HELD_ROWS.options), 1)
+        for number, each in enumerate(ranked(QUARANTINED_ROWS.options), 1)
     ]
 
 
@@ -262,18 +262,18 @@ def entry_columns(every: bool) -> tuple[Column, ...]:
     return (*_COLUMNS[:3], _STATE, *_COLUMNS[3:]) if every else _COLUMNS
 
 
-def entry_rows(entries: Sequence[Held]) -> list[Row]:
+def entry_rows(entries: Sequence[QuarantineEntry]) -> list[Row]:
     """The entries, the newest first as they are read."""
     by_pair = {_half(one): one for one in entries if one.pair}
     return [_entry(one, by_pair.get(_half(one, other=True))) for one in entries]
 
 
-def _entry(one: Held, other: Held | None) -> Row:
-    level = Level.WARNING if one.state is HeldState.HELD else Level.REST
+def _entry(one: QuarantineEntry, other: QuarantineEntry | None) -> Row:
+    level = Level.WARNING if one.state is EntryState.QUARANTINED else Level.REST
     cells = {
         "mark": level.value,
         "id": str(one.id),
-        "since": f"{one.held_at:%m-%d %H:%M}",
+        "since": f"{one.quarantined_at:%m-%d %H:%M}",
         "table": safe(one.source_table, 60),
         "dn": dn_words(one),
         "position": safe(one.position, 40),
@@ -285,35 +285,35 @@ def _entry(one: Held, other: Held | None) -> Row:
         "pair": f"#{other.id}" if other else UNKNOWN if one.pair else "",
         "state": one.state.value,
     }
-    order: dict[str, float | None] = {"id": one.id, "since": one.held_at.timestamp(), "tries": one.tries}
+    order: dict[str, float | None] = {"id": one.id, "since": one.quarantined_at.timestamp(), "tries": one.tries}
     return Row(str(one.id), level, cells, order | {"position": one.point + max(0, one.sequence) / 1e6})
 
 
-def dn_words(one: Held) -> str:
+def dn_words(one: QuarantineEntry) -> str:
     """The DN, or `all` where a copy has read the table and not its DNs."""
     return "all" if one.shard == EVERYWHERE else safe(one.shard, 40)
 
 
-def key_words(one: Held) -> str:
+def key_words(one: QuarantineEntry) -> str:
     """The key as text; always shown."""
     return safe(", ".join(worded(value, False) for value in one.key), 300)
 
 
-def other_half(one: Held, entries: Iterable[Held]) -> Held | None:
+def other_half(one: QuarantineEntry, entries: Iterable[QuarantineEntry]) -> QuarantineEntry | None:
     """The other half of a changed key, where it is among these."""
     wanted = _half(one, other=True)
     return next((each for each in entries if _half(each) == wanted), None) if one.pair else None
 
 
-def _half(one: Held, other: bool = False) -> tuple[str, ...]:
+def _half(one: QuarantineEntry, other: bool = False) -> tuple[str, ...]:
     """What tells a half of a changed key from all others; of the other half where that is wanted."""
     old = (one.kind == "B") is not other
     return one.source, one.source_table, one.slot, one.pair, "old" if old else "new"
 
 
-def entry_lines(one: Held, other: Held | None, now: datetime) -> list[tuple[Level, str]]:
+def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: datetime) -> list[tuple[Level, str]]:
     """What is wrong with a row, what a replay would do, what moves with it, where it comes from."""
-    level = Level.WARNING if one.state is HeldState.HELD else Level.REST
+    level = Level.WARNING if one.state is EntryState.QUARANTINED else Level.REST
     where = f"   {'constraint' if one.constraint else 'column'} {safe(one.where, 60)}" if one.where else ""
     lines = [(level, f"{safe(one.sqlstate, 10) or UNKNOWN}{where}   {safe(one.message, 500)}")]
     lines.append((Level.FINE, f"replay  {replay_words(one)}"))
@@ -324,26 +324,26 @@ def entry_lines(one: Held, other: Held | None, now: datetime) -> list[tuple[Leve
         lines.append((Level.FINE, f"pair    {half}: both move together"))
     lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
-    held = f"held    since {clock(one.held_at)} UTC ({age(one.held_at, now)}), tries {one.tries}"
-    lines.append((Level.FINE, f"{held}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
+    quarantined = f"held    since {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
+    lines.append((Level.FINE, f"{quarantined}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
     return [*lines, *_ended(one)]
 
 
-def _ended(one: Held) -> list[tuple[Level, str]]:
-    if one.state is HeldState.HELD:
+def _ended(one: QuarantineEntry) -> list[tuple[Level, str]]:
+    if one.state is EntryState.QUARANTINED:
         return []
     by = f" by {safe(one.ended_by, 80)}" if one.ended_by else ""
     why = f": {safe(one.reason, 200)}" if one.reason else ""
     return [(Level.FINE, f"ended   {one.state.value} {clock(one.ended_at)} UTC{by}{why}")]
 
 
-def _kind(one: Held) -> str:
+def _kind(one: QuarantineEntry) -> str:
     return _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
 
 
-def replay_words(one: Held) -> str:
+def replay_words(one: QuarantineEntry) -> str:
     """What a replay would do to an entry."""
-    if one.state is not HeldState.HELD:
+    if one.state is not EntryState.QUARANTINED:
         return f"does nothing: it is {one.state.value}"
     target = safe(one.target, 60)
     if one.kind == "B":
@@ -356,7 +356,7 @@ def replay_words(one: Held) -> str:
 VALUE_COLUMNS = (Column("mark", "", 1), Column("column", "COLUMN", 20), Column("value", "SOURCE TEXT", 0))
 
 
-def value_rows(one: Held, hidden: bool) -> list[Row]:
+def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
     """The row by column, the column that the server named marked."""
     found = []
     for number, (name, value) in enumerate(one.values):
@@ -370,14 +370,14 @@ def value_rows(one: Held, hidden: bool) -> list[Row]:
 # -- what was chosen -------------------------------------------------------------------------------------------------
 
 
-def choice_of(of: HeldOf, entries: Sequence[Held], ids: Collection[int]) -> Choice:
+def choice_of(of: JobQuarantine, entries: Sequence[QuarantineEntry], ids: Collection[int]) -> Choice:
     """What these entries of a job are."""
     chosen = [one for one in entries if one.id in ids]
-    held = [one.id for one in chosen if one.state is HeldState.HELD]
-    return Choice(of.job, tuple(sorted(held)), len(held), of.entries, len(chosen) - len(held))
+    quarantined = [one.id for one in chosen if one.state is EntryState.QUARANTINED]
+    return Choice(of.job, tuple(sorted(quarantined)), len(quarantined), of.entries, len(chosen) - len(quarantined))
 
 
-def as_it_is(choice: Choice, entry: Held) -> Choice:
+def as_it_is(choice: Choice, entry: QuarantineEntry) -> Choice:
     """The same choice of one entry, which may be over by now."""
-    held = entry.state is HeldState.HELD
-    return replace(choice, ids=(entry.id,) if held else (), number=int(held), over=int(not held))
+    quarantined = entry.state is EntryState.QUARANTINED
+    return replace(choice, ids=(entry.id,) if quarantined else (), number=int(quarantined), over=int(not quarantined))

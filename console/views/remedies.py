@@ -108,7 +108,7 @@ _TROUBLES = {
         ),
     ),
 }
-HELD_ROWS = Remedy(
+QUARANTINED_ROWS = Remedy(
     "rows are in quarantine",
     "the target refused these rows and lacks them; all others are applied, and a later change of a key ends its entry",
     (_POLL, _REPLAY, _DISCARD),

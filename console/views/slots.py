@@ -21,7 +21,7 @@ from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, TimeLeft, in_words
 
 if TYPE_CHECKING:
     from core.slots.status.inspect import SlotOnShard, SlotView
-    from core.slots.status.retained import Holding, SlotHold
+    from core.slots.status.retained import ShardRetained, SlotRetained
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),
@@ -56,7 +56,7 @@ class SlotFacts:
 
     seen: TableSeen
     slot: SlotView
-    held: SlotHold
+    retained: SlotRetained
 
     @property
     def key(self) -> str:
@@ -67,9 +67,9 @@ class SlotFacts:
 def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
     """Every slot that was seen."""
     return [
-        SlotFacts(one, slot, one.hold.slot(slot.name))
+        SlotFacts(one, slot, one.retained.slot(slot.name))
         for one in tables
-        if one.slots is not None and one.hold is not None
+        if one.slots is not None and one.retained is not None
         for slot in one.slots.slots
     ]
 
@@ -78,7 +78,7 @@ def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = 
     """The slots, the worst first, then the one that is cleared first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
-        level, left = slot_level(one, now), remaining(one.held.left, one.seen.at, now)
+        level, left = slot_level(one, now), remaining(one.retained.left, one.seen.at, now)
         if slot_history.open_reset_of(local, one.seen.table, one.slot.name):
             level = Level.CRITICAL
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
@@ -112,14 +112,16 @@ UNKNOWN_LAST = float("inf")
 def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     """A slot DN by DN, the one that is cleared first on top."""
     listed = {each.shard: each for each in one.slot.shards}
-    quarantines = {each.shard: each for each in one.held.shards}
+    quarantines = {each.shard: each for each in one.retained.shards}
     keyed = []
     for name in sorted({*listed, *quarantines}):
-        held = quarantines.get(name)
-        left = remaining(held.left if held else None, one.seen.at, now)
+        retained = quarantines.get(name)
+        left = remaining(retained.left if retained else None, one.seen.at, now)
         level = _level(left, _ttl(one))
-        cells = _shard_cells(name, listed.get(name), held, one, now)
-        ago = _seconds(held.registered_at if held else None, one.seen.hold.now if one.seen.hold else None)
+        cells = _shard_cells(name, listed.get(name), retained, one, now)
+        ago = _seconds(
+            retained.registered_at if retained else None, one.seen.retained.now if one.seen.retained else None
+        )
         unread = listed[name].unread if name in listed else None
         order = {"left": left, "deadline": left, "unread": _number(unread), "registered": ago}
         row = Row(name, level, {"mark": level.value, **cells}, order)
@@ -157,7 +159,7 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
         return Level.CRITICAL
     if one.seen.fault:
         return Level.UNKNOWN
-    return _level(remaining(one.held.left, one.seen.at, now), _ttl(one))
+    return _level(remaining(one.retained.left, one.seen.at, now), _ttl(one))
 
 
 def _level(left: float | None, ttl: int | None) -> Level:
@@ -168,7 +170,7 @@ def _level(left: float | None, ttl: int | None) -> Level:
 
 
 def _ttl(one: SlotFacts) -> int | None:
-    return one.seen.hold.ttl.seconds if one.seen.hold else None
+    return one.seen.retained.ttl.seconds if one.seen.retained else None
 
 
 def _number(value: int | None) -> float | None:
@@ -180,16 +182,16 @@ def _seconds(at: datetime | None, now: datetime | None) -> float | None:
 
 
 def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: datetime) -> dict[str, str]:
-    slot, held = one.slot, one.held
-    back = held.furthest_back
+    slot, retained = one.slot, one.retained
+    back = retained.furthest_back
     return {
         "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
-        "left": "ABSENT" if slot.exists is False else _left_words(held.left, one.seen.at, now),
-        "bar": bar(remaining(held.left, one.seen.at, now), _ttl(one)),
-        "deadline": deadline(held.left, now),
+        "left": "ABSENT" if slot.exists is False else _left_words(retained.left, one.seen.at, now),
+        "bar": bar(remaining(retained.left, one.seen.at, now), _ttl(one)),
+        "deadline": deadline(retained.left, now),
         "unread": count(slot.unread),
-        "floor": _floor(held),
+        "floor": _floor(retained),
         "point": back.behind.value if back and back.behind else UNKNOWN,
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
@@ -202,30 +204,30 @@ def _left_words(left: TimeLeft | None, seen_at: datetime | None, now: datetime) 
     return UNKNOWN if still is None else "DUE NOW" if still <= 0 else in_words(still)
 
 
-def _floor(held: SlotHold) -> str:
-    known = [one.oldest for one in held.shards]
+def _floor(retained: SlotRetained) -> str:
+    known = [one.oldest for one in retained.shards]
     return "yes" if any(known) else UNKNOWN if not known or None in known else "no"
 
 
 def _shard_cells(
-    name: str, listed: SlotOnShard | None, held: Holding | None, one: SlotFacts, now: datetime
+    name: str, listed: SlotOnShard | None, retained: ShardRetained | None, one: SlotFacts, now: datetime
 ) -> dict[str, str]:
-    live = listed.live if listed else held.live if held else None
-    durable = listed.durable if listed else held.durable if held else None
+    live = listed.live if listed else retained.live if retained else None
+    durable = listed.durable if listed else retained.durable if retained else None
     unread = listed.unread if listed else None
-    at = held.registered_at if held else None
-    server_now = one.seen.hold.now if one.seen.hold else None
+    at = retained.registered_at if retained else None
+    server_now = one.seen.retained.now if one.seen.retained else None
     ago = UNKNOWN if at is None or server_now is None else in_words(max(0.0, (server_now - at).total_seconds()))
     return {
         "dn": safe(name, 40),
         "live": UNKNOWN if live is None else str(live),
         "durable": UNKNOWN if durable is None else str(durable),
         "unread": count(unread),
-        "floor": yes(held.oldest if held else None),
+        "floor": yes(retained.oldest if retained else None),
         "registered": ago,
-        "by": held.known_by.value if held and held.known_by else UNKNOWN,
-        "left": _left_words(held.left if held else None, one.seen.at, now),
-        "deadline": deadline(held.left if held else None, now),
+        "by": retained.known_by.value if retained and retained.known_by else UNKNOWN,
+        "left": _left_words(retained.left if retained else None, one.seen.at, now),
+        "deadline": deadline(retained.left if retained else None, now),
     }
 
 
@@ -247,29 +249,35 @@ def slot_lines(
     said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
     if local is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
-    said += _held_back(one)
+    said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
         said.append((Level.UNKNOWN, "unread rows were not counted yet"))
-    untold = [*(one.seen.slots.untold if one.seen.slots else ()), *(one.seen.hold.untold if one.seen.hold else ())]
+    untold = [
+        *(one.seen.slots.untold if one.seen.slots else ()),
+        *(one.seen.retained.untold if one.seen.retained else ()),
+    ]
     said += [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
-    back = one.held.furthest_back
+    back = one.retained.furthest_back
     sql = slot_history.by_hand_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
     return said + [(Level.REST, text) for text in sql]
 
 
-def _held_back(one: SlotFacts) -> list[tuple[Level, str]]:
+def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     """Which point holds the binlog, where it is the oldest reader, and what that blocks."""
     said = []
-    back = one.held.furthest_back
+    back = one.retained.furthest_back
     if back is not None and back.behind is not None:
         which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
         said.append((Level.FINE, f"holds back with {which}, {back.point} on {safe(back.shard, 40)}"))
-    mine = [safe(each.shard, 20) for each in one.held.shards if each.oldest]
+    mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(
-            (Level.FINE, f"FLOOR: oldest reader on {len(mine)} of {len(one.held.shards)} DNs: {', '.join(mine[:6])}")
+            (
+                Level.FINE,
+                f"FLOOR: oldest reader on {len(mine)} of {len(one.retained.shards)} DNs: {', '.join(mine[:6])}",
+            )
         )
-    limit = one.seen.hold.consume_timeout if one.seen.hold else None
+    limit = one.seen.retained.consume_timeout if one.seen.retained else None
     if one.slot.unread and mine:
         wait = "" if limit is None else f" (each waits up to {in_words(limit)}, then fails)"
         said.append((Level.FINE, f"blocked until read: VACUUM FULL of the table, scale-out{wait}"))
@@ -282,7 +290,7 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     level = slot_level(one, now)
     if one.slot.exists is False:
         return level, "the slot does not exist (and was not created by looking)"
-    left = one.held.left
+    left = one.retained.left
     if left is None:
         return level, "when it is cleared cannot be told here"
     lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
@@ -303,7 +311,9 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     slots = all_slots(tables)
     if not slots:
         return Level.REST, "slots: not seen yet"
-    keyed = [(left, one.key, one) for one in slots if (left := remaining(one.held.left, one.seen.at, now)) is not None]
+    keyed = [
+        (left, one.key, one) for one in slots if (left := remaining(one.retained.left, one.seen.at, now)) is not None
+    ]
     unknown = len(slots) - len(keyed)
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
     if not keyed:
@@ -311,13 +321,13 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     left, _, one = min(keyed, key=lambda item: item[:2])
     name = safe(f"{one.seen.table}/{one.slot.name}", 40)
     seen = f"seen {age(one.seen.at, now)} ago{more}"
-    ends = f"cleared {deadline(one.held.left, now)}, {in_words(left)} left"
+    ends = f"cleared {deadline(one.retained.left, now)}, {in_words(left)} left"
     return slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
 
 
 def slot_risk(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     """What a job's slot risks next, and when."""
     level, said = _consequence(one, now)
-    left = remaining(one.held.left, one.seen.at, now)
+    left = remaining(one.retained.left, one.seen.at, now)
     still = "" if left is None else f" ({in_words(left)} left)"
     return level, f"next risk: slot {safe(one.slot.name, 40)}: {said}{still} -> [3] Slots"

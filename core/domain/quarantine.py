@@ -19,10 +19,10 @@ EVERYWHERE = "*"
 """The shard of a row whose DN is not known: a copy reads the table, not its DNs."""
 
 
-class HeldState(Enum):
+class EntryState(Enum):
     """What became of an entry; only a held one can still be replayed or discarded."""
 
-    HELD = "held"
+    QUARANTINED = "quarantined"
     SUPERSEDED = "superseded"
     REPLAYED = "replayed"
     DISCARDED = "discarded"
@@ -30,7 +30,7 @@ class HeldState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class QuarantineEntry:
     """One entry. `key` is the row's key in one spelling per equal key; `values` are (target column, source text).
 
     `values` is empty in a list, whole in `entry`; an old half (kind B) has values for its key only. `column` and
@@ -58,8 +58,8 @@ class Held:
     job: str
     run: str
     epoch: int
-    held_at: datetime
-    state: HeldState
+    quarantined_at: datetime
+    state: EntryState
     ended_at: datetime | None = None
     ended_by: str = ""
     reason: str = ""
@@ -85,7 +85,7 @@ class Held:
 class Wanted:
     """Which entries to list; an empty field wants all. Newest first: the next page is `before` its smallest id."""
 
-    states: tuple[HeldState, ...] = (HeldState.HELD,)
+    states: tuple[EntryState, ...] = (EntryState.QUARANTINED,)
     source: str = ""
     source_table: str = ""
     slot: str = ""
@@ -97,7 +97,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldCount:
+class QuarantineCount:
     """How many rows of one slot's table are held, the two halves of a changed key as one, and since when the oldest is.
 
     `entries` counts each half.
@@ -107,7 +107,7 @@ class HeldCount:
     source_table: str
     slot: str
     job: str
-    held: int
+    quarantined: int
     oldest: datetime
     entries: int
 
@@ -121,7 +121,7 @@ class Replayed:
     """
 
     id: int
-    state: HeldState
+    state: EntryState
     ids: tuple[int, ...] = ()
     sqlstate: str = ""
     message: str = ""
@@ -133,8 +133,10 @@ class Replayed:
         return not self.ids
 
 
-def at(point: int, sequence: int) -> Held:
+def at(point: int, sequence: int) -> QuarantineEntry:
     """An entry at a position, for examples."""
     moment = datetime(2026, 1, 1)
     names = ("dws1", "ods.t", "slot", "dn_1", "mart.t")
-    return Held(1, *names, point, sequence, "U", ("1",), "22003", "", "", "", 1, "", "", 0, moment, HeldState.HELD)
+    return QuarantineEntry(
+        1, *names, point, sequence, "U", ("1",), "22003", "", "", "", 1, "", "", 0, moment, EntryState.QUARANTINED
+    )

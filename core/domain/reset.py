@@ -87,7 +87,7 @@ class Count:
 class LaneSeen:
     """One DN as planning found it: its row, both points of the slot, and what the server still keeps.
 
-    `first` is the oldest record that is there, `held` the lowest point that any slot of the table holds.
+    `first` is the oldest record that is there, `retained` the lowest point that any slot of the table holds.
     """
 
     row: ProgressRow
@@ -95,7 +95,7 @@ class LaneSeen:
     durable: int | None
     xmin: int | None
     first: int | None
-    held: int | None
+    retained: int | None
     latest: int | None
 
     @property
@@ -111,7 +111,7 @@ class LaneSeen:
     @property
     def floor(self) -> int | None:
         """The lowest point from which nothing has been purged for certain; None where nothing is known."""
-        return min((point for point in (self.first, self.held) if point), default=None)
+        return min((point for point in (self.first, self.retained) if point), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
     seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
     if new is None:
         return ""
-    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.held is None or seen.held > new.point):
+    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new.point):
         return f"{place}: the slot is lost and no other slot holds {new.point}; take --to snapshot"
     if new == move.before:
         return ""

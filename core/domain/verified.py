@@ -54,7 +54,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
             return f"not settled: {found.unsettled} keys kept changing, {ago}"
 
 
-def rows_held(number: int) -> str:
+def rows_quarantined(number: int) -> str:
     """How many rows a target lacks.
 
     >>> rows_held(1), rows_held(3)

@@ -64,7 +64,7 @@ class Rows(Protocol):
     def rows(self) -> list[ProgressRow]:
         """All lanes' rows as they are committed now."""
 
-    def held(self) -> int:
+    def quarantined(self) -> int:
         """How many rows are held in quarantine; only where the job holds any by its configuration."""
 
     @property
@@ -113,7 +113,7 @@ class ResetStore(Store, Protocol):
     def make_table(self) -> None: ...
     def insert_reset(self, entry: ResetEntry) -> None: ...
     def step(self, reset: str, step: str, outcome: str = "") -> None: ...
-    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+    def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         """How many rows in quarantine lie beyond these positions."""
 
     def write(

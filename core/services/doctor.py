@@ -249,8 +249,8 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
     if rights is None:
         return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
     found = [viewer.table(f"{schema}.{name}") for name in _PROGRESS]
-    held = viewer.table(f"{schema}.slotkeeper_quarantine")
-    there = [one for one in (*found, held) if one is not None]
+    quarantine = viewer.table(f"{schema}.slotkeeper_quarantine")
+    there = [one for one in (*found, quarantine) if one is not None]
     if not all(one.first for one in there):
         return Finding(place, Level.FAIL, f"the progress tables in {schema} belong to somebody else and are closed")
     if not (rights.first and rights.second):

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from core.domain.quarantine import Held, HeldState, Replayed
+from core.domain.quarantine import EntryState, QuarantineEntry, Replayed
 from core.domain.spec import ChannelSpec, JobSpec
 from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.audit import CopiedAudit, audited
 from core.services.sessions import open_sink
 from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.quarantine.entries import HeldRows
+from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable
@@ -30,24 +30,24 @@ OnEach = Callable[[Replayed], None]
 
 
 @contextmanager
-def polling(job: JobSpec) -> Iterator[HeldRows]:
+def polling(job: JobSpec) -> Iterator[QuarantineRows]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
     with closing(open_sink(job)) as session:
-        yield HeldRows(session)
+        yield QuarantineRows(session)
 
 
-def is_of(entry: Held, job: JobSpec) -> bool:
+def is_of(entry: QuarantineEntry, job: JobSpec) -> bool:
     """Whether an entry is of a job's slot and one of its tables."""
     tables = {channel.source_table for channel in job.channels}
     return (entry.source, entry.slot) == (job.source.name, job.slot) and entry.source_table in tables
 
 
-def held_of(job: JobSpec) -> list[Held]:
+def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
     """All that is held of a job, in the order in which it was read, without values."""
     with polling(job) as rows:
         found = []
         for channel in job.channels:
-            ids = Replays(rows.session, lane_key(_of(job, channel), "")).held()
+            ids = Replays(rows.session, lane_key(_of(job, channel), "")).quarantined()
             found += [entry for id in ids if (entry := rows.entry(id)) is not None]
     return found
 
@@ -108,7 +108,7 @@ def _each(
                     continue
                 found.append(act(rows.session, places[id], id))
                 on_each(found[-1])
-            over = sum(one.state is not HeldState.HELD for one in found)
+            over = sum(one.state is not EntryState.QUARANTINED for one in found)
             return Done(f"{over} of {len(found)} are over", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
@@ -116,7 +116,7 @@ def _each(
     return found
 
 
-def _places(job: JobSpec, rows: HeldRows, ids: Sequence[int]) -> dict[int, JobSpec]:
+def _places(job: JobSpec, rows: QuarantineRows, ids: Sequence[int]) -> dict[int, JobSpec]:
     """The job narrowed to the channel of each entry."""
     channels = {channel.source_table: _of(job, channel) for channel in job.channels}
     found = {}

@@ -39,7 +39,7 @@ from core.slots.change import (
 )
 from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
-from core.slots.status.retained import OwnLane, TableHold, consume_timeout, hold
+from core.slots.status.retained import OwnLane, TableRetained, consume_timeout, retained
 from core.sources.dws.source import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer
 from core.state.audit import intent
@@ -53,7 +53,7 @@ class Polled:
     """The slots of a table and what they hold back, of one moment."""
 
     slots: TableSlots
-    hold: TableHold
+    retained: TableRetained
 
 
 # -- looking --------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
         def ours() -> dict[str, list[OwnLane]]:
             return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), now) for slot in sorted(mine)}
 
-        found = hold(viewer, table, points, unread, ours)
+        found = retained(viewer, table, points, unread, ours)
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
     return Polled(slots, found)
@@ -166,7 +166,7 @@ def _positions(job: JobSpec) -> int | None:
 
 
 def _left(viewer: DwsViewer, asked: Asked) -> TimeLeft | None:
-    found = hold(viewer, asked.table, viewer.points(asked.table), (), dict)
+    found = retained(viewer, asked.table, viewer.points(asked.table), (), dict)
     return found.slot(asked.slot).left if found else None
 
 

@@ -21,7 +21,7 @@ from core.engine.driver.context import lane_key
 from core.errors import Refused
 from core.services.sessions import open_sink, open_viewer, poll_name
 from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.quarantine.entries import HeldRows
+from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.session import POSTGRES
 from core.sources.dws import eligibility as source_rules
 from core.sources.dws.session import DWS
@@ -49,9 +49,9 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
             source.transaction, channel.source_table, sink.transaction, channel.target, mapping, channel.where
         )
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
-        rows = HeldRows(stack.enter_context(closing(open_sink(job))))
-        held = partial(_held, job, rows, right.key)
-        options = Options(settled=settled, quarantined=held, on_range=on_range)
+        rows = QuarantineRows(stack.enter_context(closing(open_sink(job))))
+        quarantined = partial(_held, job, rows, right.key)
+        options = Options(settled=settled, quarantined=quarantined, on_range=on_range)
         return compare(left, right, options)
 
 
@@ -62,7 +62,7 @@ def _refuse_hidden(job: JobSpec) -> None:
     refuse(list(source_rules.hidden_objections(job.channel.source_table, facts)) if facts else [], "source")
 
 
-def _held(job: JobSpec, rows: HeldRows, columns: Sequence[KeyColumn], keys: Collection[Key]) -> Collection[Key]:
+def _held(job: JobSpec, rows: QuarantineRows, columns: Sequence[KeyColumn], keys: Collection[Key]) -> Collection[Key]:
     """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
     values = rows.values(lane_key(job, ""))
     return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)

@@ -94,7 +94,7 @@ class StoreNarrator:
             )
         self._tell()
 
-    def held(self, rows: int) -> None:
+    def quarantined(self, rows: int) -> None:
         """How many rows the job holds in quarantine; told with the next report."""
         with self._lock:
             self._report = replace(self._report, quarantined=rows)

@@ -75,10 +75,10 @@ class Suspects:
         """Look again at all waiting keys until each is the same, proven to differ, or known to keep moving."""
         keys = list(self._waiting)
         self._waiting.clear()
-        held_back = set(self._options.quarantined(keys)) if keys else set()
-        for key in sorted(held_back):
+        retained = set(self._options.quarantined(keys)) if keys else set()
+        for key in sorted(retained):
             self._quarantined.add(key)
-        proofs: dict[Key, int] = {key: 0 for key in keys if key not in held_back}
+        proofs: dict[Key, int] = {key: 0 for key in keys if key not in retained}
         needed = self._options.confirmations if self._options.settled else 1
         for _ in range(self._options.rounds):
             if not proofs or not self._round(proofs, needed):

@@ -40,6 +40,23 @@ IN_NAMES = {
     "judging": "job health",
     "entrance": "startup",
     "acting": "open action",
+    "conventions": "probe findings",
+    "held": "quarantined, retained, locked",
+    "hold": "quarantine, retain, lock",
+    "holds": "quarantines, retains, locks",
+    "holding": "retained",
+    "holdings": "quarantine poller",
+    "ways": "navigation",
+    "paces": "throughput",
+    "lean": "textual patches",
+    "acking": "ack table",
+    "unfinished": "open reset",
+    "glyphs": "terminal probe",
+    "picture": "monitor state",
+    "carrier": "child",
+    "rewind": "history",
+    "told": "what it returns",
+    "watch": "judge, poll, subscribe",
 }
 """As well in names; in a sentence these are plain English."""
 

@@ -73,8 +73,8 @@ def refuse_more_than_told(mirror: Mirror, dns: int) -> str:
     pool = mirror.job.binlog.connection_pool_size
     told = most_sessions(len(mirror.job.channels), dns, pool)
     left = getattr(mirror.runner, "left_behind", 0) * pool  # Spark ends the workers of cancelled tasks
-    held = (at_source <= told.source + left, at_sink <= told.sink + left)
-    assert held == (True, True), (at_source, at_sink, told, left)
+    quarantined = (at_source <= told.source + left, at_sink <= told.sink + left)
+    assert quarantined == (True, True), (at_source, at_sink, told, left)
     return f"{at_source} at the source, {at_sink} at the sink"
 
 
@@ -209,13 +209,13 @@ def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_
             page.add("seconds from the copies' end to RUNNING", running, "within 120", running <= 120)
             rows = Arrivals(big), Arrivals(small)
             arrived(*rows, random.Random(seed), 60)
-            held = [refuse_more_than_told(mirror, 4) for mirror in (big, small)]
+            quarantined = [refuse_more_than_told(mirror, 4) for mirror in (big, small)]
         ratio = statistics.mean(rows[0].took.values()) / statistics.mean(rows[1].took.values())
         page.add(f"new rows, {count} tables", rows[0].told(), "all", True)
         page.add("new rows, 10 tables", rows[1].told(), "all", True)
         page.add("ratio of the means", ratio, "at most 2", ratio <= 2)
-        page.add(f"sessions, {count} tables", held[0], "", "")
-        page.add("sessions, 10 tables", held[1], "", "")
+        page.add(f"sessions, {count} tables", quarantined[0], "", "")
+        page.add("sessions, 10 tables", quarantined[1], "", "")
         big.wait_equal()
         assert big.heard.state is LaneState.RUNNING
         big.stop()

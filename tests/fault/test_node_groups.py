@@ -45,8 +45,8 @@ def test_where_nobody_tells_which_dns_hold_the_table_it_is_taken_to_lie_on_all(w
     warehouse.node_elsewhere("dn_of_others")
     session = DwsSession(warehouse.endpoint(), warehouse.etl_password_file.read_text("utf-8").strip(), "test")
     source = DwsSource(session, TABLE, "s", BinlogOptions(binlog=True))
-    held = {name for name, _ in warehouse.nodes()}
-    assert {shard.name for shard in source.nodes()} == held
+    quarantined = {name for name, _ in warehouse.nodes()}
+    assert {shard.name for shard in source.nodes()} == quarantined
     run(warehouse, "REVOKE SELECT ON pg_catalog.pgxc_class FROM PUBLIC")
-    assert {shard.name for shard in source.nodes()} == {*held, "dn_of_others"}
+    assert {shard.name for shard in source.nodes()} == {*quarantined, "dn_of_others"}
     source.close()

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from core.domain.position import Position
-from core.domain.quarantine import HeldState
+from core.domain.quarantine import EntryState
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import SlotkeeperError
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from tests.support.effects import planned
-from tests.support.held import HOLDING, Target, line
+from tests.support.quarantined import HOLDING, Target, line
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_faults"
@@ -168,7 +168,7 @@ def test_a_replay_is_all_or_nothing(target: Target, monkeypatch: pytest.MonkeyPa
     def act() -> None:
         target.session.close()
         done = Replays(target.session, target.lane).replay(pair, target.table, HOLDING, "somebody", "cured")
-        assert done.state is HeldState.REPLAYED
+        assert done.state is EntryState.REPLAYED
         assert len(done.ids) == 2
 
     def unchanged() -> None:

@@ -184,21 +184,21 @@ def test_a_server_that_refuses_to_go_back_changes_nothing(
     make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
     resetting = followed(make_mirror, make_warehouse(switches=Switches(backward_allowed=False)), seed, tmp_path)
-    before = resetting.held()
+    before = resetting.quarantined()
     result = resetting.reset(EARLIEST)
     assert result.outcome == ROLLED_BACK
     assert "snapshot" in result.sentence
-    assert resetting.held() == before
+    assert resetting.quarantined() == before
     resetting.mirror.start().wait_running()
     resetting.mirror.stop()
 
 
 def test_what_was_purged_after_the_plan_is_counted_and_rolled_back(resetting: Resetting) -> None:
-    before, plan = resetting.held(), resetting.plan(EARLIEST)
+    before, plan = resetting.quarantined(), resetting.plan(EARLIEST)
     result = resetting.execute(plan, lambda at: resetting.mirror.warehouse.purge() if at == "after_rows" else None)
     assert result.outcome == ROLLED_BACK
     assert "purged in between" in result.sentence
-    assert resetting.held() == before
+    assert resetting.quarantined() == before
 
 
 def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> None:
@@ -217,10 +217,10 @@ def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> N
 
 
 def test_a_backup_is_written_before_anything_changes(resetting: Resetting) -> None:
-    before = resetting.held()
+    before = resetting.quarantined()
     with pytest.raises(Crash):
         resetting.reset(EARLIEST, CrashAt(point="after_backup_row"))
-    assert resetting.held() == before
+    assert resetting.quarantined() == before
     (backup,) = resetting.names("backups")
     file = resetting.folder / "backups" / f"{backup}.json"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -242,13 +242,13 @@ def test_after_a_snapshot_reset_another_target_is_no_changed_channel(resetting: 
 
 def test_a_kernel_that_lists_no_slots_is_asked_about_ours_only(resetting: Resetting) -> None:
     run(resetting.mirror.warehouse, "DROP FUNCTION pg_catalog.pgxc_get_binlog_slots(text, integer)")
-    before = resetting.held()
+    before = resetting.quarantined()
     plan = resetting.plan(EARLIEST)
     assert {check.name for check in plan.checks if check.ok is None} == {"time to TTL"}
     done = resetting.execute(plan)
     assert done.outcome == DONE
     assert resetting.undo(done.reset).outcome == DONE
-    assert resetting.held() == before
+    assert resetting.quarantined() == before
 
 
 def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:

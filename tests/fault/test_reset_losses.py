@@ -48,12 +48,12 @@ class Losing:
         kept = "DROP TABLE IF EXISTS kept", "CREATE TABLE kept AS SELECT * FROM {}"
         self.at_source(kept[0], kept[1].format("dws.slot"))
         self.at_sink(kept[0], kept[1].format("slotkeeper_progress"))
-        self.start = self.resetting.held()
+        self.start = self.resetting.quarantined()
 
     def again(self) -> None:
         run(self.resetting.mirror.warehouse, ALL, "INSERT INTO dws.slot SELECT * FROM kept")
         self.at_sink("DELETE FROM slotkeeper_progress", "INSERT INTO slotkeeper_progress SELECT * FROM kept")
-        assert self.resetting.held() == self.start
+        assert self.resetting.quarantined() == self.start
 
     def at_source(self, *statements: str) -> None:
         run(self.resetting.mirror.warehouse, *statements)

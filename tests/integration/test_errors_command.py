@@ -45,7 +45,7 @@ def shell(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, capfd: 
     standin.run(warehouse, f"UPDATE {TABLE} SET n = 1 WHERE id <= 2")
     standin.run(warehouse, f"UPDATE {TABLE} SET v = '{HOSTILE}' WHERE id = 2")
     mirror.start().wait_running()
-    mirror._until(lambda: mirror.heard.quarantined == 2, 30, "the job to tell how many it holds")
+    mirror._until(lambda: mirror.heard.rows_quarantined == 2, 30, "the job to tell how many it holds")
     mirror.stop()
     entry = polling.job(mirror.job.name, mirror.job.slot, TABLE, "mart.orders")
     return Shell(mirror, polling.config(tmp_path, mirror.job.source, mirror.job.sink, entry), capfd)

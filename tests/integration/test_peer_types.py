@@ -262,8 +262,8 @@ def test_a_row_that_names_what_the_sink_lacks_can_be_held(warehouse: Warehouse, 
     mirror.job = replace(mirror.job, on_existing="replace", sink_options=SinkOptions(on_bad_row="quarantine"))
     mirror.start().wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (3, '{TABLE}', 1), (4, 'pg_type', 1)")
-    held = "SELECT count(*)::int FROM slotkeeper_quarantine WHERE state = 'held' AND named_column = 'v'"
-    mirror._until(lambda: mirror.query(mirror.sink, held) == [(2,)], 20, "two rows to be held")
+    quarantined = "SELECT count(*)::int FROM slotkeeper_quarantine WHERE state = 'quarantined' AND named_column = 'v'"
+    mirror._until(lambda: mirror.query(mirror.sink, quarantined) == [(2,)], 20, "two rows to be held")
     mirror._until(lambda: len(mirror.target_rows()) == 2, 20, "the others to be there")
     mirror.stop()
 

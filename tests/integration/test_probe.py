@@ -347,13 +347,13 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
 ) -> None:
     holder = place.warehouse.connect(autocommit=False)
 
-    def hold(ctx: ProbeContext) -> Iterator[Told_]:
+    def retained(ctx: ProbeContext) -> Iterator[Told_]:
         with holder.cursor() as cursor:
             cursor.execute(f"SELECT count(*) FROM {ctx.table}")
         yield from ()
 
     monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)
-    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("hold", (), hold)))
+    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("retained", (), retained)))
     assert place.call("--json") == 1
     said = capsys.readouterr()
     (left,) = json.loads(said.out)["left"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.quarantine import HeldState
+from core.domain.quarantine import EntryState
 from core.domain.slot import Column, TableIdentity
 from core.domain.spec import SinkOptions
 from core.drivers import pg
@@ -21,7 +21,7 @@ from core.errors import RowRefused, TooLarge, Trouble, TroubleName
 from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
 from core.sinks.postgres.write import row_isolation
 from core.sinks.postgres.write.statements import TargetTable
-from tests.support.held import HOLDING, Target, line
+from tests.support.quarantined import HOLDING, Target, line
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_rows"
@@ -104,15 +104,15 @@ def test_every_kind_of_bad_row_is_held_with_its_context_and_the_others_applied(z
     else:
         assert zoo.chunk(zoo.sink(copying="merge" if way == "merge" else "direct"), rows)
     assert {id for (id,) in zoo.rows("id")} == {row[0] for row in rows} - wrong.keys()
-    found = {int(entry.key[0]): entry for entry in zoo.held()}
+    found = {int(entry.key[0]): entry for entry in zoo.quarantined()}
     assert found.keys() == wrong.keys()
     for id, name in wrong.items():
         value, code, column, constraint = BAD[name]
         entry = found[id]
         assert (entry.sqlstate, entry.column, entry.constraint) == (code, column, constraint), name
-        assert entry.state is HeldState.HELD
+        assert entry.state is EntryState.QUARANTINED
         assert (entry.kind, entry.position) == (("I", f"7/{id - 1}") if way == "stream" else ("c", "5"))
-        assert (entry.shard, entry.job, entry.run, entry.epoch) == ("dn_1", "held", "run", zoo.epoch)
+        assert (entry.shard, entry.job, entry.run, entry.epoch) == ("dn_1", "quarantined", "run", zoo.epoch)
         text = dict(entry.values)[name.rstrip("2")]
         assert text == ("caf\\xe9" if isinstance(value, bytes) else value)
         assert not isinstance(value, str) or len(value) < 4 or value not in entry.message
@@ -122,19 +122,19 @@ def test_on_bad_row_decides_whether_one_bad_row_ends_it_all(zoo: Target) -> None
     sink = zoo.sink(SinkOptions(on_bad_row="stop"))
     with pytest.raises(RowRefused, match=r'value "\.\.\." is out of range for type integer'):
         sink.stage(io.BytesIO(line((1, 1, "I", *zoo_row(1, "n")))))
-    assert (zoo.rows("id"), zoo.held()) == ([], [])
+    assert (zoo.rows("id"), zoo.quarantined()) == ([], [])
     assert zoo.step(zoo.sink(SinkOptions(on_bad_row="quarantine")), [(1, 1, "I", *zoo_row(1, "n"))])
-    assert (zoo.rows("id"), len(zoo.held())) == ([], 1)
+    assert (zoo.rows("id"), len(zoo.quarantined())) == ([], 1)
 
 
 def test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was(zoo: Target) -> None:
     sink = zoo.sink(replace(HOLDING, quarantine_limit=3))
     assert zoo.step(sink, [(1, n, "I", *zoo_row(n, "n" if n % 2 else "")) for n in range(1, 7)])
-    before = zoo.rows("id"), zoo.held(), zoo.position
+    before = zoo.rows("id"), zoo.quarantined(), zoo.position
     with pytest.raises(Trouble, match=r"quarantine_limit = 3.*23502 null value.*must") as caught:
         zoo.step(sink, [(2, n, "I", *zoo_row(n, "must" if n == 11 else "")) for n in range(10, 13)])
     assert caught.value.name is TroubleName.QUARANTINE_FULL
-    assert (zoo.rows("id"), zoo.held(), zoo.position) == before
+    assert (zoo.rows("id"), zoo.quarantined(), zoo.position) == before
 
 
 # -- later changes ---------------------------------------------------------------------------------------------------
@@ -164,24 +164,24 @@ def changed(point: int, old: object, new: object, n: object, sequence: int = 1) 
 
 
 def states(target: Target) -> list[tuple[str, str, str]]:
-    return [(entry.kind, entry.key[0], entry.state.value) for entry in target.held(states=())]
+    return [(entry.kind, entry.key[0], entry.state.value) for entry in target.quarantined(states=())]
 
 
 def test_a_later_good_change_or_delete_ends_the_entry_and_a_bad_one_takes_its_place(pairs: Target) -> None:
     sink = pairs.sink()
     assert pairs.step(sink, [(1, n, "I", n, BAD_N) for n in (1, 2, 3)])
-    assert states(pairs) == [("I", "1", "held"), ("I", "2", "held"), ("I", "3", "held")]
+    assert states(pairs) == [("I", "1", "quarantined"), ("I", "2", "quarantined"), ("I", "3", "quarantined")]
     assert not pairs.step(sink, [*changed(2, 1, 1, 11), (2, 9, "d", 2, None)])
-    assert states(pairs) == [("I", "1", "superseded"), ("I", "2", "superseded"), ("I", "3", "held")]
-    assert pairs.held(states=())[0].ended_by == "dn_1 2/-1"
+    assert states(pairs) == [("I", "1", "superseded"), ("I", "2", "superseded"), ("I", "3", "quarantined")]
+    assert pairs.quarantined(states=())[0].ended_by == "dn_1 2/-1"
     assert pairs.step(sink, changed(3, 3, 3, BAD_N + 1))
-    assert states(pairs)[2:] == [("I", "3", "superseded"), ("U", "3", "held")]
+    assert states(pairs)[2:] == [("I", "3", "superseded"), ("U", "3", "quarantined")]
     assert pairs.rows() == [(1, 11, "new")]
 
 
 def test_a_bad_event_before_a_good_one_of_its_key_in_one_step_leaves_no_entry(pairs: Target) -> None:
     assert pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), *changed(1, 1, 1, 5, 2), (2, 1, "I", 2, BAD_N)])
-    assert states(pairs) == [("I", "2", "held")]
+    assert states(pairs) == [("I", "2", "quarantined")]
     assert pairs.rows() == [(1, 5, "new")]
 
 
@@ -197,8 +197,11 @@ def test_a_good_event_before_a_bad_one_of_its_key_is_applied(pairs: Target) -> N
 def test_both_halves_of_a_changed_key_are_held_together(pairs: Target) -> None:
     pairs.run("INSERT INTO mart.pairs VALUES (1, 0, 'old')")
     assert pairs.step(pairs.sink(), changed(1, 1, 9, BAD_N))
-    assert states(pairs) in ([("B", "1", "held"), ("U", "9", "held")], [("U", "9", "held"), ("B", "1", "held")])
-    assert {entry.pair for entry in pairs.held()} == {"dn_1 1/2"}
+    assert states(pairs) in (
+        [("B", "1", "quarantined"), ("U", "9", "quarantined")],
+        [("U", "9", "quarantined"), ("B", "1", "quarantined")],
+    )
+    assert {entry.pair for entry in pairs.quarantined()} == {"dn_1 1/2"}
     assert pairs.rows() == [(1, 0, "old")]
 
 
@@ -208,7 +211,7 @@ def test_both_halves_of_a_changed_key_are_held_together(pairs: Target) -> None:
     [
         (changed(2, 9, 9, 3), [(9, 3, "new")], []),
         ([(2, 1, "d", 9, None)], [], []),
-        ([(2, 1, "I", 1, 4)], [(1, 4, "new")], [("U", "9", "held")]),
+        ([(2, 1, "I", 1, 4)], [(1, 4, "new")], [("U", "9", "quarantined")]),
         (changed(2, 9, 8, 6), [(8, 6, "new")], []),
         (changed(2, 9, 1, 7), [(1, 7, "new")], []),
     ],
@@ -222,14 +225,14 @@ def test_the_old_half_takes_effect_with_a_later_change_of_either_key(
     bad = [(3, 1, "I", 77, BAD_N)] if isolating else []
     assert pairs.step(sink, [*later, *bad]) == isolating
     assert pairs.rows() == rows
-    assert [one for one in states(pairs) if one[2] == "held" and one[1] != "77"] == left
+    assert [one for one in states(pairs) if one[2] == "quarantined" and one[1] != "77"] == left
 
 
 def test_a_chain_of_changed_keys_ends_with_the_last(pairs: Target) -> None:
     pairs.run("INSERT INTO mart.pairs VALUES (1, 0, 'old')")
     assert pairs.step(pairs.sink(), [*changed(1, 1, 2, BAD_N), *changed(2, 2, 3, 5), (3, 1, "I", 9, BAD_N)])
     assert pairs.rows() == [(3, 5, "new")]
-    assert states(pairs) == [("I", "9", "held")]
+    assert states(pairs) == [("I", "9", "quarantined")]
 
 
 def test_in_a_chain_the_last_good_row_stays_where_the_end_is_bad(pairs: Target) -> None:
@@ -256,7 +259,9 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     assert {one[2] for one in states(target)} == {"superseded"}
     assert target.step(sink, changed(4, "z", "zzzz", 6))
     assert target.step(sink, changed(5, "zzzz", "yyyy", 7))
-    assert [one for one in states(target) if one[2] == "held"] == [("U", "yyyy", "held")], "it has no old half"
+    assert [one for one in states(target) if one[2] == "quarantined"] == [("U", "yyyy", "quarantined")], (
+        "it has no old half"
+    )
     assert target.rows() == [("abc", 0), ("x", 2), ("y", 4)]
     target.run("DROP TABLE mart.words", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
     target.close()
@@ -287,7 +292,7 @@ def test_a_key_is_the_same_where_its_type_says_so(
     assert [one[2] for one in states(target)] == ["superseded"]
     assert target.step(sink, [(3, 1, "U", first, BAD_N)])
     assert target.step(sink, [(4, 1, "U", later, BAD_N)])
-    assert [one[2] for one in states(target)] == ["superseded", "superseded", "held"]
+    assert [one[2] for one in states(target)] == ["superseded", "superseded", "quarantined"]
     target.run("DROP TABLE mart.keys", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
     target.close()
 
@@ -298,7 +303,7 @@ def test_keys_of_text_differ_by_their_bytes(pg_server: Server, database: str) ->
     assert target.step(sink, [(1, n, "I", key, BAD_N) for n, key in enumerate(("a", "A", "a ", "á"))])
     assert not target.step(sink, [(2, 1, "d", "A", None)])
     assert [one[1:] for one in states(target)] == [
-        ("a", "held"), ("A", "superseded"), ("a ", "held"), ("á", "held"),
+        ("a", "quarantined"), ("A", "superseded"), ("a ", "quarantined"), ("á", "quarantined"),
     ]  # fmt: skip
     target.run("DROP TABLE mart.bytes", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
     target.close()
@@ -327,7 +332,7 @@ def test_while_nothing_is_held_a_step_sends_what_it_sends_without_a_quarantine(
 def test_entries_go_with_a_dn_to_its_new_name(pairs: Target) -> None:
     pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N)])
     pairs.store.adopt({"dn_1": "dn_one"}, [], pairs.epoch, 1)
-    assert [(entry.shard, entry.state) for entry in pairs.listed()] == [("dn_one", HeldState.HELD)]
+    assert [(entry.shard, entry.state) for entry in pairs.listed()] == [("dn_one", EntryState.QUARANTINED)]
 
 
 def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantine() -> None:

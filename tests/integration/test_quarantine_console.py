@@ -20,7 +20,7 @@ from console.tui.screens.table import TableScreen
 from console.tui.services import services_for
 from core.config.load import load
 from core.config.model import Loaded
-from core.domain.quarantine import HeldState, Wanted
+from core.domain.quarantine import EntryState, Wanted
 from core.embedded.warehouse import Warehouse
 from core.errors import SlotkeeperError
 from core.state.audit import Audit
@@ -34,7 +34,7 @@ from tests.tui.planted import arm
 WAIT = 90.0
 
 
-def held(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+def quarantined(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
     """A stopped job that holds a copied row, two updates of which one is bad in its own way, and a changed key."""
     mirror = small(warehouse, make_mirror)
     mirror.start().wait_running()
@@ -57,13 +57,13 @@ def configured(mirror: Mirror, folder: Path) -> Loaded:
 def test_a_sink_is_counted_listed_and_its_values_are_masked_until_the_audit_knows(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    mirror = held(warehouse, make_mirror)
+    mirror = quarantined(warehouse, make_mirror)
     loaded = configured(mirror, tmp_path)
     job, quarantines = loaded.jobs[mirror.job.name], SinkQuarantines()
     (count,) = quarantines.counts(job)
-    assert (count.source_table, count.slot, count.held, count.entries) == (TABLE, job.slot, 4, 5)
+    assert (count.source_table, count.slot, count.quarantined, count.entries) == (TABLE, job.slot, 4, 5)
     found = quarantines.page(job, Wanted(slot=job.slot))
-    assert len(found) == 5 and all(one.values == () and one.state is HeldState.HELD for one in found)
+    assert len(found) == 5 and all(one.values == () and one.state is EntryState.QUARANTINED for one in found)
     one = next(each for each in found if each.key[1] == "2")
     whole = quarantines.entry(loaded, job, one.id, unmask=False)
     assert whole is not None and whole.masked and dict(whole.entry.values)["v"] == "x"
@@ -83,7 +83,7 @@ def test_a_sink_is_counted_listed_and_its_values_are_masked_until_the_audit_know
 def test_rows_are_replayed_from_the_console_and_what_is_still_bad_stays(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    mirror = held(warehouse, make_mirror)
+    mirror = quarantined(warehouse, make_mirror)
     mirror.at_sink("ALTER TABLE mart.orders DROP CONSTRAINT c1")
     loaded = configured(mirror, tmp_path)
     app = ConsoleApp(services_for(Invocation(config=loaded.path)), place_of(loaded), live=False)

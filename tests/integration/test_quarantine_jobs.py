@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.quarantine import Held, HeldState, Wanted
+from core.domain.quarantine import EntryState, QuarantineEntry, Wanted
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.services import verify
-from core.services.quarantine import discard, held_of, polling, replay
+from core.services.quarantine import discard, polling, quarantine_of, replay
 from core.state.folder import StateFolder
 from tests.support import standin
 from tests.support.mirror import At, MakeMirror, Mirror
@@ -73,9 +73,9 @@ def cure(mirror: Mirror) -> None:
     mirror.at_sink(f"ALTER TABLE mart.orders {drops}, ALTER COLUMN v DROP NOT NULL")
 
 
-def entries(mirror: Mirror, *states: HeldState) -> list[Held]:
+def entries(mirror: Mirror, *states: EntryState) -> list[QuarantineEntry]:
     with polling(mirror.job) as found:
-        return found.page(Wanted(states or (HeldState.HELD,), slot=mirror.job.slot, limit=10_000))
+        return found.page(Wanted(states or (EntryState.QUARANTINED,), slot=mirror.job.slot, limit=10_000))
 
 
 def wait_applied(mirror: Mirror, events: int, seconds: float = 120) -> None:
@@ -113,7 +113,7 @@ def hundred_bad(warehouse: Warehouse, make_mirror: MakeMirror, folder: StateFold
     began = time.monotonic()
     done = replay(mirror.job, folder, [one.id for one in found], "the checks are gone")
     took["replay"] = time.monotonic() - began
-    assert {one.state for one in done} == {HeldState.REPLAYED}
+    assert {one.state for one in done} == {EntryState.REPLAYED}
     assert entries(mirror) == []
     mirror.start().wait_running()
     mirror.wait_equal()
@@ -140,7 +140,7 @@ def small(warehouse: Warehouse, make_mirror: MakeMirror, existing: str = "refuse
     return mirror
 
 
-def keys(mirror: Mirror, *states: HeldState) -> list[tuple[str, str]]:
+def keys(mirror: Mirror, *states: EntryState) -> list[tuple[str, str]]:
     return sorted((entry.key[1], entry.kind) for entry in entries(mirror, *states))
 
 
@@ -166,18 +166,18 @@ def test_a_replay_beside_a_running_job_and_what_later_changes_leave_of_it(
     assert keys(mirror) == [("1", "U"), ("104", "U"), ("2", "U"), ("20", "c"), ("3", "U"), ("4", "B")]
     assert mirror.query(mirror.sink, "SELECT n FROM mart.orders WHERE id IN (1, 2, 3, 4)") == [(0,)] * 4
     applied(mirror, update(1, 100), f"DELETE FROM {TABLE} WHERE id = 2")
-    by_key = {entry.key[1]: entry for entry in entries(mirror, *HeldState)}
+    by_key = {entry.key[1]: entry for entry in entries(mirror, *EntryState)}
     over = replay(mirror.job, folder, [by_key["1"].id, by_key["2"].id], "too late")
-    assert [(one.state, one.nothing_done) for one in over] == [(HeldState.SUPERSEDED, True)] * 2
+    assert [(one.state, one.nothing_done) for one in over] == [(EntryState.SUPERSEDED, True)] * 2
     still = replay(mirror.job, folder, [by_key["3"].id], "not cured yet")
-    assert [(one.state, one.sqlstate, one.where) for one in still] == [(HeldState.HELD, "23514", "c1")]
+    assert [(one.state, one.sqlstate, one.where) for one in still] == [(EntryState.QUARANTINED, "23514", "c1")]
     cure(mirror)
-    done = replay(mirror.job, folder, [one.id for one in held_of(mirror.job)], "cured")
-    assert {one.state for one in done} == {HeldState.REPLAYED}
+    done = replay(mirror.job, folder, [one.id for one in quarantine_of(mirror.job)], "cured")
+    assert {one.state for one in done} == {EntryState.REPLAYED}
     assert sorted(len(one.ids) for one in done) == [1, 1, 2]
     assert entries(mirror) == []
     mirror.wait_equal()
-    assert {entry.reason for entry in entries(mirror, HeldState.REPLAYED)} == {"cured"}
+    assert {entry.reason for entry in entries(mirror, EntryState.REPLAYED)} == {"cured"}
     mirror.stop()
     with pytest.raises(Refused, match="needs a reason"):
         replay(mirror.job, folder, [by_key["3"].id], " ")
@@ -195,7 +195,7 @@ def test_a_job_that_no_longer_holds_rows_does_not_start_while_some_are_held(
     mirror.job = replace(mirror.job, sink_options=options)
     assert "holds 1 rows in quarantine" in str(mirror.start().wait_error())
     done = discard(quarantining, StateFolder.open(tmp_path), [entries(mirror)[0].id], "not wanted")
-    assert done[0].state is HeldState.DISCARDED
+    assert done[0].state is EntryState.DISCARDED
     mirror.start().wait_running()
     mirror.stop()
     assert mirror.difference() == (1, 0)
@@ -212,9 +212,9 @@ def test_a_copy_into_rows_holds_bad_ones_and_archives_what_was_held_before(
         mirror.start().join()
         assert mirror.error is None
         assert keys(mirror) == [("20", "c")]
-        assert len(entries(mirror, HeldState.ARCHIVED)) == times - 1
+        assert len(entries(mirror, EntryState.ARCHIVED)) == times - 1
     assert mirror.difference() == (1, 0 if existing == "replace" else 1)
-    assert {entry.ended_by for entry in entries(mirror, HeldState.ARCHIVED)} == {"copy"}
+    assert {entry.ended_by for entry in entries(mirror, EntryState.ARCHIVED)} == {"copy"}
     assert entries(mirror)[0].shard == "*"
 
 
@@ -232,14 +232,14 @@ def test_a_reset_archives_what_will_be_read_again_and_an_undo_brings_it_back(
     assert "2 rows in quarantine beyond the new points will be archived: they are read again" in plan.notes
     reset = resetting.execute(plan).reset
     assert keys(mirror) == [("20", "c")]
-    assert {entry.ended_by for entry in entries(mirror, HeldState.ARCHIVED)} == {reset}
+    assert {entry.ended_by for entry in entries(mirror, EntryState.ARCHIVED)} == {reset}
     back = resetting.undo(reset)
     assert keys(mirror) == before
     resetting.reset(EARLIEST)
     mirror.start().wait_running()
     mirror._until(lambda: keys(mirror) == before, 60, "the rows to be read again")
     mirror.stop()
-    assert len(entries(mirror, HeldState.ARCHIVED)) == 2
+    assert len(entries(mirror, EntryState.ARCHIVED)) == 2
     resetting.undo(reset)
     assert keys(mirror) == before, "nothing that was read again came back twice"
     assert back.outcome == "done"
@@ -273,6 +273,6 @@ def test_a_worker_that_fails_around_a_careful_step_is_tried_again(
     applied(mirror, update(1, 1), update(2, 100))
     assert probe.done.is_set()
     assert sum(mirror.changes().values()) == 4
-    assert keys(mirror, *HeldState) == [("1", "U"), ("20", "c")]
+    assert keys(mirror, *EntryState) == [("1", "U"), ("20", "c")]
     mirror.stop()
     assert mirror.difference() == (2, 1), "number 1 as it was, number 20 not at all"

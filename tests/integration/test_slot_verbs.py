@@ -92,7 +92,7 @@ def test_the_time_left_is_shown_at_80_columns_and_as_json(place: Place, capsys: 
     run(place.warehouse, "UPDATE dws.slot SET sync_timestamp = now() - interval '500 s' WHERE checkpoint AND dn = 2")
     assert place.call("slots", "show", TABLE, FOREIGN, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["hold"]["ttl_seconds"], found["hold"]["ttl_is_default"]) == (600, False)
+    assert (found["retained"]["ttl_seconds"], found["retained"]["ttl_is_default"]) == (600, False)
     assert found["severity"] == "critical" and 90 <= found["seconds_left"] <= 100
     by_dn = {dn["shard"]: dn for dn in found["dns"]}
     assert {dn["severity"] for name, dn in by_dn.items() if name != "dn_3"} == {"fine"}
@@ -119,7 +119,7 @@ def test_where_the_server_is_silent_our_own_registration_counts_and_is_marked(
     assert {dn["registered_by"] for dn in found["dns"]} == {"ours"} and len(found["dns"]) == 4
     assert all(dn["live"] is None and dn["our_live"] for dn in found["dns"])
     assert 500 < found["seconds_left"] <= 600
-    assert any("ours" in text for text in found["hold"]["untold"])
+    assert any("ours" in text for text in found["retained"]["untold"])
     assert place.call("slots", "show", TABLE, place.slot) == 0
     assert "ours" in capsys.readouterr().out
 

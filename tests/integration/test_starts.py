@@ -157,13 +157,13 @@ def test_after_a_start_at_a_time_a_slow_dn_brings_its_share_later_than_the_other
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     times = _recorded(warehouse, ["a", "b", "c", "d", "e", "f"])
     mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)")
-    held = mirror.sink_server.connect(mirror.sink_database, False)
-    with held.cursor() as cursor:
+    quarantined = mirror.sink_server.connect(mirror.sink_database, False)
+    with quarantined.cursor() as cursor:
         cursor.execute(f"INSERT INTO {TARGET} VALUES (3, 'held')")  # whoever writes d waits for this session
     _starts(mirror, times[3].isoformat()).wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
     until(lambda: _notes(mirror) == ["f", "later"], 30, "the other DNs")
-    held.close()
+    quarantined.close()
     until(lambda: _notes(mirror) == ["d", "e", "f", "later"], 30, "the slow DN")
     mirror.stop()
 

@@ -22,7 +22,7 @@ from core.sinks.postgres.session import SinkSession
 from core.sources.dws.poll import QUIET
 from core.sources.dws.session import DWS, DwsSession
 from tests.support.effects import planned
-from tests.support.held import HOLDING, Target, line
+from tests.support.quarantined import HOLDING, Target, line
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 

@@ -14,7 +14,7 @@ from core.embedded.postgres import Server
 from core.errors import Superseded, Trouble, TroubleName
 from core.ports.source import Chunk
 from core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
-from tests.support.held import Target
+from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database
 
 STATES = {state: state in (LaneState.CATCHING_UP, LaneState.RUNNING) for state in LaneState}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from core.domain.quarantine import HeldState
+from core.domain.quarantine import EntryState
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
 from core.sinks.postgres.check import target as targets
@@ -105,7 +105,7 @@ class Story:
         self.draw.shuffle(ids)
         for id in ids:
             done = replays.replay(id, self.target.table, self.options, "somebody", "cured")
-            assert done.state is HeldState.REPLAYED, done
+            assert done.state is EntryState.REPLAYED, done
 
     def compare(self) -> None:
         held = {tuple(map(int, entry.key)) for entry in self.target.listed()}

@@ -41,7 +41,7 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldStep:
     """An executor whose worker waits at the sink, in mid-transaction, behind a lock of the test."""
 
     executor: psutil.Process
@@ -49,7 +49,7 @@ class Held:
 
 
 @contextmanager
-def held_in_a_step(job: Mirrored, parents: Iterable[int]) -> Iterator[Held]:
+def held_in_a_step(job: Mirrored, parents: Iterable[int]) -> Iterator[HeldStep]:
     """Lock the target until a step waits for it, its progress row changed and not committed; released at the end."""
     with closing(job.product.sink.connect(SINK_DATABASE, autocommit=False)) as connection:
         with connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def held_in_a_step(job: Mirrored, parents: Iterable[int]) -> Iterator[Held]:
         yield until(lambda: _held(job, list(parents)), 30, "a step to wait for the target")
 
 
-def _held(job: Mirrored, parents: list[int]) -> Held | None:
+def _held(job: Mirrored, parents: list[int]) -> HeldStep | None:
     waiting = job.product.at_sink(
         "SELECT pid, client_port FROM pg_stat_activity WHERE application_name LIKE %s AND wait_event_type = 'Lock'",
         (f"slotkeeper/{job.name}/%",),
@@ -68,7 +68,7 @@ def _held(job: Mirrored, parents: list[int]) -> Held | None:
             for process in executor.children(recursive=True):
                 for socket in process.net_connections("tcp"):
                     if socket.laddr and socket.laddr.port in ports:
-                        return Held(executor, ports[socket.laddr.port])
+                        return HeldStep(executor, ports[socket.laddr.port])
     return None
 
 

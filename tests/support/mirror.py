@@ -53,7 +53,7 @@ class Heard:
     epoch: int = 0
     retries: list[str] = field(default_factory=list)
     registrations: int = 0
-    quarantined: int | None = None
+    rows_quarantined: int | None = None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self.events.append(event)
@@ -64,8 +64,8 @@ class Heard:
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         self.epoch = epoch
 
-    def held(self, rows: int) -> None:
-        self.quarantined = rows
+    def quarantined(self, rows: int) -> None:
+        self.rows_quarantined = rows
 
     def retrying(self, text: str) -> None:
         if text:

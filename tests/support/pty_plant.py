@@ -165,7 +165,7 @@ def _files(store: Store, texts: list[str], holder: Identity) -> None:
             "by": text,
             "changes": True,
             "started_at": now.isoformat(),
-            "carrier": None,
+            "child": None,
             "command": None,
             "ended_at": now.isoformat() if number % 2 else None,
             "code": 1,

@@ -50,13 +50,13 @@ class Replica:
         self.applied = 0
 
     def apply(self, kind: str, row: Row) -> None:
-        key, held = row[:2], self.rows.get(row[:2])
+        key, quarantined = row[:2], self.rows.get(row[:2])
         self.applied += 1
         if kind in ("I", "U"):
-            self.anomalies += held is not None
+            self.anomalies += quarantined is not None
             self.rows[key] = row
         else:
-            self.anomalies += held != row
+            self.anomalies += quarantined != row
             self.rows.pop(key, None)
 
 

@@ -26,7 +26,7 @@ from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
-from core.domain.quarantine import Held, HeldCount, Wanted
+from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
 from core.domain.ttl import Behind, Ttl, left_of
@@ -35,7 +35,7 @@ from core.launch import identity as processes
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
-from core.slots.status.retained import Holding, KnownBy, SlotHold, TableHold
+from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -114,7 +114,7 @@ class PlantedWatch:
             return PollTurn(table, None, found)
         if isinstance(found, Exception):
             raise found
-        return PollTurn(table, PolledTable(found.slots, found.hold, self.clock.utc(), self.clock.utc()))
+        return PollTurn(table, PolledTable(found.slots, found.retained, self.clock.utc(), self.clock.utc()))
 
     def close(self) -> None:
         return
@@ -173,13 +173,13 @@ def fill(store: Store) -> None:
 
 def slot(
     name: str, hours: float, unread: int | None, job: str | None = None, **more: object
-) -> tuple[SlotView, SlotHold]:
+) -> tuple[SlotView, SlotRetained]:
     """A slot on two DNs whose registrations are so many hours old."""
     at = NOW - timedelta(hours=hours)
     shards, holds = [], []
     for number in (1, 2):
         shards.append(SlotOnShard(f"dn_{number}", 88_512_330, 88_512_300, at, 88_512_290, unread))
-        holding = Holding(
+        holding = ShardRetained(
             f"dn_{number}",
             88_512_330,
             88_512_300,
@@ -191,32 +191,32 @@ def slot(
             True,
         )
         holds.append(replace(holding, **more))  # type: ignore[arg-type]
-    return SlotView(name, job, True, tuple(shards)), SlotHold(name, tuple(holds))
+    return SlotView(name, job, True, tuple(shards)), SlotRetained(name, tuple(holds))
 
 
 class NoQuarantines:
     """A sink that holds nothing."""
 
-    def counts(self, job: JobSpec) -> list[HeldCount]:
+    def counts(self, job: JobSpec) -> list[QuarantineCount]:
         return []
 
-    def page(self, job: JobSpec, wanted: Wanted) -> list[Held]:
+    def page(self, job: JobSpec, wanted: Wanted) -> list[QuarantineEntry]:
         return []
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
         return None
 
 
-def polled(table: str, *slots: tuple[SlotView, SlotHold]) -> Polled:
+def polled(table: str, *slots: tuple[SlotView, SlotRetained]) -> Polled:
     """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
-    return Polled(TableSlots("dws1", table, views), TableHold(TTL, 3_600, NOW, holds, ()))
+    return Polled(TableSlots("dws1", table, views), TableRetained(TTL, 3_600, NOW, holds, ()))
 
 
 def planted() -> Polled:
     """Slots of every kind."""
     unknown = slot("dr_copy", 1, None, left=None, oldest=None, behind=None)
-    absent = (SlotView("second", "second", False), SlotHold("second", ()))
+    absent = (SlotView("second", "second", False), SlotRetained("second", ()))
     return polled(
         "ods.orders", slot("orders_slot", 23.2, 12_403_118, "orders_rt"), slot("orders_dr", 14, 0), unknown, absent
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from console.monitor.quarantine_poller import Whole
 from core.config.model import Loaded
-from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
 from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from tests.tui.filled import NOW, Filled, console, lane
@@ -16,20 +16,20 @@ from tests.tui.filled import NOW, Filled, console, lane
 ROW = (("order_id", "4711"), ("status", "PAID"), ("amount", "12345.60"), ("note", None))
 
 
-def entry(id: int, key: str = "4711", **more: object) -> Held:
+def entry(id: int, key: str = "4711", **more: object) -> QuarantineEntry:
     """A held update of the job orders_rt."""
-    made = Held(
+    made = QuarantineEntry(
         id, "dws1", "ods.orders", "orders_slot", "dn_1", "mart.orders", 88_512_300 + id, 3, "U", (key,), "22003",
         "amount", "", "numeric field overflow", 1, "orders_rt", "run-1", 3, NOW - timedelta(minutes=17 + 60 - id),
-        HeldState.HELD,
+        EntryState.QUARANTINED,
     )  # fmt: skip
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def entries() -> list[Held]:
+def entries() -> list[QuarantineEntry]:
     """A changed key, a copied row, a constraint, and what is over; the newest first."""
     pair = "dn_1 88512305/4"
-    over = {"state": HeldState.SUPERSEDED, "ended_at": NOW, "ended_by": "88512329/2", "reason": "a later change"}
+    over = {"state": EntryState.SUPERSEDED, "ended_at": NOW, "ended_by": "88512329/2", "reason": "a later change"}
     return [
         entry(42, "4712", pair=pair),
         entry(41, "4711", pair=pair, kind="B"),
@@ -43,25 +43,29 @@ def entries() -> list[Held]:
 class PlantedQuarantines:
     """Answers what was planted as a sink would; keeps what it was asked."""
 
-    rows: list[Held] = field(default_factory=list)
+    rows: list[QuarantineEntry] = field(default_factory=list)
     fault: Exception | None = None
     masked: bool = False
     asked: list[object] = field(default_factory=list)
 
-    def counts(self, job: JobSpec) -> list[HeldCount]:
+    def counts(self, job: JobSpec) -> list[QuarantineCount]:
         self._ask("counts")
-        found: dict[tuple[str, str, str], list[Held]] = {}
+        found: dict[tuple[str, str, str], list[QuarantineEntry]] = {}
         for one in self.rows:
-            if one.state is HeldState.HELD:
+            if one.state is EntryState.QUARANTINED:
                 found.setdefault((one.source, one.source_table, one.slot), []).append(one)
         return [
-            HeldCount(
-                *place, some[0].job, sum(one.kind != "B" for one in some), min(one.held_at for one in some), len(some)
+            QuarantineCount(
+                *place,
+                some[0].job,
+                sum(one.kind != "B" for one in some),
+                min(one.quarantined_at for one in some),
+                len(some),
             )
             for place, some in sorted(found.items())
         ]
 
-    def page(self, job: JobSpec, wanted: Wanted) -> list[Held]:
+    def page(self, job: JobSpec, wanted: Wanted) -> list[QuarantineEntry]:
         self._ask(wanted)
         found = [
             one
@@ -84,11 +88,11 @@ class PlantedQuarantines:
 HOLDING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
 
 
-def holding(folder: Path, *rows: Held, **more: object) -> tuple[Filled, PlantedQuarantines]:
+def holding(folder: Path, *rows: QuarantineEntry, **more: object) -> tuple[Filled, PlantedQuarantines]:
     """A console whose job orders_rt holds these entries, and says so in its report."""
     made = console(folder, sink_options=HOLDING, **more)  # type: ignore[arg-type]
-    tell(made, sum(one.state is HeldState.HELD and one.kind != "B" for one in rows))
-    return made, hold(made, *rows)
+    tell(made, sum(one.state is EntryState.QUARANTINED and one.kind != "B" for one in rows))
+    return made, retained(made, *rows)
 
 
 def tell(made: Filled, number: int | None) -> None:
@@ -98,7 +102,7 @@ def tell(made: Filled, number: int | None) -> None:
     assert made.store.put_report(replace(report, quarantined=number))
 
 
-def hold(made: Filled, *rows: Held) -> PlantedQuarantines:
+def retained(made: Filled, *rows: QuarantineEntry) -> PlantedQuarantines:
     """Let the console's sink hold these entries."""
     quarantines = PlantedQuarantines(list(rows))
     made.app.services.quarantines = quarantines

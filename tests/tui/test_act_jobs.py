@@ -25,9 +25,9 @@ def words(order: Order) -> list[str]:
     return list(order.words[1:])
 
 
-def hold(app: ConsoleApp, key: str) -> None:
+def retained(app: ConsoleApp, key: str) -> None:
     assert isinstance(app.screen, TableScreen)
-    app.screen.table.hold(key)
+    app.screen.table.retained(key)
 
 
 @pytest.mark.parametrize("first", [[], ["2"]])
@@ -38,7 +38,7 @@ def test_a_job_is_restarted_with_three_keys_from_its_row(first: list[str], tmp_p
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await press(pilot, *first)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "y")
         assert [words(one) for one in runs.done] == [["jobs", "restart", "--json", "--reason=INC-2304", "orders_rt"]]
         assert runs.done[0].words[0] == f"--config={tmp_path / 'c.toml'}"
@@ -70,7 +70,7 @@ def test_each_letter_of_the_menu_does_its_verb_or_says_why_not(job: str, key: st
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await press(pilot, "r")
-        hold(made.app, job)
+        retained(made.app, job)
         await press(pilot, "a", key)
         if verb:
             await press(pilot, "y")
@@ -87,7 +87,7 @@ def test_a_read_only_console_rehearses_and_does_nothing(tmp_path: Path) -> None:
     runs = plant(made)
 
     async def do(pilot: Pilot[int]) -> None:
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a")
         assert ":rw reason" in screen(made.app)
         await press(pilot, "r")
@@ -105,7 +105,7 @@ def test_enter_cancels_and_never_confirms(tmp_path: Path) -> None:
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "r")  # the letter that began it does not confirm it
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "enter")
@@ -125,7 +125,7 @@ def test_the_job_that_was_shown_at_the_key_press_is_acted_upon_though_rows_move(
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a")
         made.store.set_state("ledger_full", JobState.FAILED, "broken", "SINK OLDER", "")
         made.app.action_renew()
@@ -144,7 +144,7 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "s", "y")
         assert "orders_rt: requested STOPPED, now RUNNING" in screen(made.app)
         runs.end(next(iter(runs.actions)), 0, {"job": "orders_rt", "state": "STOPPED"})
@@ -176,7 +176,7 @@ def test_what_did_not_take_effect_is_told_with_what_to_do_next(
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "s", "y")
         runs.end(next(iter(runs.actions)), code, None, err, seconds=30)
         await until(pilot, made.app, *expected)
@@ -191,7 +191,7 @@ def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "y", "escape")
         assert "it goes on without this screen; `:actions` shows it" in screen(made.app)
         made.app.open_actions()
@@ -218,7 +218,7 @@ def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         for job in ("orders_rt", "invoice_rt", "ledger_full"):
-            hold(made.app, job)
+            retained(made.app, job)
             await press(pilot, "space")
         await press(pilot, "a", "r")
         assert "r: one job at a time: u unmarks" in screen(made.app)
@@ -240,7 +240,7 @@ def test_cancelling_asks_for_a_reason_and_the_name_which_cannot_be_pasted(tmp_pa
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app, "no more")
-        hold(made.app, "stock_rt")
+        retained(made.app, "stock_rt")
         await press(pilot, "a", "c", "tab", "enter")
         made.app.screen.post_message(events.Paste("stock_rt"))
         await pilot.pause()
@@ -264,7 +264,7 @@ def test_the_command_can_be_copied_as_a_person_would_type_it(tmp_path: Path, mon
     monkeypatch.setattr(made.app, "copy_to_clipboard", copied.append)
 
     async def do(pilot: Pilot[int]) -> None:
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "s", "c")
         assert copied == [f"slotkeeper --config={tmp_path / 'c.toml'} jobs stop orders_rt"]
 
@@ -278,7 +278,7 @@ def test_what_cannot_be_written_down_is_refused_with_its_reason(tmp_path: Path) 
 
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "y")
         assert isinstance(made.app.screen, JobConfirm)
         assert "the disk is full" in screen(made.app)
@@ -292,7 +292,7 @@ def test_menus_and_confirmations_fit(size: tuple[int, int], tmp_path: Path) -> N
     plant(made)
 
     async def do(pilot: Pilot[int]) -> None:
-        hold(made.app, "orders_rt")
+        retained(made.app, "orders_rt")
         await press(pilot, "a")
         for key, expected in (("r", "[ Cancel  Esc ]"), ("escape", " Overview")):
             shown = screen(made.app)

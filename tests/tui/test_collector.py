@@ -41,7 +41,7 @@ class Planted:
         if self.down.is_set():
             return PollTurn(TABLE, None, Unreachable("connection refused"))
         found = planted()
-        return PollTurn(TABLE, PolledTable(found.slots, found.hold, NOW, NOW))
+        return PollTurn(TABLE, PolledTable(found.slots, found.retained, NOW, NOW))
 
     def close(self) -> None:
         self.closed += 1

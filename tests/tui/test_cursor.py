@@ -19,11 +19,11 @@ KEYS = [f"k{number}" for number in range(30)]
 
 
 class Walk:
-    """One thing after the other happens; `held` is the key that a person put the cursor on."""
+    """One thing after the other happens; `quarantined` is the key that a person put the cursor on."""
 
     def __init__(self, made: Filled, pilot: Pilot[int], shown: Things, chance: random.Random) -> None:
         self.made, self.pilot, self.shown, self.chance = made, pilot, shown, chance
-        self.held = self.seen()
+        self.quarantined = self.seen()
 
     def seen(self) -> str | None:
         """The name that is drawn in the row of the cursor."""
@@ -52,9 +52,9 @@ class Walk:
     async def move(self) -> None:
         """A person moves the cursor, or marks and so moves it."""
         await self.pilot.press(self.chance.choice(("j", "k", "g", "G", "space", "pagedown")))
-        self.held = self.shown.table.cursor_key
+        self.quarantined = self.shown.table.cursor_key
         if self.shown.table.row_count == 0:
-            self.held = None
+            self.quarantined = None
 
     async def act(self) -> None:
         """Enter and `a` hit what is drawn under the cursor, or what is marked."""
@@ -74,9 +74,9 @@ class Walk:
     def check(self) -> None:
         """Nothing has moved the cursor."""
         keys = self.shown.table.keys()
-        if self.held is None and keys and self.shown.table.show_cursor:
-            self.held = self.shown.table.cursor_key
-        assert self.shown.table.cursor_key == (self.held if self.held in keys else None)
+        if self.quarantined is None and keys and self.shown.table.show_cursor:
+            self.quarantined = self.shown.table.cursor_key
+        assert self.shown.table.cursor_key == (self.quarantined if self.quarantined in keys else None)
         assert self.seen() == self.shown.table.cursor_key
         assert sorted(keys) == sorted(row.key for row in self.shown.listed())
 

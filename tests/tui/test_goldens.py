@@ -16,7 +16,7 @@ from tests.tui.quarantined import entries, holding
 
 GOLDENS = Path(__file__).with_name("goldens")
 SCREENS = {"overview": "1", "jobs": "2", "slots": "3 r", "audit": "7", "job": "1 g j enter r"}
-HELD = {"quarantine_overview": "1", "errors": "4", "quarantine": "enter", "held_row": "enter", "held_menu": "a"}
+QUARANTINED = {"quarantine_overview": "1", "errors": "4", "quarantine": "enter", "held_row": "enter", "held_menu": "a"}
 SIZES = [SMALL, LARGE, (60, 15)]
 
 
@@ -48,12 +48,12 @@ def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_p
     drawn: dict[str, list[str]] = {}
 
     async def do(pilot: Pilot[int]) -> None:
-        for name, keys in HELD.items():
+        for name, keys in QUARANTINED.items():
             await press(pilot, *keys.split())
             if name == "errors":
-                await until(pilot, made.app, "held")
-                made.app.screen.query_one(LiveTable).hold("held\x1forders_rt\x1f")
-            words = {"errors": ("held",), "quarantine": (" 4809 ",), "held_row": ("***",)}.get(name, ())
+                await until(pilot, made.app, "quarantined")
+                made.app.screen.query_one(LiveTable).retained("held\x1forders_rt\x1f")
+            words = {"errors": ("quarantined",), "quarantine": (" 4809 ",), "held_row": ("***",)}.get(name, ())
             await until(pilot, made.app, *words)
             while name == "errors" and not made.app.shown.sinks:
                 await pilot.pause(0.01)

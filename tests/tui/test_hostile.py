@@ -66,9 +66,9 @@ def _plant(made: Filled) -> None:
         made.store.record_event(job, clean, clean)
         made.store.record_error(job, clean, clean, f"RAW{clean}")
         made.store.folder.log(job).write_bytes(payload.encode("utf-8", "surrogateescape"))
-        view, hold = slot(f"RAW{payload}", 1, 5, payload)
+        view, retained = slot(f"RAW{payload}", 1, 5, payload)
         slots.append(
-            (view, replace(hold, shards=tuple(replace(one, shard=payload + one.shard) for one in hold.shards)))
+            (view, replace(retained, shards=tuple(replace(one, shard=payload + one.shard) for one in retained.shards)))
         )
         actor = Actor(clean, clean, 1)
         Audit(made.store.folder).append(
@@ -129,7 +129,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> 
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
-        await until(pilot, made.app, "orders_rt", "held")
+        await until(pilot, made.app, "orders_rt", "quarantined")
         await press(pilot, "j", "enter")
         await until(pilot, made.app, f"Quarantine orders_rt {len(PAYLOADS)}")
         for number, payload in enumerate(PAYLOADS):

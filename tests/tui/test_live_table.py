@@ -40,24 +40,24 @@ def test_the_cursor_keeps_its_key_through_updates_sorts_and_filters(seed: int) -
         app = _OneTable()
         async with app.run_test(size=(40, 12)) as pilot:
             table = app.query_one(LiveTable)
-            held: str | None = None
+            quarantined: str | None = None
             for step in range(STEPS):
                 keys = [f"k{n}" for n in range(25) if chance.random() < chance.choice((1.0, 0.9, 0.2))]
                 chance.shuffle(keys)
                 rows = [_row(key, chance.randrange(6)) for key in keys]
                 table.show(rows, chance.choice((NARROW, NARROW, NARROW, WIDE)))
-                held = held or (keys[0] if keys else None)
+                quarantined = quarantined or (keys[0] if keys else None)
                 assert table.keys() == keys
-                assert table.cursor_key == (held if held in keys else None)
+                assert table.cursor_key == (quarantined if quarantined in keys else None)
                 if table.cursor_key is not None:
-                    assert table.keys()[table.cursor_row] == held
+                    assert table.keys()[table.cursor_row] == quarantined
                 assert table.show_cursor is (table.cursor_key is not None)
                 assert [table.words(place)[1].strip() for place in range(table.row_count)] == keys
                 if step % 20 == 19:
                     await pilot.press(chance.choice("jkgG"))
                     if keys:
-                        held = table.cursor_key
-                        assert held in keys
+                        quarantined = table.cursor_key
+                        assert quarantined in keys
 
     asyncio.run(run())
 

@@ -13,15 +13,15 @@ import pytest
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
-from console.tui.screens.actions.quarantine import HeldConfirm, HeldMenu
+from console.tui.screens.actions.quarantine import EntryConfirm, EntryMenu
 from console.tui.screens.errors import ErrorsScreen
-from console.tui.screens.quarantine import PAGE, HeldRowScreen, QuarantineScreen
+from console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
 from console.tui.screens.table import TableScreen
-from core.domain.quarantine import HeldState
+from core.domain.quarantine import EntryState
 from core.errors import Unreachable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.planted import arm, plant, typed, until
-from tests.tui.quarantined import PlantedQuarantines, entries, entry, hold, holding, tell
+from tests.tui.quarantined import PlantedQuarantines, entries, entry, holding, retained, tell
 
 TINY = (60, 15)
 KEY = "held\x1forders_rt\x1f"
@@ -35,10 +35,10 @@ def shown(app: ConsoleApp, kind: type[TableScreen]) -> TableScreen:
 async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
     """The Errors screen with the cursor on what orders_rt holds, the sink having answered."""
     await press(pilot, "4")
-    await until(pilot, made.app, "orders_rt", "held")
+    await until(pilot, made.app, "orders_rt", "quarantined")
     await until_asked(pilot, lambda: bool(made.app.shown.sinks))
     found = shown(made.app, ErrorsScreen)
-    found.table.hold(KEY)
+    found.table.retained(KEY)
     await pilot.pause()
     return found
 
@@ -78,7 +78,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
     assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
     for digit in ("1", "2"):
         await press(pilot, digit)
-        shown(made.app, TableScreen).table.hold("orders_rt")
+        shown(made.app, TableScreen).table.retained("orders_rt")
         await pilot.pause()
         text = screen(made.app)
         assert "wrong  3 rows in quarantine, which the target lacks" in text
@@ -93,7 +93,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
 async def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(
     made: Filled, _: object, pilot: Pilot[int]
 ) -> None:
-    shown(made.app, TableScreen).table.hold("orders_rt")
+    shown(made.app, TableScreen).table.retained("orders_rt")
     await press(pilot, "enter", "E")
     text = await until(pilot, made.app, "3 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
     assert "Errors > orders_rt" in text and "stock_rt" not in text
@@ -107,9 +107,9 @@ async def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(
 async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await press(pilot, "6", "r")
     found = shown(made.app, TableScreen)
-    key = next(one for one in keys_of(found) if one.startswith("rows_held"))
+    key = next(one for one in keys_of(found) if one.startswith("rows_quarantined"))
     assert not any("job_retrying" in one and "orders_rt" in one for one in cells(found))
-    found.table.hold(key)
+    found.table.retained(key)
     await pilot.pause()
     text = screen(made.app)
     assert "the target refused these rows" in text and "with more than 100 of a table" in text
@@ -118,7 +118,7 @@ async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, 
     tell(made, 4)
     await press(pilot, "r")
     assert "0 acknowledged" in screen(made.app), "another row is news"
-    found.table.hold(next(one for one in keys_of(found) if one.startswith("rows_held")))
+    found.table.retained(next(one for one in keys_of(found) if one.startswith("rows_quarantined")))
     await press(pilot, "enter")
     await until(pilot, made.app, "Quarantine orders_rt 4")
 
@@ -232,7 +232,7 @@ async def test_one_entry_whole_with_its_values_and_its_neighbours(
     await listed(pilot, made)
     await press(pilot, "enter")
     text = await until(pilot, made.app, "12345.60", "entry 42 held")
-    found = shown(made.app, HeldRowScreen)
+    found = shown(made.app, QuarantineEntryScreen)
     assert "* amount" in text and "note                 NULL" in text
     await press(pilot, "j", "j")
     assert "amount = 12345.60" in screen(made.app)
@@ -296,7 +296,7 @@ def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: 
         await press(pilot, "4")
         text = await until(pilot, made.app, "rows in quarantine: ?")
         assert "fatal" in text and "stock_rt" in text, "the errors are there all the same"
-        shown(made.app, ErrorsScreen).table.hold(KEY)
+        shown(made.app, ErrorsScreen).table.retained(KEY)
         await pilot.pause()
         assert "connection refused" in screen(made.app)
         tell(made, 3)
@@ -325,7 +325,7 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
         for one in made.app.services.sinks._sinks:
             one.asked = float("-inf")
         await press(pilot, "r", "1", "4")
-        shown(made.app, ErrorsScreen).table.hold(KEY)
+        shown(made.app, ErrorsScreen).table.retained(KEY)
         await pilot.pause()
         assert asked == ["counts"] and "3 rows in quarantine, by its last report" in screen(made.app)
 
@@ -401,7 +401,7 @@ def test_marked_rows_are_replayed_with_one_key_and_told_row_by_row(tmp_path: Pat
         quarantines.rows = [one for one in quarantines.rows if one.id != 39]
         found = [
             {"id": 39, "state": "replayed", "outcome": "replayed", "sqlstate": ""},
-            {"id": 40, "state": "held", "outcome": "still bad: 23514 new row violates it", "sqlstate": "23514"},
+            {"id": 40, "state": "quarantined", "outcome": "still bad: 23514 new row violates it", "sqlstate": "23514"},
         ]
         runs.end(next(iter(runs.actions)), 1, {"entries": found})
         text = await until(pilot, made.app, "1 replayed, 1 still refused")
@@ -438,7 +438,7 @@ def test_discarding_asks_for_a_reason_the_job_and_the_number_of_rows(tmp_path: P
         await arm(pilot, made.app, "no more")
         await listed(pilot, made)
         await press(pilot, "a", "d", "y")
-        assert isinstance(made.app.screen, HeldConfirm) and not runs.orders
+        assert isinstance(made.app.screen, EntryConfirm) and not runs.orders
         await press(pilot, "tab", "enter")
         await typed(pilot, "orders_rt")
         await press(pilot, "enter", "4", "enter", "enter")
@@ -462,9 +462,9 @@ def test_the_menus_letters_act_on_what_was_chosen_and_never_on_what_is_over(tmp_
         await press(pilot, "A")
         await until(pilot, made.app, " 4713 ")
         await press(pilot, "G", "a", "r")
-        assert isinstance(made.app.screen, HeldMenu) and "r: it is over already" in screen(made.app)
+        assert isinstance(made.app.screen, EntryMenu) and "r: it is over already" in screen(made.app)
         await press(pilot, "d")
-        assert isinstance(made.app.screen, HeldMenu) and not runs.orders
+        assert isinstance(made.app.screen, EntryMenu) and not runs.orders
         await press(pilot, "R")
         assert "REPLAY 4 ENTRIES" in screen(made.app)
         await press(pilot, "escape", "a", "D")
@@ -472,7 +472,7 @@ def test_the_menus_letters_act_on_what_was_chosen_and_never_on_what_is_over(tmp_
         await press(pilot, "escape", "enter")
         await until(pilot, made.app, "entry 12 superseded")
         await press(pilot, "a", "r")
-        assert isinstance(made.app.screen, HeldMenu) and "r: it is over already" in screen(made.app)
+        assert isinstance(made.app.screen, EntryMenu) and "r: it is over already" in screen(made.app)
         await press(pilot, "o")
         assert "Actions 0" in screen(made.app)
 
@@ -493,13 +493,13 @@ def test_a_read_only_console_rehearses(tmp_path: Path) -> None:
 
 def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_path: Path) -> None:
     made = console(tmp_path)
-    hold(made, *(replace(one, slot="other", job="foreign_rt") for one in entries()))
+    retained(made, *(replace(one, slot="other", job="foreign_rt") for one in entries()))
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
         await until(pilot, made.app, "foreign_rt", "3 rows in quarantine")
         found = shown(made.app, ErrorsScreen)
-        found.table.hold(next(key for key in keys_of(found) if "foreign_rt" in key))
+        found.table.retained(next(key for key in keys_of(found) if "foreign_rt" in key))
         await press(pilot, "a", "r")
         assert "this configuration has no such job" in screen(made.app)
         await press(pilot, "escape", "enter")
@@ -510,7 +510,7 @@ def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_p
     drive(made, do)
 
 
-@driven(lambda folder: holding(folder, entry(1, state=HeldState.REPLAYED)))
+@driven(lambda folder: holding(folder, entry(1, state=EntryState.REPLAYED)))
 async def test_an_error_has_nothing_that_could_be_done_to_it(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await press(pilot, "4", "a")
     assert "Enter opens the job of an error" in screen(made.app) and "1 kinds, 1 times" in screen(made.app)

@@ -54,8 +54,8 @@ class AlertsScreen(AckTable):
         kind, name = one.goes_to
         if kind == "job" and name:
             self.console.open_job(name, self.number)
-        elif kind == "held":
-            self.console.open_held(name)
+        elif kind == "quarantined":
+            self.console.open_quarantine(name)
         elif kind == "slot" and name:
             self.console.open_slot(name)
         else:

@@ -13,10 +13,10 @@ from console.monitor.snapshot import Level
 from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
-from console.views.quarantine import HeldOf, group_lines, group_rows, held_of
+from console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from console.views.rows import Row, rank
 from core.domain.text import safe
-from core.domain.verified import rows_held
+from core.domain.verified import rows_quarantined
 from core.state.rows import ErrorRow
 
 
@@ -46,13 +46,15 @@ class ErrorsScreen(AckTable):
     def about(self) -> str:
         """How many kinds, how often in all; how many rows are held."""
         number = sum(one.number or 0 for one in self._held())
-        return summary(self._errors()) + (f", {rows_held(number)}" if number else "")
+        return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The message, what it does, what is known."""
-        held = self._held_at(key)
-        if held is not None:
-            return f"{safe(held.job or held.sink, 60)}  quarantine", group_lines(held, self.console.now)
+        quarantined = self._quarantine_at(key)
+        if quarantined is not None:
+            return f"{safe(quarantined.job or quarantined.sink, 60)}  quarantine", group_lines(
+                quarantined, self.console.now
+            )
         one = self._error(key)
         if one is None:
             return "Message", [(Level.REST, "no row is chosen" if self.rows() else "no error was recorded")]
@@ -62,17 +64,17 @@ class ErrorsScreen(AckTable):
 
     def opened(self, key: str) -> None:
         """The rows that are held, or the job."""
-        held, one = self._held_at(key), self._error(key)
-        if held is not None:
-            self.console.open_held(held.job, held.key)
+        quarantined, one = self._quarantine_at(key), self._error(key)
+        if quarantined is not None:
+            self.console.open_quarantine(quarantined.job, quarantined.key)
         elif one is not None:
             self.console.open_job(one.job, self.number)
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
-        found = [held for key in keys if (held := self._held_at(key)) is not None]
+        found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            self.console.open_held_menu(found[0].choice)
+            self.console.open_quarantine_menu(found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
@@ -82,15 +84,15 @@ class ErrorsScreen(AckTable):
 
     def ack_of(self, key: str) -> str:
         """This kind of error up to its last time; so many rows of a job."""
-        held, one = self._held_at(key), self._error(key)
-        return held.ack if held is not None else ack_key(one) if one else ""
+        quarantined, one = self._quarantine_at(key), self._error(key)
+        return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
 
-    def _held(self) -> list[HeldOf]:
+    def _held(self) -> list[JobQuarantine]:
         loaded = self.console.services.loaded
-        found = held_of(self.console.shown, loaded.jobs if loaded else {})
+        found = quarantine_of(self.console.shown, loaded.jobs if loaded else {})
         return [one for one in found if self.job in ("", one.job)]
 
-    def _held_at(self, key: str | None) -> HeldOf | None:
+    def _quarantine_at(self, key: str | None) -> JobQuarantine | None:
         return next((one for one in self._held() if one.key == key), None)
 
     def _error(self, key: str | None) -> ErrorRow | None:

@@ -17,9 +17,9 @@ from console.monitor.snapshot import Level
 from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
 from console.views import quarantine as models
-from console.views.quarantine import Choice, HeldOf
+from console.views.quarantine import Choice, JobQuarantine
 from console.views.rows import Column, Row, age
-from core.domain.quarantine import Held, Wanted
+from core.domain.quarantine import QuarantineEntry, Wanted
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import Refused
@@ -47,11 +47,11 @@ class QuarantineScreen(AskingScreen):
         super().__init__()
         self.job = job
         self.every = False
-        self.entries: list[Held] = []
+        self.entries: list[QuarantineEntry] = []
         self._key = key
         self._rows: list[Row] = []
         self._before: int | None = None
-        self._of: HeldOf | None = None
+        self._of: JobQuarantine | None = None
 
     # Reading
 
@@ -64,21 +64,21 @@ class QuarantineScreen(AskingScreen):
         """As many entries as there are, anew."""
         self._read(max(PAGE, len(self.entries)))
 
-    def held(self) -> HeldOf:
+    def quarantined(self) -> JobQuarantine:
         """What is known of this job's quarantine; what was known last where it holds nothing any more."""
         loaded = self.console.services.loaded
         jobs = loaded.jobs if loaded else {}
-        found = [one for one in models.held_of(self.console.shown, jobs) if one.job == self.job]
+        found = [one for one in models.quarantine_of(self.console.shown, jobs) if one.job == self.job]
         exact = next((one for one in found if one.key == self._key), None)
         one = exact or next((one for one in found if one.spec), None)
         if one is None:
-            one = models.nothing_held(self.job, jobs.get(self.job), self._of)
+            one = models.nothing_quarantined(self.job, jobs.get(self.job), self._of)
         self._of = one
         return one
 
     def _read(self, limit: int, before: int | None = None) -> None:
         """Ask the sink."""
-        of = self.held()
+        of = self.quarantined()
         spec = models.asked_by(of, self.console.services.loaded)
         if self.console.replaying or spec is None:
             self.fault = models.NOT_RECORDED if self.console.replaying else models.NO_SINK
@@ -89,9 +89,9 @@ class QuarantineScreen(AskingScreen):
 
     def taken(self, found: object) -> None:
         """Entries; those before the ones that are shown already, or all anew."""
-        wanted, entries = cast("tuple[Wanted, Sequence[Held]]", found)
+        wanted, entries = cast("tuple[Wanted, Sequence[QuarantineEntry]]", found)
         kept = [one for one in self.entries if wanted.before is not None]
-        self.entries = [*kept, *models.only_of(self.held(), entries)]
+        self.entries = [*kept, *models.only_of(self.quarantined(), entries)]
         self._before = entries[-1].id if len(entries) == wanted.limit else None
         self._rows = models.entry_rows(self.entries)
 
@@ -112,14 +112,14 @@ class QuarantineScreen(AskingScreen):
 
     def about(self) -> str:
         """Which entries, whether there are more, and what failed."""
-        said = ["all states" if self.every else "held"]
+        said = ["all states" if self.every else "quarantined"]
         said += ["asking the sink"] if self.asked_at is not None else []
         said += ["f: there are more"] if self._before is not None else []
         return "   ".join([*said, "not as it is now" if self.fault else ""]).rstrip()
 
     def strip(self) -> Lines:
         """How many, since when, what the limit is; and what could not be asked."""
-        of = self.held()
+        of = self.quarantined()
         lines = [(of.level if of.number else Level.FINE, of.text)]
         if self.fault:
             lines.append((Level.UNKNOWN, safe(self.fault, 300)))
@@ -143,15 +143,15 @@ class QuarantineScreen(AskingScreen):
 
     def opened(self, key: str) -> None:
         """One entry whole."""
-        one, spec = self._entry(key), models.asked_by(self.held(), self.console.services.loaded)
+        one, spec = self._entry(key), models.asked_by(self.quarantined(), self.console.services.loaded)
         if one is not None and spec is not None:
-            choice = models.choice_of(self.held(), self.entries, [one.id])
-            self.app.push_screen(HeldRowScreen(spec, one, models.other_half(one, self.entries), choice))
+            choice = models.choice_of(self.quarantined(), self.entries, [one.id])
+            self.app.push_screen(QuarantineEntryScreen(spec, one, models.other_half(one, self.entries), choice))
 
     def act(self, keys: list[str]) -> None:
         """What can be done to these entries, or to all that the job holds."""
-        choice = models.choice_of(self.held(), self.entries, [int(key) for key in keys])
-        self.console.open_held_menu(choice)
+        choice = models.choice_of(self.quarantined(), self.entries, [int(key) for key in keys])
+        self.console.open_quarantine_menu(choice)
 
     # Keys
 
@@ -168,11 +168,11 @@ class QuarantineScreen(AskingScreen):
         else:
             self.console.say("there are no more entries", Level.REST)
 
-    def _entry(self, key: str | None) -> Held | None:
+    def _entry(self, key: str | None) -> QuarantineEntry | None:
         return next((one for one in self.entries if str(one.id) == key), None)
 
 
-class HeldRowScreen(AskingScreen):
+class QuarantineEntryScreen(AskingScreen):
     """One entry whole: the row by column as the source's text, why it was refused, what may be done.
 
     Values of a PROD source are masked until a person asks, which is audited, as in the binlog.
@@ -191,7 +191,7 @@ class HeldRowScreen(AskingScreen):
         "help", "back", "act", "held-mask", "filter", "previous", "next", "pane", "copy",
     )  # fmt: skip
 
-    def __init__(self, spec: JobSpec, entry: Held, other: Held | None, choice: Choice) -> None:
+    def __init__(self, spec: JobSpec, entry: QuarantineEntry, other: QuarantineEntry | None, choice: Choice) -> None:
         super().__init__()
         self.entry = entry
         self.hidden = True
@@ -267,7 +267,7 @@ class HeldRowScreen(AskingScreen):
 
     def act(self, keys: list[str]) -> None:
         """What can be done to this entry, whatever column the cursor is on."""
-        self.console.open_held_menu(models.as_it_is(self._choice, self.entry))
+        self.console.open_quarantine_menu(models.as_it_is(self._choice, self.entry))
 
     # Keys
 

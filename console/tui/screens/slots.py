@@ -81,7 +81,7 @@ class _OfSlots(TableScreen):
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
             return "What this means", missing or [(Level.REST, "no row is chosen")]
-        ttl = one.seen.hold.ttl if one.seen.hold else None
+        ttl = one.seen.retained.ttl if one.seen.retained else None
         words = (
             "?" if ttl is None or ttl.seconds is None else in_words(ttl.seconds) + (" (default)" if ttl.default else "")
         )

@@ -36,7 +36,7 @@ class Narrator(Protocol):
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""
 
-    def held(self, rows: int) -> None:
+    def quarantined(self, rows: int) -> None:
         """How many rows the job holds in quarantine."""
 
     def retrying(self, text: str) -> None:

@@ -102,7 +102,7 @@ class Snapshot:
         self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
         self._ctx.narrator.copy(self._counts(), self._begun[0].epoch)
         if self._ctx.job.sink_options.quarantines:
-            self._ctx.narrator.held(sum(one.part.sessions.store().held() for one in self._begun))
+            self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
 
     def _counts(self) -> ChunkCounts:
         counts = [one.store.chunk_counts() for one in self._copies]

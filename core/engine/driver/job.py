@@ -192,8 +192,8 @@ class Streaming:
             self._tell_pause()
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
-        if loop.held is not None:
-            self._ctx.narrator.held(loop.held)
+        if loop.quarantined is not None:
+            self._ctx.narrator.quarantined(loop.quarantined)
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:

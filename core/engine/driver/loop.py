@@ -94,9 +94,9 @@ class Loop:
         """So many lanes a task gets at most: twice as many as it is known to reach."""
 
     @property
-    def held(self) -> int | None:
+    def quarantined(self) -> int | None:
         """How many rows are in quarantine; None before they were counted."""
-        return self._upkeep.held
+        return self._upkeep.quarantined
 
     def run(self) -> End:
         """Stream until something else is wanted; raises the trouble that needs a person, or Superseded."""
@@ -149,7 +149,7 @@ class Loop:
         self._idle.settle(now)
         self._upkeep.check_nodes(now)
         self._upkeep.read_rows(now)
-        self._upkeep.count_held(now)
+        self._upkeep.count_quarantined(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
 
@@ -238,7 +238,7 @@ class Loop:
                 self.fail(lane.key.source_table, late)
         return self._failure is not None
 
-    def _not_held(self) -> bool:
+    def _lease_lost(self) -> bool:
         """Whether the lease is not held: what is due fails as it would with the sink that does not give it."""
         if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
@@ -246,7 +246,7 @@ class Loop:
         return self._upkeep.not_ours is not None
 
     def _assign(self, now: float) -> None:
-        if self._too_late(now) or self._not_held():
+        if self._too_late(now) or self._lease_lost():
             return
         assigned = assign(
             self.lanes.values(),

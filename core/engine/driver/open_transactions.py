@@ -39,7 +39,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
         now = source.open_transactions(sight.across)
         now_open = {(one.pid, one.started) for one in now}
         waiting = [one for one in waiting if one.started and (one.pid, one.started) in now_open]
-        still = _sentence(waiting) if waiting else _held_back(source, counter, now, lacks)
+        still = _sentence(waiting) if waiting else _retained(source, counter, now, lacks)
         if not still:
             ctx.narrator.retrying("")
             return
@@ -57,7 +57,7 @@ def pause(ctx: JobContext, seconds: float) -> None:
     ctx.pause(seconds)
 
 
-def _held_back(source: Source, counter: int, now: list[Waiter], lacks: str) -> str:
+def _retained(source: Source, counter: int, now: list[Waiter], lacks: str) -> str:
     """Why it is not known yet that all have ended that the list may not show; nothing where it is.
 
     `counter` was handed out after recording began: all older ones have a smaller number, or none so far.

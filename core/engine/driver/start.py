@@ -220,11 +220,11 @@ def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[Progr
     points = {status.shard.node_id: status.points for status in statuses}
     found = []
     for row in rows:
-        held = points.get(row.node_id)
-        if row.registered is None or held is None or held.missing:
+        there = points.get(row.node_id)
+        if row.registered is None or there is None or there.missing:
             found.append(row)
         else:
-            known = replace(row.registered, live=held.live or 0, durable=held.durable or 0)
+            known = replace(row.registered, live=there.live or 0, durable=there.durable or 0)
             found.append(replace(row, registered=known))
     return found
 

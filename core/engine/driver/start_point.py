@@ -168,30 +168,30 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start names other DNs than the cluster has ({wrong})", f"name {', '.join(sorted(names))}")
-    held = _held_from(starter)
+    registered = _blocked_from(starter)
     records = starter.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
             raise Refused(f"{name}: point {point} lies beyond the newest one, {newest}", "choose a smaller point")
-        kept = min((one for one in (held.get(name), oldest) if one is not None), default=None)
+        kept = min((one for one in (registered.get(name), oldest) if one is not None), default=None)
         if kept is None or point < kept:
             what = f"{name}: whether every change from point {point} on is still there cannot be told"
             raise Refused(what, f"choose a point from {kept if kept is not None else newest} on")
 
 
-def _held_from(starter: Retention) -> dict[str, int]:
+def _blocked_from(starter: Retention) -> dict[str, int]:
     """By DN, the point from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()
     except SlotkeeperError:
         return {}
-    held: dict[tuple[str, str], list[int]] = {}
+    registered: dict[tuple[str, str], list[int]] = {}
     for one in listed:
         if one.point:
-            held.setdefault((one.shard, one.slot), []).append(one.point)
+            registered.setdefault((one.shard, one.slot), []).append(one.point)
     found: dict[str, int] = {}
-    for (shard, _), both in held.items():
+    for (shard, _), both in registered.items():
         found[shard] = min(found.get(shard, both[0]), *both)
     return found
 

@@ -28,7 +28,7 @@ It is cut off then, so that a new one is tried.
 
 
 class Upkeep:
-    """`not_ours` is why the lease is not held, where it is not; `held` how many rows are in quarantine."""
+    """`not_ours` is why the lease is not held, where it is not; `quarantined` how many rows are in quarantine."""
 
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
@@ -44,7 +44,7 @@ class Upkeep:
         self._asked: float | None = None
         self._lease_at = 0.0
         self.not_ours: SlotkeeperError | None = None
-        self.held: int | None = None
+        self.quarantined: int | None = None
         self._counting = False
         self._count_at = 0.0
         self._checking = False
@@ -109,7 +109,7 @@ class Upkeep:
                     committed_at=self._clock.monotonic(),
                 )
 
-    def count_held(self, now: float) -> None:
+    def count_quarantined(self, now: float) -> None:
         """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""
         if not self._plan.job.sink_options.quarantines or self._counting or now < self._count_at:
             return
@@ -117,16 +117,18 @@ class Upkeep:
 
         def ask() -> None:
             try:
-                found: int | None = sum(self._sessions.of(table).rows("held").held() for table in self._tables)
+                found: int | None = sum(
+                    self._sessions.of(table).rows("quarantined").quarantined() for table in self._tables
+                )
             except Exception:
                 found = None  # whoever writes there reports the trouble
-            self._loop.post(self._held_counted, found)
+            self._loop.post(self._quarantined_counted, found)
 
-        self._executor.submit("held", ask)
+        self._executor.submit("quarantined", ask)
 
-    def _held_counted(self, found: int | None) -> None:
+    def _quarantined_counted(self, found: int | None) -> None:
         self._counting = False
-        self.held = self.held if found is None else found
+        self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:
         """Every `check_node_change_interval`: new DNs and new names, also where no look would show them."""

@@ -68,10 +68,10 @@ def see(ctx: ResetContext) -> SlotSeen:
     for row in rows:
         name = row.key.shard
         status = next((one for one in statuses if one.shard.name == name), None)
-        live, durable, xmin, held = _points(ctx.job.slot, name, listed, status)
+        live, durable, xmin, retained = _points(ctx.job.slot, name, listed, status)
         found = records.get(name)
         latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
-        lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, held, latest))
+        lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, retained, latest))
     left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
     return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
@@ -225,9 +225,9 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
 
 
 def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
-    held = ctx.resets.held_beyond([move.to for move in moves if move.back])
-    rows = "1 row" if held == 1 else f"{held} rows"
-    return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if held else []
+    retained = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
+    rows = "1 row" if retained == 1 else f"{retained} rows"
+    return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if retained else []
 
 
 def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:

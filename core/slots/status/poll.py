@@ -1,8 +1,8 @@
 """Watches the slots of a source's tables with one light question at a time, and puts the answers together.
 
 Every turn asks the most overdue question of one table: its points, or its unread rows, which cost more and are asked
-for less often, and ever less where the server takes long. Answers keep their own times. Next door: `inspect` and `hold`
-put answers into words, `core.sources.dws.poll` asks, `core.services.binlog_rows` connects.
+for less often, and ever less where the server takes long. Answers keep their own times. Next door: `inspect` and
+`retained` put answers into words, `core.sources.dws.poll` asks, `core.services.binlog_rows` connects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.domain.ttl import ttl_of
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.source import SlotPoller
 from core.slots.status.inspect import TableSlots, inspect
-from core.slots.status.retained import OwnLane, TableHold, put_together
+from core.slots.status.retained import OwnLane, TableRetained, put_together
 
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
@@ -31,7 +31,7 @@ class PolledTable:
     """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet)."""
 
     slots: TableSlots
-    hold: TableHold
+    retained: TableRetained
     at: datetime
     counted_at: datetime | None
 

@@ -1,7 +1,7 @@
 """May I VACUUM FULL, scale out or alter a table now: what its slots hold back, and a verdict for each action.
 
 The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts say who holds it.
-Next door: `hold` has the times left; `core.services.slot_commands` gathers what is judged here.
+Next door: `retained` has the times left; `core.services.slot_commands` gathers what is judged here.
 """
 
 from __future__ import annotations
@@ -174,13 +174,13 @@ def _holders(facts: Facts) -> list[Holder]:
     for place in sorted(at.keys() | rows.keys()):
         if facts.unread is None and facts.by_shard.get(place[1]) is not False:
             continue
-        flags = _holding_flags(at.get(place, {}), rows.get(place))
+        flags = _retaining_flags(at.get(place, {}), rows.get(place))
         if flags:
             found.append(_holder(place, flags, at.get(place, {}), rows.get(place, {}), facts.owners))
     return found
 
 
-def _holding_flags(points: Mapping[bool, int | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
+def _retaining_flags(points: Mapping[bool, int | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
     if rows is not None:
         return {flag for flag, count in rows.items() if count is None or count > 0}
     known = {flag: point for flag, point in points.items() if point is not None}
@@ -293,8 +293,8 @@ def left_by_shard(found: Preflight) -> dict[str, str]:
     left = {}
     for shard, consumed in found.by_shard.items():
         if not consumed:
-            held = [one for one in found.holders if one.shard == shard]
-            left[shard] = "; ".join(map(_short, held)) or "unread rows, of which slot is not known"
+            retained = [one for one in found.holders if one.shard == shard]
+            left[shard] = "; ".join(map(_short, retained)) or "unread rows, of which slot is not known"
     if not left and not found.consumed:
         left["all"] = "the server says that something is unread"
     return left

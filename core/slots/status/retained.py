@@ -1,6 +1,6 @@
 """What the slots of a table hold back, DN by DN: time left of their TTL, unread rows, and who is the oldest reader.
 
-Unknown is None and a sentence in `TableHold.untold`, never 0. Next door: `core.domain.ttl` decides, `inspect` puts
+Unknown is None and a sentence in `TableRetained.untold`, never 0. Next door: `core.domain.ttl` decides, `inspect` puts
 slots together, `preflight` asks whether maintenance may begin.
 """
 
@@ -42,7 +42,7 @@ class KnownBy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ShardRetained:
     """A slot on one DN; `oldest` where no other slot lies further back there, None where that cannot be told.
 
     `unread` is what the DN keeps for the point that lies further back. Points marked OURS in `known_by` are those
@@ -66,11 +66,11 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotHold:
+class SlotRetained:
     """A slot of a table over all its DNs."""
 
     slot: str
-    shards: tuple[Holding, ...]
+    shards: tuple[ShardRetained, ...]
 
     @property
     def left(self) -> TimeLeft | None:
@@ -79,25 +79,25 @@ class SlotHold:
         return min(known, key=lambda one: one.cleared_at) if known and len(known) == len(self.shards) else None
 
     @property
-    def furthest_back(self) -> Holding | None:
+    def furthest_back(self) -> ShardRetained | None:
         """The DN where its point is the lowest; None where a point is unknown."""
         known = [(one.point, one.shard, one) for one in self.shards if one.point is not None]
         return min(known)[2] if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
-class TableHold:
+class TableRetained:
     """What is held back of a table's binlog; `consume_timeout` is in seconds."""
 
     ttl: Ttl
     consume_timeout: int | None
     now: datetime
-    slots: tuple[SlotHold, ...]
+    slots: tuple[SlotRetained, ...]
     untold: tuple[str, ...]
 
-    def slot(self, name: str) -> SlotHold:
+    def slot(self, name: str) -> SlotRetained:
         """One slot by its name; without DNs where nothing is known of it."""
-        return next((one for one in self.slots if one.slot == name), SlotHold(name, ()))
+        return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
 
     def oldest_reader(self, shard: str) -> str | None:
         """The slot that holds back most on a DN; None where that cannot be told."""
@@ -105,13 +105,13 @@ class TableHold:
         return next(found, None)
 
 
-def hold(
+def retained(
     viewer: SlotViewer,
     table: str,
     points: Sequence[RegisteredPoint] | None,
     unread: Sequence[UnreadRows] | None,
     ours: Callable[[], Mapping[str, Sequence[OwnLane]]],
-) -> TableHold | None:
+) -> TableRetained | None:
     """What the slots of a table hold back; None where there is no such table.
 
     `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
@@ -137,19 +137,19 @@ def put_together(
     points: Sequence[RegisteredPoint] | None,
     unread: Sequence[UnreadRows] | None,
     ours: Mapping[str, Sequence[OwnLane]],
-) -> TableHold:
+) -> TableRetained:
     """The answers of server and sink as one value."""
     if points is not None:
         slots = _listed(points, unread or (), ttl, now)
     else:
         slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
-    found = tuple(SlotHold(name, tuple(slots[name])) for name in sorted(slots))
-    return TableHold(ttl, timeout, now, found, tuple(_untold(ttl, timeout, points is None, found)))
+    found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
+    return TableRetained(ttl, timeout, now, found, tuple(_untold(ttl, timeout, points is None, found)))
 
 
 def _listed(
     points: Sequence[RegisteredPoint], unread: Sequence[UnreadRows], ttl: Ttl, now: datetime
-) -> dict[str, list[Holding]]:
+) -> dict[str, list[ShardRetained]]:
     by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
     for point in points:
         by_place.setdefault((point.slot, point.shard), []).append(point)
@@ -159,21 +159,21 @@ def _listed(
         before = lowest.get(shard, known[0] if known else None)
         complete = len(known) == len(some) and before is not None
         lowest[shard] = min([before, *known]) if complete and before is not None else None
-    slots: dict[str, list[Holding]] = {}
+    slots: dict[str, list[ShardRetained]] = {}
     for (slot, shard), some in sorted(by_place.items()):
         counts = [one for one in unread if one.slot == slot and one.shard == shard]
-        slots.setdefault(slot, []).append(_holding(shard, some, counts, lowest[shard], ttl, now))
+        slots.setdefault(slot, []).append(_retaining(shard, some, counts, lowest[shard], ttl, now))
     return slots
 
 
-def _holding(
+def _retaining(
     shard: str,
     points: Sequence[RegisteredPoint],
     counts: Sequence[UnreadRows],
     lowest: int | None,
     ttl: Ttl,
     now: datetime,
-) -> Holding:
+) -> ShardRetained:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
     # each point has a time of its own, and the older one is cleared first
@@ -181,7 +181,7 @@ def _holding(
     at = min(times) if times and len(times) == len(points) else None
     rows = [one.rows for one in counts if one.rows is not None]
     known = [one.point for one in points if one.point is not None]
-    return Holding(
+    return ShardRetained(
         shard,
         live,
         durable,
@@ -194,9 +194,9 @@ def _holding(
     )
 
 
-def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> Holding:
+def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:
     at = lane.registered_at
-    return Holding(
+    return ShardRetained(
         lane.shard,
         lane.live,
         lane.durable,
@@ -209,7 +209,7 @@ def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> Holding:
     )
 
 
-def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotHold]) -> list[str]:
+def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained]) -> list[str]:
     said = []
     if ttl.seconds is None:
         said.append(NO_TTL)

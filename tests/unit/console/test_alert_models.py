@@ -27,7 +27,7 @@ def job(state: JobState | None, level: Level, wrong: str = "", **more: object) -
 
 def seen(hours: float, unread: int | None = 7, name: str = "orders_rt") -> TableSeen:
     found = polled("ods.orders", slot("s1", hours, unread, name))
-    return TableSeen("dws1", "ods.orders", NOW, found.slots, found.hold)
+    return TableSeen("dws1", "ods.orders", NOW, found.slots, found.retained)
 
 
 def only(found: list[Alert]) -> Alert:
@@ -134,7 +134,7 @@ def test_the_columns_fit() -> None:
 def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
     report = JobReport("orders_rt", "r", "RUNNING", quarantined=3)
     one = only(alerts(monitor(job(JobState.RUNNING, Level.FINE, report=report)), NOW))
-    assert (one.rule, one.level, one.value) == ("rows_held", Level.WARNING, "3")
+    assert (one.rule, one.level, one.value) == ("rows_quarantined", Level.WARNING, "3")
     assert one.options[0].do.startswith("slotkeeper errors list orders_rt")
     none = replace(report, quarantined=0)
     assert alerts(monitor(job(JobState.RUNNING, Level.FINE, report=none)), NOW) == []

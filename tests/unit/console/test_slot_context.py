@@ -24,7 +24,7 @@ JOB = JobFacts("orders_rt", Level.CRITICAL, JobState.FAILED, wrong="SLOT LOST")
 
 def seen() -> TableSeen:
     found = planted()
-    return TableSeen("dws1", "ods.orders", NOW, found.slots, found.hold, counted_at=NOW - timedelta(seconds=30))
+    return TableSeen("dws1", "ods.orders", NOW, found.slots, found.retained, counted_at=NOW - timedelta(seconds=30))
 
 
 def test_the_holder_is_named_with_its_state() -> None:
@@ -72,7 +72,7 @@ def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_gua
 
 
 def _parts(found: object) -> tuple[object, object]:
-    return found.slots, found.hold  # type: ignore[attr-defined]
+    return found.slots, found.retained  # type: ignore[attr-defined]
 
 
 def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:

@@ -118,12 +118,12 @@ def moved(position: Position | None, seen: LaneSeen = SEEN) -> Move:
         ("point", moved(Position(121)), False),
         ("point", moved(Position(95), replace(SEEN, first=None)), True),
         ("point", moved(Position(80), replace(SEEN, first=None)), False),
-        ("point", moved(Position(80), replace(SEEN, first=None, held=None)), None),
+        ("point", moved(Position(80), replace(SEEN, first=None, retained=None)), None),
         ("point", moved(Position(110), replace(SEEN, latest=None)), None),
         ("time", moved(Position(39)), None),
         ("snapshot", moved(None), True),
-        ("backup", moved(Position(95), replace(SEEN, live=None, held=None)), False),
-        ("backup", moved(Position(95), replace(SEEN, live=None, held=90)), True),
+        ("backup", moved(Position(95), replace(SEEN, live=None, retained=None)), False),
+        ("backup", moved(Position(95), replace(SEEN, live=None, retained=90)), True),
     ],
 )
 def test_what_is_retained(kind: str, move: Move, ok: bool | None) -> None:
@@ -182,7 +182,7 @@ def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
     def said(seen: LaneSeen, fingerprint: str = "db1:2:x", shards: list[Shard] = here) -> str:
         return "; ".join(what_moved(plan, fingerprint, [seen], shards))
 
-    assert said(replace(SEEN, latest=999, held=80, xmin=1)) == ""
+    assert said(replace(SEEN, latest=999, retained=80, xmin=1)) == ""
     assert said(replace(SEEN, row=replace(ROW, epoch=6))) == "dn_1: epoch 5 -> 6"
     assert said(replace(SEEN, row=replace(ROW, position=Position(101)))).startswith(
         "dn_1: position 100/3 running -> 101"

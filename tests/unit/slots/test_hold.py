@@ -6,7 +6,16 @@ from datetime import datetime, timedelta, timezone
 
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind, Severity, Ttl
-from core.slots.status.retained import BY_RECORD, NO_TIMEOUT, NO_TTL, OURS, KnownBy, OwnLane, TableHold, put_together
+from core.slots.status.retained import (
+    BY_RECORD,
+    NO_TIMEOUT,
+    NO_TTL,
+    OURS,
+    KnownBy,
+    OwnLane,
+    TableRetained,
+    put_together,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 TTL = Ttl(100)
@@ -21,7 +30,7 @@ def both(shard: str, slot: str, live: int, durable: int, age: int = 10) -> list[
     return [point(shard, slot, False, live, age), point(shard, slot, True, durable, age)]
 
 
-def listed(*points: RegisteredPoint, unread: list[UnreadRows] | None = None, ttl: Ttl = TTL) -> TableHold:
+def listed(*points: RegisteredPoint, unread: list[UnreadRows] | None = None, ttl: Ttl = TTL) -> TableRetained:
     return put_together(ttl, 3600, NOW, points, unread, {})
 
 

@@ -114,8 +114,8 @@ def test_answers_are_put_together_as_a_look_does() -> None:
         "mine": ("job", False, None),
         "s": (None, True, 4),
     }
-    left = after.hold.slot("s").left
-    assert left is not None and left.seconds == 540 and after.hold.consume_timeout == 3_600
+    left = after.retained.slot("s").left
+    assert left is not None and left.seconds == 540 and after.retained.consume_timeout == 3_600
 
 
 def test_a_kernel_that_lists_nothing_is_asked_for_the_rest_and_our_sink_seldom() -> None:
@@ -131,7 +131,7 @@ def test_a_kernel_that_lists_nothing_is_asked_for_the_rest_and_our_sink_seldom()
     run(source, watch, 60)
     seen = watch.turn().seen
     assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
-    assert [one.live for one in seen.hold.slot("mine").shards] == [9]
+    assert [one.live for one in seen.retained.slot("mine").shards] == [9]
     assert 2 <= len(asked) <= 3
 
 

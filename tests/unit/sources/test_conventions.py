@@ -73,7 +73,7 @@ def test_what_the_reader_cannot_stand_is_wrong_and_says_why(told: Told, answer: 
         decide.purged([1, 2], 2, [1, 2], "no")[1],
         decide.refreshes(None, None, None),
         decide.untold(),
-        decide.held_back(5, [4], [5], [5]),
+        decide.xmin_kept(5, [4], [5], [5]),
     ],
 )
 def test_where_nothing_was_shown_nothing_is_told(told: Told) -> None:
@@ -81,8 +81,8 @@ def test_where_nothing_was_shown_nothing_is_told(told: Told) -> None:
 
 
 def test_other_writers_never_make_an_answer() -> None:
-    held, busy, quiet = Beside(-1, 0), Beside(-4, 3), Beside(-1, 0)
-    assert decide.latest([held, busy, held, busy, busy, busy]) is None, "two of six stop at our own commit"
+    kept, busy, quiet = Beside(-1, 0), Beside(-4, 3), Beside(-1, 0)
+    assert decide.latest([kept, busy, kept, busy, busy, busy]) is None, "two of six stop at our own commit"
     assert decide.latest([busy] * 12) is None
     assert decide.latest([quiet, quiet, Beside(0, 1)]) == Told("no"), "one proof outweighs what only seems so"
     assert decide.moves([(5, 12)] * 9, 8) is None and decide.moves([(1, 9)] * 2, 8) is None

@@ -14,7 +14,7 @@ from textual.timer import Timer
 
 from console.actions import outcome
 from console.actions.commands import Doing, JobVerb, SlotVerb
-from console.actions.outcome import held_lines, job_lines, slot_lines
+from console.actions.outcome import job_lines, outcome_lines, slot_lines
 from console.actions.record import Action
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.base import ActScreen
@@ -96,14 +96,14 @@ class JobProgress(Progress):
         return lines
 
 
-class HeldProgress(Progress):
+class EntryProgress(Progress):
     """Rows in quarantine that were to be replayed or discarded."""
 
     def told(self) -> outcome.Lines:
         """Row by row."""
         lines: outcome.Lines = []
         for one in self.actions:
-            lines += held_lines(one, self.runs.said(one.record.id), self.console.now_real())
+            lines += outcome_lines(one, self.runs.said(one.record.id), self.console.now_real())
         return lines or [(Level.UNKNOWN, "no record of it can be read")]
 
 

@@ -11,31 +11,31 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from console.actions.commands import HeldVerb, held_words
-from console.actions.menu import Entry, entries_in_words, held_entries
-from console.actions.rules import Part, held_wants
+from console.actions.commands import EntryVerb, entry_words
+from console.actions.menu import Entry, entries_in_words, entry_actions
+from console.actions.rules import Part, entry_wants
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.confirm import Confirm
 from console.tui.screens.actions.menu import Menu, letters
-from console.tui.screens.actions.progress import HeldProgress
+from console.tui.screens.actions.progress import EntryProgress
 from console.tui.screens.base import Lines
 from console.views.quarantine import Choice
 from core.domain.text import safe
 
 _MEANS = {
-    HeldVerb.REPLAY: (
+    EntryVerb.REPLAY: (
         "each row is written into the target as the job writes, while no step of the job runs on its DN",
         "a row that is still refused stays here with its reason; one that is over by then is left alone",
     ),
-    HeldVerb.DISCARD: (
+    EntryVerb.DISCARD: (
         "FINAL: the target never gets these rows, and lacks them until a later change of their keys",
         "nothing is read or written at the source; the entries stay in the table as discarded",
     ),
 }
 
 
-class HeldMenu(Menu):
+class EntryMenu(Menu):
     """What can be done to rows in quarantine; they are those of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
@@ -49,7 +49,7 @@ class HeldMenu(Menu):
     def entries(self) -> Sequence[Entry]:
         """What can be done."""
         loaded = self.console.services.loaded
-        return held_entries(self.choice, loaded.jobs if loaded else ())
+        return entry_actions(self.choice, loaded.jobs if loaded else ())
 
     def named(self) -> str:
         """To what."""
@@ -61,14 +61,14 @@ class HeldMenu(Menu):
         verb, _, every = entry.what.partition(" ")
         ids = () if every else self.choice.ids
         number = self.choice.total if every else self.choice.number
-        self.app.switch_screen(HeldConfirm(HeldVerb(verb), self.choice.job, ids, number))
+        self.app.switch_screen(EntryConfirm(EntryVerb(verb), self.choice.job, ids, number))
 
 
-class HeldConfirm(Confirm):
+class EntryConfirm(Confirm):
     """The last question before rows in quarantine are acted upon; they are those of the key press."""
 
-    def __init__(self, verb: HeldVerb, job: str, ids: Sequence[int], number: int | None) -> None:
-        super().__init__(held_wants(job, number or 0, final=verb is HeldVerb.DISCARD))
+    def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
+        super().__init__(entry_wants(job, number or 0, final=verb is EntryVerb.DISCARD))
         self._verb = verb
         self._job = job
         self._ids = tuple(ids)
@@ -91,18 +91,18 @@ class HeldConfirm(Confirm):
         which = f"entries {_named(self._ids)}" if self._ids else "all entries that are held then"
         yield Level.FINE, f"{which}; the two halves of a changed key move together"
         for number, means in enumerate(_MEANS[self._verb]):
-            final = self._verb is HeldVerb.DISCARD and not number
+            final = self._verb is EntryVerb.DISCARD and not number
             yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
 
     def begin(self, typed: dict[Part, str]) -> None:
         """One command for all of them."""
         id = self.set_going(Order(self.command(typed), f"{self.verb()} rows of job {self._job}", self._job))
         if id is not None:
-            self.app.switch_screen(HeldProgress([id]))
+            self.app.switch_screen(EntryProgress([id]))
 
     def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
         """The command line."""
-        return held_words(self.origin, self._verb, self._job, self._ids, typed)
+        return entry_words(self.origin, self._verb, self._job, self._ids, typed)
 
 
 def _named(ids: Sequence[int]) -> str:

@@ -59,7 +59,7 @@ class PostgresResets(PostgresProgress):
         with self.session.transaction() as cursor:
             _step(self.session, cursor, reset, step, outcome)
 
-    def held_beyond(self, rows: Sequence[ProgressRow]) -> int:
+    def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         """How many rows in quarantine lie beyond these positions."""
         with self.session.transaction() as cursor:
             return quarantine_reset.beyond(self.session, cursor, self._all, rows)

@@ -291,9 +291,9 @@ class PostgresProgress:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
             yield Lock(row, lambda values: self._record(cursor, key, values))
 
-    def held(self) -> int:
+    def quarantined(self) -> int:
         """How many rows of the slot's table are in quarantine."""
-        return int(self.session.fetched("held", self._all, entries.SQL)[0][0])
+        return int(self.session.fetched("quarantined", self._all, entries.SQL)[0][0])
 
     def cancel(self) -> None:
         """Ask the server to end what another thread has under way here."""

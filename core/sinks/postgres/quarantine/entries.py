@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from core.domain.progress import LaneKey
-from core.domain.quarantine import Held, HeldCount, HeldState, Wanted
+from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused
@@ -17,33 +17,33 @@ from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
 
 SQL: Book = ("core.sinks.postgres.quarantine", "quarantine.sql")
-_FIELDS = [name for name in Held.__dataclass_fields__ if name != "values"]
+_FIELDS = [name for name in QuarantineEntry.__dataclass_fields__ if name != "values"]
 
 
-class HeldRows:
+class QuarantineRows:
     """The quarantine of one sink over a session; a sink that has none holds nothing."""
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
 
-    def page(self, wanted: Wanted) -> list[Held]:
+    def page(self, wanted: Wanted) -> list[QuarantineEntry]:
         """Entries without their values, the newest first, at most `wanted.limit`; raises what the sink raises."""
         names = ("source", "source_table", "slot", "job", "shard", "sqlstate", "before", "limit")
         values: dict[str, Any] = {name: getattr(wanted, name) for name in names}
         values |= {"states": [one.value for one in wanted.states], "all": not wanted.states}
-        return [held_of(row) for row in self._rows("page", values)]
+        return [quarantine_of(row) for row in self._rows("page", values)]
 
-    def entry(self, id: int) -> Held | None:
+    def entry(self, id: int) -> QuarantineEntry | None:
         """One entry with its values; None where there is none."""
-        return next((held_of(row) for row in self._rows("entry", {"id": id})), None)
+        return next((quarantine_of(row) for row in self._rows("entry", {"id": id})), None)
 
-    def counts(self) -> list[HeldCount]:
+    def counts(self) -> list[QuarantineCount]:
         """How many are held for each slot's table; those with none are absent."""
-        return [HeldCount(*row) for row in self._rows("counts", {})]
+        return [QuarantineCount(*row) for row in self._rows("counts", {})]
 
     def values(self, key: LaneKey) -> list[dict[str, str | None]]:
         """The rows that are held of a slot's table, by target column; an old half has its key alone."""
-        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("held_values", asdict(key))]
+        return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("entry_values", asdict(key))]
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -76,9 +76,10 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
         layout = pg.sql.SQL(" WITH (orientation = row) DISTRIBUTE BY HASH (id)" if session.kind == "dws" else "")
         for part in statements(*SQL)["create"].split(";"):
             cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
-    (held,) = (run(session, cursor, "held", place).fetchone() or (0,)) if there and not wanted else (0,)
-    if held:
-        what = f'{place["source_table"]} slot {place["slot"]} holds {held} rows in quarantine, and on_bad_row is "stop"'
+    (quarantined,) = (run(session, cursor, "quarantined", place).fetchone() or (0,)) if there and not wanted else (0,)
+    if quarantined:
+        place_text = f"{place['source_table']} slot {place['slot']}"
+        what = f'{place_text} holds {quarantined} rows in quarantine, and on_bad_row is "stop"'
         raise Refused(what, 'slotkeeper errors replay or discard them, or set on_bad_row = "quarantine"', where="sink")
 
 
@@ -94,8 +95,8 @@ def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> N
         run(session, cursor, "archive", place)
 
 
-def held_of(row: tuple[Any, ...]) -> Held:
+def quarantine_of(row: tuple[Any, ...]) -> QuarantineEntry:
     """An entry of the statements `page` and `entry`."""
     given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
-    given |= {"key": tuple(given["key"]), "state": HeldState(given["state"])}
-    return Held(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())
+    given |= {"key": tuple(given["key"]), "state": EntryState(given["state"])}
+    return QuarantineEntry(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())

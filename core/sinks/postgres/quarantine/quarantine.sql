@@ -28,7 +28,7 @@ CREATE TABLE {schema}.slotkeeper_quarantine (
     job text NOT NULL,
     run text NOT NULL,
     epoch bigint NOT NULL,
-    held_at timestamptz NOT NULL,
+    quarantined_at timestamptz NOT NULL,
     state text NOT NULL,
     ended_at timestamptz,
     ended_by text NOT NULL,
@@ -41,7 +41,7 @@ CREATE INDEX slotkeeper_quarantine_state ON {schema}.slotkeeper_quarantine (sour
 -- name: page
 -- Entries without their values, the newest first.
 SELECT id, source, source_table, slot, shard, target, point, sequence, kind, key, sqlstate, named_column,
-       named_constraint, message, tries, job, run, epoch, held_at, state, ended_at, ended_by, reason, pair
+       named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_at, ended_by, reason, pair
 FROM {schema}.slotkeeper_quarantine
 WHERE (%(source)s = '' OR source = %(source)s) AND (%(source_table)s = '' OR source_table = %(source_table)s)
   AND (%(slot)s = '' OR slot = %(slot)s) AND (%(job)s = '' OR job = %(job)s) AND (%(shard)s = '' OR shard = %(shard)s)
@@ -52,42 +52,42 @@ ORDER BY id DESC LIMIT %(limit)s
 -- name: entry
 -- One entry with its values.
 SELECT id, source, source_table, slot, shard, target, point, sequence, kind, key, sqlstate, named_column,
-       named_constraint, message, tries, job, run, epoch, held_at, state, ended_at, ended_by, reason, pair,
+       named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_at, ended_by, reason, pair,
        names, texts
 FROM {schema}.slotkeeper_quarantine WHERE id = %(id)s
 
--- name: held_values
+-- name: entry_values
 -- What is held of a slot's table, as the source wrote it.
 SELECT names, texts FROM {schema}.slotkeeper_quarantine
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
 
 -- name: counts
 -- How many rows and how many entries are held for each slot's table.
-SELECT source, source_table, slot, max(job), sum(CASE WHEN kind <> 'B' THEN 1 ELSE 0 END), min(held_at), count(*)
+SELECT source, source_table, slot, max(job), sum(CASE WHEN kind <> 'B' THEN 1 ELSE 0 END), min(quarantined_at), count(*)
 FROM {schema}.slotkeeper_quarantine
-WHERE state = 'held' GROUP BY source, source_table, slot ORDER BY source, source_table, slot
+WHERE state = 'quarantined' GROUP BY source, source_table, slot ORDER BY source, source_table, slot
 
 -- name: holds
 -- Whether a slot's table holds anything: until it does, steps pay nothing.
 SELECT EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine
-               WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held')
+               WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined')
 
--- name: held
+-- name: quarantined
 -- How many rows are held; the two halves of a changed key are one.
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held' AND kind <> 'B'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
 
 -- name: supersede
 -- Entries whose key a later change meets; {keys} is a SELECT of keys.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later change'
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
   AND key IN ({keys})
 
 -- name: old_halves
 -- Old halves that take effect in this transaction: one half of their changed key was superseded by it.
 SELECT id FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND kind = 'B'
-  AND (state = 'held' OR state = 'superseded' AND ended_at = now())
+  AND (state = 'quarantined' OR state = 'superseded' AND ended_at = now())
   AND pair IN (SELECT h.pair FROM {schema}.slotkeeper_quarantine h
                WHERE h.source = %(source)s AND h.source_table = %(source_table)s AND h.slot = %(slot)s
                  AND h.state = 'superseded' AND h.ended_at = now() AND h.pair <> '')
@@ -97,17 +97,17 @@ ORDER BY id
 -- They are over with their new halves.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'took effect with a later change of its new key'
-WHERE id = ANY (%(ids)s) AND state = 'held'
+WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: hold
 -- One unit that could not be applied, in the transaction that goes on without it; {columns} are its texts.
 INSERT INTO {schema}.slotkeeper_quarantine
     (source, source_table, slot, shard, target, point, sequence, kind, key, names, texts, damaged, sqlstate, named_column,
-     named_constraint, message, tries, job, run, epoch, held_at, state, ended_by, reason, pair)
+     named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_by, reason, pair)
 SELECT p.source, p.source_table, p.slot, %(shard)s, p.target, coalesce(%(point)s, u.point), u.sequence,
        CASE WHEN %(point)s IS NOT NULL THEN 'c' ELSE upper(u.kind::text) END, u.key, %(names)s, ARRAY[{columns}],
        u.kind IN ('i', 'u'), %(sqlstate)s, %(column)s, %(constraint)s, %(message)s, 1, p.job, p.run, p.epoch, now(),
-       'held', '', '', CASE WHEN u.pair = '' OR %(alone)s THEN '' ELSE %(shard)s || ' ' || u.pair END
+       'quarantined', '', '', CASE WHEN u.pair = '' OR %(alone)s THEN '' ELSE %(shard)s || ' ' || u.pair END
 FROM {units} u, {schema}.slotkeeper_progress p
 WHERE u.unit = %(unit)s AND (u.kind IN ('I', 'U', 'i', 'u') OR NOT %(alone)s AND u.pair <> '')
   AND p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s AND p.shard = %(row)s
@@ -120,7 +120,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: archive
 -- What is held of a target whose copy begins: every row will be read again.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'archived', ended_at = now(), ended_by = 'copy', reason = 'a copy reads every row again'
-WHERE state = 'held' AND (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s OR target IN (
+WHERE state = 'quarantined' AND (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s OR target IN (
       SELECT p.target FROM {schema}.slotkeeper_progress p
       WHERE p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s))
 
@@ -148,19 +148,19 @@ ORDER BY id FOR UPDATE
 -- Ended by a person.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = %(state)s, ended_at = now(), ended_by = %(by)s, reason = %(reason)s, tries = tries + %(tries)s
-WHERE id = ANY (%(ids)s) AND state = 'held'
+WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: still_bad
 -- It stays held, with what was wrong this time.
 UPDATE {schema}.slotkeeper_quarantine
 SET tries = tries + 1, sqlstate = %(sqlstate)s, named_column = %(column)s, named_constraint = %(constraint)s,
     message = %(message)s
-WHERE id = ANY (%(ids)s) AND state = 'held'
+WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
--- name: held_ids
+-- name: entry_ids
 -- What is held of a slot's table, in the order in which it was read.
 SELECT id FROM {schema}.slotkeeper_quarantine
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'held'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
 ORDER BY point, sequence, id
 
 -- name: renamed
@@ -177,18 +177,18 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- How many a reset of a lane to a position would archive. What a copy read is not read again by a stream.
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
-  AND state = 'held' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
+  AND state = 'quarantined' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
 
 -- name: archive_beyond
 -- Those.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = 'archived', ended_at = now(), ended_by = %(by)s, reason = 'a reset: it will be read again'
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
-  AND state = 'held' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
+  AND state = 'quarantined' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
 
 -- name: revive
 -- What that reset archived and nobody has read again comes back with the position.
-UPDATE {schema}.slotkeeper_quarantine SET state = 'held', ended_at = NULL, ended_by = '', reason = ''
+UPDATE {schema}.slotkeeper_quarantine SET state = 'quarantined', ended_at = NULL, ended_by = '', reason = ''
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND state = 'archived' AND ended_by = %(by)s
   AND (point > %(old_point)s OR point = %(old_point)s AND sequence > %(old_sequence)s)
@@ -198,8 +198,8 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- Of two entries of one key the later one holds.
 UPDATE {schema}.slotkeeper_quarantine q
 SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later entry came back'
-WHERE q.source = %(source)s AND q.source_table = %(source_table)s AND q.slot = %(slot)s AND q.state = 'held'
+WHERE q.source = %(source)s AND q.source_table = %(source_table)s AND q.slot = %(slot)s AND q.state = 'quarantined'
   AND EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine h
               WHERE h.source = %(source)s AND h.source_table = %(source_table)s AND h.slot = %(slot)s
-                AND h.state = 'held' AND h.key = q.key AND h.id <> q.id
+                AND h.state = 'quarantined' AND h.key = q.key AND h.id <> q.id
                 AND (h.point > q.point OR h.point = q.point AND h.sequence > q.sequence))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.domain.progress import LaneKey, LaneState
-from core.domain.quarantine import EVERYWHERE, HeldState, Replayed
+from core.domain.quarantine import EVERYWHERE, EntryState, Replayed
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.errors import Refused
@@ -36,7 +36,7 @@ class _Unit:
     """A held entry, with the other half of its changed key where that is held too."""
 
     ids: tuple[int, ...]
-    state: HeldState
+    state: EntryState
     shard: str
     damaged: bool
     names: tuple[str, ...]
@@ -49,12 +49,12 @@ class Replays:
         self._session = session
         self._place = {name: value for name, value in key_of(key).items() if name != "shard"}
 
-    def held(self) -> list[int]:
+    def quarantined(self) -> list[int]:
         """The ids of all that is held, in the order in which it was read."""
         with self._session.transaction() as cursor:
             if not entries.exists(self._session, cursor):
                 return []
-            return [id for (id,) in entries.run(self._session, cursor, "held_ids", self._place).fetchall()]
+            return [id for (id,) in entries.run(self._session, cursor, "entry_ids", self._place).fetchall()]
 
     def replay(self, id: int, table: TargetTable, options: SinkOptions, by: str, reason: str) -> Replayed:
         """Apply an entry in one transaction, both halves of a changed key together; raises Refused during a copy."""
@@ -63,23 +63,25 @@ class Replays:
                 cursor.execute(statement)
         with self._session.transaction() as cursor:
             unit = self._locked(cursor, id, table)
-            if unit.state is not HeldState.HELD:
+            if unit.state is not EntryState.QUARANTINED:
                 return Replayed(id, unit.state)
             bad = self._apply(cursor, unit, table, options)
             if bad is None:
-                self._end(cursor, unit, HeldState.REPLAYED, by, reason, tries=1)
-                return Replayed(id, HeldState.REPLAYED, unit.ids)
+                self._end(cursor, unit, EntryState.REPLAYED, by, reason, tries=1)
+                return Replayed(id, EntryState.REPLAYED, unit.ids)
             entries.run(self._session, cursor, "still_bad", {**bad.values, "ids": list(unit.ids)})
-            return Replayed(id, HeldState.HELD, unit.ids, bad.sqlstate, bad.message, bad.constraint or bad.column)
+            return Replayed(
+                id, EntryState.QUARANTINED, unit.ids, bad.sqlstate, bad.message, bad.constraint or bad.column
+            )
 
     def discard(self, id: int, by: str, reason: str) -> Replayed:
         """Give an entry up: the target stays as it is. Both halves of a changed key together."""
         with self._session.transaction() as cursor:
             unit = self._unit(cursor, id)
-            if unit.state is not HeldState.HELD:
+            if unit.state is not EntryState.QUARANTINED:
                 return Replayed(id, unit.state)
-            self._end(cursor, unit, HeldState.DISCARDED, by, reason)
-            return Replayed(id, HeldState.DISCARDED, unit.ids)
+            self._end(cursor, unit, EntryState.DISCARDED, by, reason)
+            return Replayed(id, EntryState.DISCARDED, unit.ids)
 
     def _locked(self, cursor: pg.Cursor, id: int, table: TargetTable) -> _Unit:
         """The unit, with its lane's progress row locked before it: the order in which a step locks."""
@@ -106,9 +108,9 @@ class Replays:
         if mine is None:
             what = f"there is no entry {id} of {self._place['source_table']} slot {self._place['slot']}"
             raise Refused(what, "slotkeeper errors list JOB", where="sink")
-        ids = tuple(row["id"] for row in rows if row["state"] == HeldState.HELD.value)
+        ids = tuple(row["id"] for row in rows if row["state"] == EntryState.QUARANTINED.value)
         damaged = any(row["damaged"] for row in rows if row["id"] in ids)
-        return _Unit(ids, HeldState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))
+        return _Unit(ids, EntryState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))
 
     def _apply(self, cursor: pg.Cursor, unit: _Unit, table: TargetTable, options: SinkOptions) -> Bad | None:
         if unit.damaged:
@@ -130,6 +132,6 @@ class Replays:
         wanted = SQL(", ").join(map(Literal, ids))
         return SQL("{}.slotkeeper_quarantine WHERE id IN ({})").format(self._session.schema, wanted)
 
-    def _end(self, cursor: pg.Cursor, unit: _Unit, state: HeldState, by: str, reason: str, tries: int = 0) -> None:
+    def _end(self, cursor: pg.Cursor, unit: _Unit, state: EntryState, by: str, reason: str, tries: int = 0) -> None:
         values = {"ids": list(unit.ids), "state": state.value, "by": by, "reason": reason, "tries": tries}
         entries.run(self._session, cursor, "end", values)

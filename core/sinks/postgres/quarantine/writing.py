@@ -48,7 +48,7 @@ class Copied:
 
 
 class Quarantine:
-    """The entries of one slot's table, over an open transaction; `held` counts what this transaction holds."""
+    """The entries of one slot's table, over an open transaction; `quarantined` counts what this transaction holds."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -57,7 +57,7 @@ class Quarantine:
         self._key = key
         self._place: dict[str, Any] = {**key_of(key)}
         self._before = 0
-        self.held = 0
+        self.quarantined = 0
 
     def open(self) -> None:
         """Let nobody else hold rows of this table until the end: the limit is counted by one at a time."""
@@ -87,10 +87,10 @@ class Quarantine:
 
         `alone` leaves out the old half of a changed key, because there is none.
         """
-        if not self.held:
-            (self._before,) = self._run("held").fetchone() or (0,)
-        self.held += 1
-        if self._before + self.held > self._options.quarantine_limit:
+        if not self.quarantined:
+            (self._before,) = self._run("quarantined").fetchone() or (0,)
+        self.quarantined += 1
+        if self._before + self.quarantined > self._options.quarantine_limit:
             raise self._full(bad)
         lane = copied or Copied(self._key.shard, self._key.shard, 0)
         place = {"row": lane.row, "shard": lane.shard, "point": copied.point if copied else None}
@@ -99,9 +99,9 @@ class Quarantine:
         if not self._run("hold", values, columns=self._texts(), units=units).rowcount:
             raise Defect(f"unit {unit} was not held: its lane has no progress row")
 
-    def just_held(self) -> Composable:
+    def just_quarantined(self) -> Composable:
         """(point, sequence, key) of what this transaction holds, as SELECT."""
-        return self._origin("point, sequence, key", "state = 'held' AND held_at = now()")
+        return self._origin("point, sequence, key", "state = 'quarantined' AND quarantined_at = now()")
 
     def one(self, id: int) -> Composable:
         """One entry, as what stands after FROM."""

@@ -76,9 +76,9 @@ class RowIsolation:
         for entry in self._kept.supersede(text_staging.touched_units(self._table), by):
             self._try(text_staging.entries(self._table, self._kept.one(entry)), self._into)
         self._walk(self._attempt, self._single)
-        if self._kept.held:
+        if self._kept.quarantined:
             self._clear(self._table.units)
-            self._cursor.execute(text_staging.units(self._table, self._options, self._kept.just_held()))
+            self._cursor.execute(text_staging.units(self._table, self._options, self._kept.just_quarantined()))
             self._walk(self._attempt, self._before)
 
     def chunk(self, into: Into) -> None:

@@ -56,7 +56,7 @@ class PostgresSink:
         self._read_timeout = read_timeout
         self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
-        self._isolating, self._holds = False, False
+        self._isolating, self._quarantines = False, False
         """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
         self._texts_in = 0
         self._begun: pg.Connection | None = None
@@ -69,7 +69,7 @@ class PostgresSink:
         with self.session.transaction() as cursor:
             found = self.session.run(cursor, "row", key_of(key)).fetchone()
             if self.options.quarantines:
-                (self._holds,) = entries.run(self.session, cursor, "holds", key_of(key)).fetchone() or (False,)
+                (self._quarantines,) = entries.run(self.session, cursor, "holds", key_of(key)).fetchone() or (False,)
         return row_of(key, found) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
@@ -106,9 +106,9 @@ class PostgresSink:
                 return False
             if rows and self._isolating:
                 RowIsolation(self.session, cursor, self.target, self.options, key).step(new.text)
-                self._holds = True
+                self._quarantines = True
             elif rows:
-                if self._holds:
+                if self._quarantines:
                     self._supersede(cursor, key, new.text)
                 self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
             cursor.connection.commit()

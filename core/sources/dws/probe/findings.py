@@ -128,20 +128,20 @@ def refreshes(before: object, same: object, other: object) -> Told:
     )
 
 
-def held_back(held: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> Told:
-    """From xmins while all slots hold `held`, while they hold a newer one, and while they hold `held` again.
+def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> Told:
+    """From xmins while all slots hold `kept`, while they hold a newer one, and while they hold `kept` again.
 
     An xmin that goes back follows the slots; one that other transactions held does not go back.
 
-    >>> held_back(5, [5, 7], [], []).answer, held_back(5, [5], [9], [5]).answer, held_back(5, [5], [9], [9]).answer
+    >>> xmin_kept(5, [5, 7], [], []).answer, xmin_kept(5, [5], [9], [5]).answer, xmin_kept(5, [5], [9], [9]).answer
     ('no', 'yes', 'no')
-    >>> held_back(5, [5], [5], []).answer
+    >>> xmin_kept(5, [5], [5], []).answer
     """
-    if max(seen) > held:
+    if max(seen) > kept:
         return yes_or_no(False)
-    if max(released, default=held) <= held:
+    if max(released, default=kept) <= kept:
         return Told(None, because="an open transaction holds the xmin back")
-    return yes_or_no(min(again) <= held)
+    return yes_or_no(min(again) <= kept)
 
 
 def backward(error: str, before: int | None, asked: int, after: int | None) -> Told:

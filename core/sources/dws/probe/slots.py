@@ -93,23 +93,23 @@ def _time_of_registration(ctx: ProbeContext) -> Told_:
 
 def holding(ctx: ProbeContext) -> Iterator[Told_]:
     """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
-    held = ctx.here().xmin
+    kept = ctx.here().xmin
 
     def statuses(xmin: int, least: int, most: int) -> list[int]:
         ctx.register_all(ctx.here().latest, xmin)
         found: list[int] = []
-        while len(found) < least or (len(found) < most and found[-1] <= held):
+        while len(found) < least or (len(found) < most and found[-1] <= kept):
             _touch(ctx)
             found.append(ctx.here().xmin)
         return found
 
-    seen, released, again = statuses(held, ROUNDS, MORE), list[int](), list[int]()
-    text = f"the slot holds {held}: looks tell {_said(seen)}"
-    if max(seen) <= held:
+    seen, released, again = statuses(kept, ROUNDS, MORE), list[int](), list[int]()
+    text = f"the slot holds {kept}: looks tell {_said(seen)}"
+    if max(seen) <= kept:
         released = statuses(ctx.transaction_id(), ROUNDS, MORE)
-        again = statuses(held, ROUNDS, ROUNDS)
-        text += f"; a newer one: {_said(released)}; {held} again: {_said(again)}"
-    yield "xmin_includes_slots", decide.held_back(held, seen, released, again), text
+        again = statuses(kept, ROUNDS, ROUNDS)
+        text += f"; a newer one: {_said(released)}; {kept} again: {_said(again)}"
+    yield "xmin_includes_slots", decide.xmin_kept(kept, seen, released, again), text
 
 
 def consuming(ctx: ProbeContext) -> Iterator[Told_]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.commands import HeldVerb, Origin, held_words, shell_text
-from console.actions.menu import NOT_CONFIGURED, held_entries
-from console.actions.outcome import held_lines, verdict
+from console.actions.commands import EntryVerb, Origin, entry_words, shell_text
+from console.actions.menu import NOT_CONFIGURED, entry_actions
+from console.actions.outcome import outcome_lines, verdict
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
 from console.monitor.health import facts
@@ -25,18 +25,18 @@ from console.views.quarantine import (
     entry_rows,
     group_lines,
     group_rows,
-    held_of,
     number_of,
     other_half,
+    quarantine_of,
     sink_of,
     value_rows,
     wanted_of,
 )
-from console.views.remedies import HELD_ROWS, Loss, ranked, remedy_for
+from console.views.remedies import QUARANTINED_ROWS, Loss, ranked, remedy_for
 from core.config.load import load
 from core.domain.ack import Ack
 from core.domain.job import JobState
-from core.domain.quarantine import Held, HeldCount, HeldState
+from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry
 from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
@@ -46,20 +46,20 @@ from tests.unit.config.samples import SECOND_JOB, VALID
 from tests.unit.console.test_status import RUNNING
 
 OLD = NOW - timedelta(hours=1)
-COUNT = HeldCount("dws1", "ods.orders", "orders_slot", "orders_rt", 3, OLD, 4)
+COUNT = QuarantineCount("dws1", "ods.orders", "orders_slot", "orders_rt", 3, OLD, 4)
 
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, JobSpec]:
-    config: Path = tmp_path_factory.mktemp("held") / "c.toml"
+    config: Path = tmp_path_factory.mktemp("quarantined") / "c.toml"
     text = VALID.replace("[jobs.orders_rt.sink_options]", f"[jobs.orders_rt.sink_options]\n{HOLDING}")
     config.write_text(text + SECOND_JOB, encoding="utf-8")
     return dict(load(config, {}).jobs)
 
 
-def job(name: str = "orders_rt", held: int | None = None, **more: object) -> JobFacts:
-    report = JobReport(name, "r", "RUNNING", quarantined=held)
-    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, report=report, only_held=bool(held))
+def job(name: str = "orders_rt", quarantined: int | None = None, **more: object) -> JobFacts:
+    report = JobReport(name, "r", "RUNNING", quarantined=quarantined)
+    made = JobFacts(name, Level.FINE, JobState.RUNNING, alive=True, report=report, only_quarantined=bool(quarantined))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -67,16 +67,18 @@ def monitor(*facts: JobFacts, **more: object) -> MonitorState:
     return replace(MonitorState(Local(NOW, facts)), **more)  # type: ignore[arg-type]
 
 
-def seen(spec: JobSpec, *counts: HeldCount, fault: str = "", at: object = NOW) -> dict[str, SinkSeen]:
+def seen(spec: JobSpec, *counts: QuarantineCount, fault: str = "", at: object = NOW) -> dict[str, SinkSeen]:
     return {sink_of(spec): SinkSeen(sink_of(spec), at, counts, fault)}  # type: ignore[arg-type]
 
 
 def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]) -> None:
-    (found,) = held_of(monitor(job(held=9), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
+    (found,) = quarantine_of(monitor(job(quarantined=9), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
     assert (found.job, found.number, found.oldest, found.limit) == ("orders_rt", 3, OLD, 100)
     assert found.text == "3 rows in quarantine, oldest 11-21 01:31 UTC, limit 100"
-    assert held_of(monitor(job(held=9), sinks=seen(jobs["orders_rt"])), jobs) == [], "the sink has counted none"
-    (reported,) = held_of(monitor(job(held=9)), jobs)
+    assert quarantine_of(monitor(job(quarantined=9), sinks=seen(jobs["orders_rt"])), jobs) == [], (
+        "the sink has counted none"
+    )
+    (reported,) = quarantine_of(monitor(job(quarantined=9)), jobs)
     assert reported.text == "9 rows in quarantine, by its last report, limit 100"
     assert reported.key == found.key, "the cursor stays on the line when the sink has answered"
 
@@ -84,55 +86,60 @@ def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]
 def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     spec = jobs["orders_rt"]
     two = replace(spec, channels=(*spec.channels, replace(spec.channel, source_table="ods.more")))
-    more = replace(COUNT, source_table="ods.more", held=4, entries=4, oldest=OLD - timedelta(hours=1))
-    (found,) = held_of(monitor(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
+    more = replace(COUNT, source_table="ods.more", quarantined=4, entries=4, oldest=OLD - timedelta(hours=1))
+    (found,) = quarantine_of(monitor(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
     assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
     assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 a table")
-    both = held_of(
-        monitor(job(), sinks=seen(spec, replace(COUNT, held=50), replace(more, held=50))), {"orders_rt": two}
+    both = quarantine_of(
+        monitor(job(), sinks=seen(spec, replace(COUNT, quarantined=50), replace(more, quarantined=50))),
+        {"orders_rt": two},
     )
     assert both[0].level is Level.WARNING, "no table of it is near its limit"
-    (one,) = held_of(monitor(job(), sinks=seen(spec, COUNT)), jobs)
+    (one,) = quarantine_of(monitor(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
 
 
 def test_a_sink_that_cannot_be_asked_is_unknown_only_where_a_job_may_hold_rows(jobs: dict[str, JobSpec]) -> None:
     away = seen(jobs["orders_rt"], fault="refused", at=None)
-    (found,) = held_of(monitor(job(), job("second"), sinks=away), jobs)
+    (found,) = quarantine_of(monitor(job(), job("second"), sinks=away), jobs)
     assert (found.job, found.number, found.level) == ("orders_rt", None, Level.UNKNOWN)
     assert found.text == "rows in quarantine: ?; refused"
-    (told,) = held_of(monitor(job("second", held=2), sinks=away), {"second": jobs["second"]})
+    (told,) = quarantine_of(monitor(job("second", quarantined=2), sinks=away), {"second": jobs["second"]})
     assert (told.number, told.limit) == (2, None)
     stale = seen(jobs["orders_rt"], COUNT, fault="refused", at=OLD)
-    (kept,) = held_of(monitor(job(), sinks=stale), jobs)
+    (kept,) = quarantine_of(monitor(job(), sinks=stale), jobs)
     assert kept.number == 3 and "could not be asked since 11-21 01:31:07: refused" in group_lines(kept, NOW)[1][1]
 
 
 @pytest.mark.parametrize(("number", "level"), [(3, Level.WARNING), (89, Level.WARNING), (90, Level.CRITICAL)])
 def test_near_the_limit_is_critical(number: int, level: Level, jobs: dict[str, JobSpec]) -> None:
-    (found,) = held_of(monitor(job(held=number)), jobs)
+    (found,) = quarantine_of(monitor(job(quarantined=number)), jobs)
     assert found.level is level and group_rows([found], {}, NOW)[0].level is level
-    fired = [one for one in alerts(monitor(job(held=number, held_limit=100)), NOW) if one.rule == "rows_held"]
+    fired = [
+        one
+        for one in alerts(monitor(job(quarantined=number, quarantine_limit=100)), NOW)
+        if one.rule == "rows_quarantined"
+    ]
     assert [one.level for one in fired] == [level]
-    (without,) = alerts(monitor(job(held=number)), NOW)
+    (without,) = alerts(monitor(job(quarantined=number)), NOW)
     assert without.level is Level.WARNING, "without a limit there is nothing to be near to"
 
 
 def test_an_acknowledgement_is_of_so_many_rows(jobs: dict[str, JobSpec]) -> None:
-    found = held_of(monitor(job(held=3)), jobs)
+    found = quarantine_of(monitor(job(quarantined=3)), jobs)
     acks = {found[0].ack: Ack("li.wei", NOW)}
     assert number_of(found, {}, NOW) == 1 and number_of(found, acks, NOW) == 0
     assert group_rows(found, acks, NOW)[0].cells["state"] == "acked"
-    assert number_of(held_of(monitor(job(held=4)), jobs), acks, NOW) == 1
+    assert number_of(quarantine_of(monitor(job(quarantined=4)), jobs), acks, NOW) == 1
 
 
 def test_held_rows_are_no_error_rows() -> None:
-    local = Local(NOW, (job(held=3),))
+    local = Local(NOW, (job(quarantined=3),))
     assert error_rows(local, {}, NOW) == []
 
 
 @pytest.mark.parametrize(
-    ("state", "held", "level", "words"),
+    ("state", "quarantined", "level", "words"),
     [
         (JobState.RUNNING, 3, Level.WARNING, "3 rows in quarantine, which the target lacks"),
         (JobState.RUNNING, 0, Level.FINE, "2 lanes"),
@@ -141,29 +148,29 @@ def test_held_rows_are_no_error_rows() -> None:
         (JobState.PAUSED, 2, Level.WARNING, "why; 2 rows in quarantine"),
     ],
 )
-def test_status_counts_rows_in_quarantine(state: JobState, held: int, level: Level, words: str) -> None:
+def test_status_counts_rows_in_quarantine(state: JobState, quarantined: int, level: Level, words: str) -> None:
     assert RUNNING.report is not None
-    report = replace(RUNNING.report, quarantined=held)
+    report = replace(RUNNING.report, quarantined=quarantined)
     reason = "why" if state in (JobState.FAILED, JobState.PAUSED) else ""
     found = facts(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.changed_at or NOW)
-    assert (found.level, found.held) == (level, held) and words in found.wrong
-    assert found.only_held is (level is Level.WARNING and state is not JobState.PAUSED)
+    assert (found.level, found.quarantined) == (level, quarantined) and words in found.wrong
+    assert found.only_quarantined is (level is Level.WARNING and state is not JobState.PAUSED)
 
 
 def test_targets_are_trusted_apart_from_what_they_lack() -> None:
     equal = Verified("orders_rt", OLD, "equal", 0, 0, 3, 9, 6, 1.0, "me")
-    held = job(held=3, level=Level.WARNING, verified=equal)
-    level, words = trust([held, job("b")], NOW)
+    quarantined = job(quarantined=3, level=Level.WARNING, verified=equal)
+    level, words = trust([quarantined, job("b")], NOW)
     assert level is Level.WARNING
     assert words == (
         "targets: all follow, apart from 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
     )
     doubted = job("c", level=Level.WARNING)
-    assert trust([held, doubted], NOW)[1].startswith("targets doubted: c; 3 rows in quarantine (orders_rt); ")
+    assert trust([quarantined, doubted], NOW)[1].startswith("targets doubted: c; 3 rows in quarantine (orders_rt); ")
 
 
 def test_what_is_known_of_them_loses_least_first() -> None:
-    assert [one.loses for one in ranked(HELD_ROWS.options)] == [Loss.NOTHING, Loss.NOTHING, Loss.ROWS]
+    assert [one.loses for one in ranked(QUARANTINED_ROWS.options)] == [Loss.NOTHING, Loss.NOTHING, Loss.ROWS]
     full = remedy_for("QUARANTINE FULL", "")
     assert "errors list JOB" in ranked(full.options)[0].do and ranked(full.options)[-1].loses is Loss.ROWS
 
@@ -181,12 +188,12 @@ def test_the_halves_of_a_changed_key_find_each_other() -> None:
 
 
 def test_a_replay_is_told_by_state_and_half() -> None:
-    def said(one: Held) -> str:
+    def said(one: QuarantineEntry) -> str:
         return next(words for _, words in entry_lines(one, None, NOW) if words.startswith("replay"))
 
     assert said(entry(1)).startswith("replay  writes the row into mart.orders")
     assert "ends the row of the old key" in said(entry(1, kind="B"))
-    for state in set(HeldState) - {HeldState.HELD}:
+    for state in set(EntryState) - {EntryState.QUARANTINED}:
         assert said(entry(1, state=state)) == f"replay  does nothing: it is {state.value}"
 
 
@@ -200,49 +207,49 @@ def test_values_are_hidden_but_not_that_there_is_none() -> None:
 
 
 def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
-    (of,) = held_of(monitor(job(), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
+    (of,) = quarantine_of(monitor(job(), sinks=seen(jobs["orders_rt"], COUNT)), jobs)
     found = choice_of(of, entries(), [12, 40, 42])
     assert (found.ids, found.number, found.total, found.over, found.every) == ((40, 42), 2, 4, 1, False)
     assert of.choice == Choice("orders_rt", (), 4, 4, every=True)
-    assert "1 of the chosen are over" in held_entries(found, jobs)[0].warns
+    assert "1 of the chosen are over" in entry_actions(found, jobs)[0].warns
     none = choice_of(of, entries(), [12])
-    assert [one.key for one in held_entries(none, jobs) if not one.why_not] == ["R", "D"], "nothing chosen is not all"
+    assert [one.key for one in entry_actions(none, jobs) if not one.why_not] == ["R", "D"], "nothing chosen is not all"
 
 
 def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:
-    assert {one.why_not for one in held_entries(Choice("gone", (), 3, 3, every=True), jobs)} == {NOT_CONFIGURED}
-    unknown = held_entries(Choice("orders_rt", (), None, None, every=True), jobs)
+    assert {one.why_not for one in entry_actions(Choice("gone", (), 3, 3, every=True), jobs)} == {NOT_CONFIGURED}
+    unknown = entry_actions(Choice("orders_rt", (), None, None, every=True), jobs)
     assert [one.key for one in unknown] == ["r", "d"] and "not known" in unknown[1].why_not
     assert unknown[0].why_not == "", "a replay needs no number"
-    assert "nothing is held" in held_entries(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
+    assert "nothing is held" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
 
 
 def test_commands_are_those_of_the_command_line() -> None:
     origin = Origin("/c.toml")
-    assert shell_text(held_words(origin, HeldVerb.REPLAY, "a", [3, 4], {Part.REASON: "no more"})) == (
+    assert shell_text(entry_words(origin, EntryVerb.REPLAY, "a", [3, 4], {Part.REASON: "no more"})) == (
         "slotkeeper --config=/c.toml errors replay --reason='no more' a 3 4"
     )
     typed = {Part.REASON: "x", Part.NAME: "a", Part.ROWS: "7"}
-    assert held_words(origin, HeldVerb.DISCARD, "a", (), typed)[1:] == (
+    assert entry_words(origin, EntryVerb.DISCARD, "a", (), typed)[1:] == (
         "errors", "discard", "--json", "--execute", "--reason=x", "--confirm=a", "--rows=7", "--all", "a",
     )  # fmt: skip
-    assert held_words(Origin(), HeldVerb.REPLAY, "-a", [3])[-3:] == ("--", "-a", "3")
+    assert entry_words(Origin(), EntryVerb.REPLAY, "-a", [3])[-3:] == ("--", "-a", "3")
 
 
 def test_what_became_of_each_row_is_told_and_hostile_words_are_text() -> None:
     record = Record("20261121T023108-000001", ("errors",), "replay", "a", "me", True, NOW, ended_at=NOW, code=1)
     out = (
         '{"entries": [{"id": 1, "state": "replayed", "outcome": "replayed"},'
-        ' {"id": 2, "state": "held", "outcome": "still bad: 22003 \\u001b[31m"},'
+        ' {"id": 2, "state": "quarantined", "outcome": "still bad: 22003 \\u001b[31m"},'
         ' {"id": 3, "state": "superseded", "outcome": "nothing was done: it was superseded already"}]}'
     )
     action = Action(record, Stage.ENDED)
-    lines = held_lines(action, Said(out, ""), NOW)
+    lines = outcome_lines(action, Said(out, ""), NOW)
     assert [words for _, words in lines[1:]] == [
         "#2  still bad: 22003 \\x1b[31m", "#1  replayed", "#3  nothing was done: it was superseded already",
     ]  # fmt: skip
     assert verdict(action, Said(out, ""), NOW) == (
         Level.CRITICAL, "failed: 1 replayed, 1 still refused, 1 left alone",
     )  # fmt: skip
-    damaged = held_lines(action, Said('{"entries": 7}\nnot json', "slotkeeper: gone\n"), NOW)
+    damaged = outcome_lines(action, Said('{"entries": 7}\nnot json', "slotkeeper: gone\n"), NOW)
     assert damaged[0][1].startswith("failed: gone")

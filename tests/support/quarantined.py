@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, Protocol
 from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.quarantine import Held, Wanted
+from core.domain.quarantine import QuarantineEntry, Wanted
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports.progress import Runner
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.quarantine.entries import HeldRows
+from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sinks.postgres.write.statements import TargetTable
@@ -55,7 +55,7 @@ class Target:
         self.run(f"CREATE TABLE {name} ({ddl})")
         known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), kind=kind)
         self.table = targets.seen(self.session, known)
-        runner = Runner("held", "run", "host", "user", 1)
+        runner = Runner("quarantined", "run", "host", "user", 1)
         self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)
         self.store.create_tables()
         target, at = f"{database}.{name}", Position(0)
@@ -109,14 +109,14 @@ class Target:
         """The target's rows by key."""
         return self.asked(f"SELECT {what} FROM {self.name} ORDER BY {', '.join(self.table.key)}")
 
-    def listed(self, **wanted: Any) -> list[Held]:
+    def listed(self, **wanted: Any) -> list[QuarantineEntry]:
         """Entries of this target, the oldest first, without their values."""
-        found = HeldRows(self.session).page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
+        found = QuarantineRows(self.session).page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
         return found[::-1]
 
-    def held(self, **wanted: Any) -> list[Held]:
+    def quarantined(self, **wanted: Any) -> list[QuarantineEntry]:
         """The same with their values."""
-        reader = HeldRows(self.session)
+        reader = QuarantineRows(self.session)
         return [entry for one in self.listed(**wanted) if (entry := reader.entry(one.id))]
 
     def run(self, *statements: str) -> None:
