@@ -101,10 +101,10 @@ def _lives(name: str, holder: JobFacts) -> str:
     return f"a process of job {name} still lives"
 
 
-def slot_entries(one: SlotFacts, holder: JobFacts | None, unfinished: Sequence[OpenReset]) -> list[Entry]:
+def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[OpenReset]) -> list[Entry]:
     """The menu of one slot."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
-    open_ = next((each for each in unfinished if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
+    open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
     lives = holder is not None and holder.state is not None and (holder.state.has_process or bool(holder.alive))
     busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
@@ -141,14 +141,14 @@ def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
             Entry(key, verb.value, f"{verb.value} {entries_in_words(one.number)}: {label}", why, over)
             for key, verb, label in letters
         ]
-    none = foreign or ("nothing is held" if one.total == 0 else "")
-    unknown = none or ("how many are held is not known: r reads anew" if one.total is None else "")
+    none = foreign or ("nothing is quarantined" if one.total == 0 else "")
+    unknown = none or ("how many are quarantined is not known: r reads anew" if one.total is None else "")
     keys = {} if one.every else {"r": "R", "d": "D"}
     return found + [
         Entry(
             keys.get(key, key),
             f"{verb.value} all",
-            f"{verb.value} all that is held, {entries_in_words(one.total)}: {label}",
+            f"{verb.value} all that is quarantined, {entries_in_words(one.total)}: {label}",
             none if verb is EntryVerb.REPLAY else unknown,
         )
         for key, verb, label in letters

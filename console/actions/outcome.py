@@ -22,7 +22,7 @@ REQUESTED = {
     JobVerb.RESTART: "a living process",
     JobVerb.PAUSE: "PAUSED",
     JobVerb.RESUME: "not PAUSED",
-    JobVerb.DRAIN: "nothing unread",
+    JobVerb.DRAIN: "drained",
     JobVerb.CANCEL: "CANCELLED",
 }
 REFUSED = 3
@@ -42,7 +42,7 @@ def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
     if action.stage in (Stage.BEGINNING, Stage.RUNNING):
         return Level.BUSY, f"{action.stage.value}, {in_words(took(action, now))}"
     if action.stage is Stage.GONE:
-        return Level.UNKNOWN, "its process is gone without a word: killed? look at what is observed"
+        return Level.UNKNOWN, "its process is gone without a word: killed? read what is observed"
     code, found = action.record.code or 0, parsed(said.out)
     if code == 0:
         return Level.FINE, observed(found) or "done"
@@ -65,7 +65,7 @@ def observed(found: Mapping[str, Any] | None) -> str:
     if "drained" in found:
         return "drained" if found["drained"] else "not drained"
     if "clear" in found:
-        return "clear" if found["clear"] else "something holds back"
+        return "clear" if found["clear"] else "something retains binlog"
     return f"observed {safe(found['state'], 20)}" if found.get("state") else ""
 
 
@@ -94,7 +94,8 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     took_ = f"{took(action, now):.1f} s"
     if action.record.code == 0:
         seen = state or observed(found) or shown
-        lines = [(Level.FINE, f"{name}: requested {wanted}, observed {seen} at {ended:%H:%M:%S}Z, {took_}")]
+        result = seen if seen == wanted else f"requested {wanted}, observed {seen}"
+        lines = [(Level.FINE, f"{name}: {result} at {ended:%H:%M:%S}Z, {took_}")]
     else:
         why, hint = complaint(said.err)
         level, _ = verdict(action, said, now)
@@ -168,7 +169,7 @@ def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
         still, nothing = one.get("state") == _STILL, str(one.get("outcome", "")).startswith(_NOTHING)
         word = "still refused" if still else "left alone" if nothing else safe(one.get("state", "?"), 20)
         words[word] = words.get(word, 0) + 1
-    return ", ".join(f"{number} {word}" for word, number in words.items()) or "nothing is held"
+    return ", ".join(f"{number} {word}" for word, number in words.items()) or "nothing is quarantined"
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:

@@ -126,19 +126,21 @@ def _reset(found: Mapping[str, Any]) -> Preview:
 
 def _worst_first(move: Mapping[str, Any]) -> tuple[int, int]:
     """What skips most is first, then what comes again; else the order of the plan."""
-    return -_total(move["skipped"]), -_total(move["replayed"])
+    return -_total(move["skipped"]), -_total(move["read_again"])
 
 
 def _move(found: Mapping[str, Any]) -> LaneLine:
-    row, skipped, replayed = found["seen"]["row"], found["skipped"], found["replayed"]
+    row, skipped, read_again = found["seen"]["row"], found["skipped"], found["read_again"]
     lost = _total(skipped) > 0 or not skipped["whole"]
-    count, word = (skipped, "skipped") if lost else (replayed, "again")
+    count, word = (skipped, "skipped") if lost else (read_again, "again")
     number = "0" if not _total(count) and count["whole"] else f"{_number(count)} {word}"
     oldest = UNKNOWN if count["oldest"] is None and _total(count) else str(count["oldest"] or "-")
     if count["oldest_us"]:
         oldest = f"{datetime.fromtimestamp(count['oldest_us'] / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
     to = found["to"]["position"] or "copied anew"
-    return LaneLine(safe(row["key"]["shard"], 40), _said(row["position"] or "none"), _said(to), number, oldest, lost)
+    return LaneLine(
+        safe(row["key"]["shard"], 40), _said(row["position"] or "awaits copy"), _said(to), number, oldest, lost
+    )
 
 
 def _total(count: Mapping[str, Any]) -> int:
@@ -152,14 +154,14 @@ def _number(count: Mapping[str, Any]) -> str:
 def _summed(moves: Sequence[Mapping[str, Any]]) -> list[str]:
     """What it means for all DNs together, what is lost first."""
     lost = [one for one in moves if _total(one["skipped"]) or not one["skipped"]["whole"]]
-    again = [one for one in moves if _total(one["replayed"])]
+    again = [one for one in moves if _total(one["read_again"])]
     said = []
     if lost:
         least = "" if all(one["skipped"]["whole"] for one in lost) else ">= "
         total = sum(_total(one["skipped"]) for one in lost)
         said.append(f"{least}{total:,} changes on {len(lost)} DN are SKIPPED: they never reach the target")
     if again:
-        total = sum(_total(one["replayed"]) for one in again)
+        total = sum(_total(one["read_again"]) for one in again)
         said.append(f"{total:,} changes on {len(again)} DN are applied again")
     return said or list(dict.fromkeys(_said(one["effect"]) for one in moves))
 

@@ -343,7 +343,7 @@ def _tell(report: Report, ascii_only: bool) -> None:
     if report.plan.stand_in:
         output.line("a stand-in, not a DWS", ascii_only)
     rows = [
-        [one.question.name, one.told.answer, one.question.documented or None, _reader(one)] for one in report.answers
+        [one.question.name, one.finding.answer, one.question.documented or None, _reader(one)] for one in report.answers
     ]
     output.table(["question", "answer", "documented", "our reader"], rows, ascii_only)
     topic = ""
@@ -354,22 +354,22 @@ def _tell(report: Report, ascii_only: bool) -> None:
             output.line(topic, ascii_only)
         _detail(one, ascii_only)
     output.line("")
-    told = sum(one.told.answer is not None for one in report.answers)
+    answered = sum(one.finding.answer is not None for one in report.answers)
     verdict = f"WRONG under {len(report.wrong)} answers" if report.wrong else "right under all of these"
-    text = f"{told} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
+    text = f"{answered} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
     output.paragraph("", text, ascii_only)
     output.line(f"kept in {report.file or 'no file'}", ascii_only)
 
 
 def _detail(one: Answer, ascii_only: bool) -> None:
-    said = one.told.answer or "not asked" if one.question.topic == "not asked" else one.told.answer or "not told"
+    said = one.finding.answer or "not asked" if one.question.topic == "not asked" else one.finding.answer or "not told"
     output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
-    if one.told.because:
-        output.paragraph("    because", one.told.because, ascii_only)
+    if one.finding.because:
+        output.paragraph("    because", one.finding.because, ascii_only)
     output.paragraph("    reader ", f"{_reader(one)}: {one.question.rule}", ascii_only)
     for seen in one.evidence:
         output.paragraph("    seen   ", seen, ascii_only)
 
 
 def _reader(one: Answer) -> str:
-    return one.told.reader.value
+    return one.finding.reader.value

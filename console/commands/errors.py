@@ -21,19 +21,19 @@ from core.errors import ConfigError, Refused
 from core.services import quarantine
 from core.state.folder import StateFolder
 
-app = typer.Typer(help="Rows that a target refused: look, replay, discard.", no_args_is_help=True)
+app = typer.Typer(help="Rows that a target refused: list, replay, discard.", no_args_is_help=True)
 
 _ALL = "all"
 _STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
-All = Annotated[bool, typer.Option("--all", help="all that is held of the job")]
+All = Annotated[bool, typer.Option("--all", help="all quarantined rows of the job")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the entries and in the audit")]
 
 
 @app.callback()
 def errors() -> None:
-    """Rows that a target refused: look, replay, discard."""
+    """Rows that a target refused: list, replay, discard."""
 
 
 @app.command("list")
@@ -145,7 +145,7 @@ def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit:
 
 def _chosen(job: JobSpec, ids: Sequence[int], every: bool) -> list[int]:
     if bool(ids) == every:
-        raise ConfigError("which entries?", "name them by ID, or all that are held by --all")
+        raise ConfigError("which entries?", "name them by ID, or all quarantined rows by --all")
     return [entry.id for entry in quarantine.quarantine_of(job)] if every else list(dict.fromkeys(ids))
 
 

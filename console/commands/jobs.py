@@ -266,7 +266,7 @@ def drain(
     loaded, spec = select.job_of(ctx, job)
     tables = [channel.source_table for channel in spec.channels]
     end = time.monotonic() + wait
-    told: Mapping[str, str] = {}
+    shown: Mapping[str, str] = {}
     with Store.open(loaded.state_dir) as store:
         view = _streaming(store, job)
         while True:
@@ -278,9 +278,9 @@ def drain(
                 left = {NOT_KNOWN: error.message}
             if not left or time.monotonic() >= end:
                 break
-            if told != left:
+            if shown != left:
                 diagnostics.note(f"{job}: {_left_in_words(left)}")
-                told = left
+                shown = left
             time.sleep(POLL_SECONDS)
             view = _streaming(store, job, exit_code=True)
     _tell_drained(ctx, job, tables, left, view, as_json)
@@ -343,7 +343,7 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
         ("state", view.state),
         ("wanted", view.wanted),
         ("reason", why_of(view)),
-        ("safe to do", view.safe),
+        ("do", view.safe),
         ("started", output.second(view.started_at)),
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
@@ -438,7 +438,7 @@ def _tell_drained(
     ctx: typer.Context, job: str, tables: list[str], left: Mapping[str, str], view: JobView, as_json: bool
 ) -> None:
     at, table = SystemClock().utc(), ", ".join(tables)
-    holds = f"until the next commit on {table}; the job reads and registers that again by itself"
+    until = f"until the next commit on {table}; the job reads and registers that again by itself"
     if as_json:
         quiet = _quiet_seconds(view, at)
         output.as_json(
@@ -447,7 +447,7 @@ def _tell_drained(
                 "table": table,
                 "drained": not left,
                 "at": at,
-                "holds": holds,
+                "holds": until,
                 "quiet_seconds": quiet,
                 "left": left,
             }
@@ -456,7 +456,7 @@ def _tell_drained(
         output.line(f"{job}: not drained: {_left_in_words(left)}", select.ascii_only(ctx))
     else:
         output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
-        output.line(f"it holds {holds}", select.ascii_only(ctx))
+        output.line(f"it holds {until}", select.ascii_only(ctx))
     if left:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 

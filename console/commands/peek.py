@@ -69,12 +69,12 @@ def peek(
     as_jsonl: Jsonl = False,
 ) -> None:
     """Rows of one DN's binlog: from where the job stands, or the last ones. Creates nothing and moves nothing."""
-    ways = sum([bool(slot), start is not None, bool(time), newest])
-    if ways > 1:
+    given = sum([bool(slot), start is not None, bool(time), newest])
+    if given > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
-    slot = slot or ("" if ways else own_slot(loaded, *place))
+    slot = slot or ("" if given else own_slot(loaded, *place))
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
     after = None if start is None else Position(start)
     ask = Ask(dn, after, slot, _moment(time), _point(to), only, limit)

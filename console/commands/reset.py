@@ -201,9 +201,9 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
 def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
     """Do something with what a reset is given; `lock` keeps the job from starting here meanwhile."""
     with Store.open(loaded.state_dir) as store:
-        held = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
+        locked = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
         with (
-            held,
+            locked,
             reset_service.reset_context(
                 job, store.folder, lambda: at_rest(store, job.name), lambda text: _record(store, job.name, text), steal
             ) as reset_context,
@@ -291,8 +291,8 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     lanes = [[_name(m), _position(m, False), _position(m, True), _points(m), _new_points(m)] for m in plan.moves]
     output.table(["dn", "position", "new", "points", "new points"], lanes, ascii_only)
     output.line("")
-    counts = [[_name(m), m.replayed.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
-    output.table(["dn", "replayed", "skipped", "oldest", "of"], counts, ascii_only)
+    counts = [[_name(m), m.read_again.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
+    output.table(["dn", "read again", "skipped", "oldest", "of"], counts, ascii_only)
     output.line("")
     for move in plan.moves:
         say(_name(move), move.effect)
@@ -351,7 +351,7 @@ def _new_points(move: Move) -> str:
 
 def _oldest(move: Move) -> tuple[int | None, str | None]:
     """The oldest change touched: its point, and its time where the table keeps one."""
-    count = move.replayed if move.replayed.total else move.skipped
+    count = move.read_again if move.read_again.total else move.skipped
     return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
 
 

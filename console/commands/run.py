@@ -49,7 +49,7 @@ def run(
     ] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
 ) -> None:
-    """Run one job in the foreground; exit 0 ended as wished, 1 failed, 2 configuration, 3 refused or superseded."""
+    """Run one job in the foreground; exit 0 ended as wanted, 1 failed, 2 configuration, 3 refused or superseded."""
     loaded, _ = select.job_of(ctx, job)
     extra = [*LAUNCH.extra, "--foreground"]
     extra += ["--until-caught-up"] if until_caught_up else []

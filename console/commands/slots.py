@@ -42,9 +42,9 @@ RATE_SECONDS = 3.0
 """How long a job's next report is waited for, to tell its rate; it reports every second or so."""
 LOCK_SECONDS = 5.0
 _UNDO = {
-    "create": "`slotkeeper slots drop`, which loses what it holds by then",
+    "create": "`slotkeeper slots drop`, which loses what it retains by then",
     "register": "none: what is skipped is not read again; a new snapshot brings the rows",
-    "drop": "none: what it held is lost to it; a new snapshot brings the rows",
+    "drop": "none: what it retained is lost to it; a new snapshot brings the rows",
     "abandon": "a registration before its TTL ends keeps it",
 }
 """The way back from each verb, in words."""
@@ -127,13 +127,13 @@ def show(
             h.shard,
             output.second(h.registered_at),
             h.known_by,
-            output.second(h.left.cleared_at) if h.left else None,
+            output.second(h.left.expires_at) if h.left else None,
             *_left(h.left),
         ]
         for h in retained.shards
     ]
-    output.table(["dn", "registered", "by", "cleared at", "left", "ttl"], times, ascii_only)
-    for text in _told(one.name, retained, found.retained):
+    output.table(["dn", "registered", "by", "expires at", "left", "ttl"], times, ascii_only)
+    for text in _notes(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
 
@@ -145,14 +145,14 @@ def _print(ctx: typer.Context, each: Polled) -> None:
     for slot in each.slots.slots:
         retained = each.retained.slot(slot.name)
         dns = len(slot.shards) if slot.exists else 0 if slot.exists is False else None
-        cleared = f"{retained.left.cleared_at:%m-%d %H:%M:%SZ}" if retained.left else None
+        cleared = f"{retained.left.expires_at:%m-%d %H:%M:%SZ}" if retained.left else None
         point = slot.oldest_point
         rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
-    output.table(["slot", "owner", "dns", "oldest", "unread", "cleared at", "left", "ttl"], rows, ascii_only)
+    output.table(["slot", "owner", "dns", "oldest", "unread", "expires at", "left", "ttl"], rows, ascii_only)
     _tell_untold(each)
 
 
-def _told(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
+def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
     """Which point holds the binlog, where, and on which DNs another slot lies further back."""
     said = []
     back = retained.furthest_back
@@ -164,7 +164,7 @@ def _told(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")
     others = {table.oldest_reader(one.shard) for one in retained.shards if one.oldest is False}
-    said += [f"slot {other} holds back more than this one" for other in sorted(filter(None, others))]
+    said += [f"slot {other} retains more than this one" for other in sorted(filter(None, others))]
     return said
 
 
@@ -232,7 +232,7 @@ def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
         "oldest_point": slot.oldest_point,
         "registered_at": slot.registered_at,
         "unread": slot.unread,
-        "cleared_at": retained.left.cleared_at if retained.left else None,
+        "expires_at": retained.left.expires_at if retained.left else None,
         "seconds_left": retained.left.seconds if retained.left else None,
         "severity": retained.left.severity if retained.left else None,
         "furthest_back": None if back is None else {"dn": back.shard, "behind": back.behind, "point": back.point},
@@ -254,7 +254,7 @@ def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
         "our_durable": retained.durable if retained and retained.known_by is KnownBy.OURS else None,
         "behind": retained.behind if retained else None,
         "oldest_reader": retained.oldest if retained else None,
-        "cleared_at": left.cleared_at if left else None,
+        "expires_at": left.expires_at if left else None,
         "seconds_left": left.seconds if left else None,
         "severity": left.severity if left else None,
     }

@@ -50,7 +50,7 @@ def verify(
     verdict = _worst(_verdict(found) for _, found in parts)
     _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
     if as_json:
-        output.as_json(_told(job, parts, verdict, runs))
+        output.as_json(_as_values(job, parts, verdict, runs))
     else:
         for part, found in parts:
             _print(ctx, part, found)
@@ -63,7 +63,7 @@ def verify(
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def _told(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, runs: bool) -> dict[str, object]:
+def _as_values(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, runs: bool) -> dict[str, object]:
     """One object: the comparison of the one channel, or one for each beside what holds of all."""
     whole = {"job": job, "verdict": verdict, "equal": verdict == "equal", "job_runs": runs}
     if len(parts) == 1:

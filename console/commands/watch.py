@@ -22,7 +22,7 @@ from console.cli.options import Job, StateDir
 from console.monitor.health import facts
 from console.monitor.snapshot import Level
 from console.views.rows import plain
-from console.views.watch import watch_lines
+from console.views.watch import list_lines
 from core.clock import SystemClock
 from core.domain.job import JobState
 from core.launch.view import JobView, observe
@@ -87,7 +87,7 @@ class _Lines:
         """What is known now."""
         now = self._clock.utc()
         found = facts(view, now)
-        return watch_lines(found, self._store.events(self._job, 1), now)
+        return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:
         """The lines, none wider than the terminal: one that wraps could not be drawn over."""

@@ -29,7 +29,7 @@ _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 def facts(view: JobView, now: datetime) -> JobFacts:
     """A look at a job, judged."""
-    level, text = _told(view, now)
+    level, text = _level_of(view, now)
     quarantined = view.report.quarantined if view.report else None
     only = bool(quarantined) and level is Level.FINE
     if quarantined:
@@ -66,7 +66,7 @@ def why_of(view: JobView) -> str:
     return ": ".join(part for part in (view.trouble, view.reason) if part)
 
 
-def _told(view: JobView, now: datetime) -> tuple[Level, str]:
+def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
     why = why_of(view)
     if view.state is JobState.FAILED:
         return Level.CRITICAL, why

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from console.monitor.health import facts
 from console.monitor.snapshot import JobDetail, JobFacts, Level, Local
-from console.monitor.store_reader import complete, told
+from console.monitor.store_reader import complete, message_of
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config.model import Loaded
@@ -24,7 +24,7 @@ from core.state.rows import ErrorRow
 from core.state.sqlite import Store
 from core.state.verified import last
 
-LOG_NOT_RECORDED = "the log is not part of a replay; leave it with R"
+LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0
 """While it plays, a frame is shown for so long."""
@@ -62,7 +62,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Playback:
     """Where one is: the moment, the size of the next step, and how the last key was pressed (monotonic seconds)."""
 
     at: datetime
@@ -71,7 +71,7 @@ class Replay:
     pressed: float = float("-inf")
     playing: bool = False
 
-    def toward(self, direction: int, now: float) -> Replay:
+    def toward(self, direction: int, now: float) -> Playback:
         """`<` or `>` was pressed: a key that is held doubles its step, up to five minutes."""
         quarantined = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
         step = min(self.step * 2, LONGEST_STEP) if quarantined else STEP
@@ -82,11 +82,11 @@ class Replay:
         """The moment that the step leads to, recorded or not."""
         return self.at + timedelta(seconds=self.step * self.direction)
 
-    def play(self) -> Replay:
+    def play(self) -> Playback:
         """`p` was pressed: go on by itself, or stop."""
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
-    def landed(self, before: float | None, after: float | None) -> Replay:
+    def landed(self, before: float | None, after: float | None) -> Playback:
         """At the recorded moment that the step leads to: `before` is the last until it, `after` the first beyond it.
 
         Where nothing was recorded the step goes across; at either end one stays at what there is.
@@ -117,18 +117,18 @@ class Past:
             self._store.close()
             self._store = self._metrics = None
 
-    def begin(self) -> Replay | None:
+    def begin(self) -> Playback | None:
         """At the newest frame; None where nothing is recorded. Raises errors of `core.errors`."""
         before, _ = self._opened()[1].beside(self._clock.utc())
-        return None if before is None else Replay(datetime.fromtimestamp(before, timezone.utc))
+        return None if before is None else Playback(datetime.fromtimestamp(before, timezone.utc))
 
-    def go(self, replay: Replay, text: str) -> Replay:
+    def go(self, playback: Playback, text: str) -> Playback:
         """`:at TEXT`; raises ValueError with a sentence where that is no moment of the past."""
-        return replace(replay, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
+        return replace(playback, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
 
-    def stepped(self, replay: Replay) -> Replay:
+    def stepped(self, playback: Playback) -> Playback:
         """Where a step lands that `toward` or `play` has prepared. Raises errors of `core.errors`."""
-        return replay.landed(*self._opened()[1].beside(replay.wanted))
+        return playback.landed(*self._opened()[1].beside(playback.wanted))
 
     def local(self, at: datetime, job: str = "") -> Local:
         """What the state store would have said then."""
@@ -136,7 +136,7 @@ class Past:
             store, metrics = self._opened()
             return self._at(store, metrics, at, job)
         except Exception as error:  # whatever it is must be told on the screen
-            return Local(at, fault=told(error))
+            return Local(at, fault=message_of(error))
 
     def _opened(self) -> tuple[Store, Metrics]:
         if self._store is None or self._metrics is None:
@@ -158,7 +158,7 @@ class Past:
         audit = Audit(store.folder).read(100_000)
         return Local(
             at,
-            tuple(throughput.told(one, at) for one in jobs),
+            tuple(throughput.with_rates(one, at) for one in jobs),
             tuple(metrics.events_until(at, _EVENTS)),
             tuple(line for line in audit.lines if line.at <= at)[:_AUDIT],
             audit.damaged,

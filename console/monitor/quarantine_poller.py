@@ -133,16 +133,16 @@ class Sinks:
         for one in self._sinks:
             if one.due(now, hurry) and one.lock.acquire(blocking=False):
                 one.asked = now
-                threading.Thread(target=self._ask, args=(one, post), name="slotkeeper-held", daemon=True).start()
+                threading.Thread(target=self._ask, args=(one, post), name="slotkeeper-quarantine", daemon=True).start()
 
     def _ask(self, one: _Sink, post: Post) -> None:
         try:
             counts = tuple(self._quarantines.counts(one.job))
             one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            from console.monitor.store_reader import told
+            from console.monitor.store_reader import message_of
 
-            one.seen, one.failed = replace(one.seen, fault=told(error)), min(one.failed + 1, 10)
+            one.seen, one.failed = replace(one.seen, fault=message_of(error)), min(one.failed + 1, 10)
         finally:
             one.lock.release()
         post(SinkPolled(one.seen))

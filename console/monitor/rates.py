@@ -20,7 +20,7 @@ BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", " .:-=+*#
 _RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
 OLD_SECONDS = 15.0
 _GAP_SECONDS = 45.0
-_HURTS = 0.70
+_BUSIEST = 0.70
 BEHIND_SECONDS = 10.0
 """A lane that lags by less keeps up."""
 
@@ -173,8 +173,8 @@ def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
     >>> bars([None, 0, 5, 500_000], ascii_only=True)
     '? :#'
     """
-    glyphs = ASCII_BARS if ascii_only else BARS
-    return "".join("?" if value is None else glyphs[_height(value)] for value in values)
+    signs = ASCII_BARS if ascii_only else BARS
+    return "".join("?" if value is None else signs[_height(value)] for value in values)
 
 
 def _height(value: float) -> int:
@@ -183,13 +183,14 @@ def _height(value: float) -> int:
     return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))
 
 
-def hurts(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:
-    """The side that is in trouble ("source hurts"), or that a job which is behind spends its time on; "" where none."""
+def bottleneck(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:
+    """The side that is in trouble ("bottleneck: source"), or that a job which is behind spends its time on; "" where
+    none."""
     retrying = {lane.side for lane in report.lanes if lane.retry} if report else set()
     sides = [side for side in ("source", "sink") if side in retrying]
     if sides:
-        return " and ".join(sides) + (" hurt" if len(sides) == 2 else " hurts")
+        return f"bottleneck: {' and '.join(sides)}"
     if busy is None or lag is None or lag <= BEHIND_SECONDS:
         return ""
-    shares = (("source", busy.read), ("sink", busy.write), ("register", busy.register))
-    return next((f"{side} hurts" for side, share in shares if share > _HURTS), "")
+    shares = (("source", busy.read), ("sink", busy.write), ("registration", busy.register))
+    return next((f"bottleneck: {side}" for side, share in shares if share > _BUSIEST), "")

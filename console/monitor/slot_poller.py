@@ -35,9 +35,9 @@ OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
     """The real one; its drivers are loaded when a source is first asked, not when the console starts."""
-    from core.services.binlog_rows import watch
+    from core.services.binlog_rows import slot_poller
 
-    return watch(loaded, source, clock)
+    return slot_poller(loaded, source, clock)
 
 
 class SlotPoller:
@@ -76,11 +76,11 @@ class SlotPoller:
             self._watches[source].close()
 
     def _keep(self, source: str, table: str, turn: PollTurn | None, error: Exception | None) -> TableSeen:
-        from console.monitor.store_reader import told  # loaded by then: the store is read first
+        from console.monitor.store_reader import message_of  # loaded by then: the store is read first
 
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
             one = turn.seen
             kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at)
-        self._seen[source, table] = replace(kept, fault=told(error) if error else "")
+        self._seen[source, table] = replace(kept, fault=message_of(error) if error else "")
         return self._seen[source, table]

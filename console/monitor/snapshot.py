@@ -142,7 +142,7 @@ class Local:
     audit: tuple[AuditLine, ...] = ()
     damaged: int = 0
     errors: tuple[ErrorRow, ...] = ()
-    unfinished: tuple[OpenReset, ...] = ()
+    open_resets: tuple[OpenReset, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
     quarantined: tuple[str, ...] = ()

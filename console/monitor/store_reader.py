@@ -53,7 +53,7 @@ class Reader:
                 self._store = Store.open(self._folder, clock=self._clock)
             return self._read(self._store, job, now)
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            return Local(now, fault=told(error))
+            return Local(now, fault=message_of(error))
 
     def close(self) -> None:
         """Give the state store back."""
@@ -66,7 +66,7 @@ class Reader:
         known = {view.name for view in views}
         self._throughput.follow(Metrics(store), now)
         jobs = complete([facts(view, now) for view in views], self.loaded, last(store))
-        jobs = [self._throughput.told(one, now) for one in jobs]
+        jobs = [self._throughput.with_rates(one, now) for one in jobs]
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: (one.at, one.id), reverse=True)
         audit = Audit(store.folder).read(200)
@@ -121,7 +121,7 @@ def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
     return tuple((channel.source_table, channel.target) for channel in job.channels[1:]) if job else ()
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
     return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")

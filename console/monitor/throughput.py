@@ -66,7 +66,7 @@ class Throughput:
         if frame.view.report is not None and frame.view.reported:
             followed.tracks.see(frame.at.timestamp(), frame.view.report)
 
-    def told(self, job: JobFacts, now: datetime) -> JobFacts:
+    def with_rates(self, job: JobFacts, now: datetime) -> JobFacts:
         """The job with its lags and rates; unknown where nothing was recorded lately."""
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:

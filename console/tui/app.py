@@ -1,7 +1,7 @@
 """The console: seven screens over one picture, which the collector renews in the background.
 
 Next door: `console.tui.navigation` is the app without the picture, `console.monitor.poller` collects,
-`console.tui.replay` shows the past, `console.tui.screens` draw, `console.tui.terminal` is what surrounds the app.
+`console.tui.history` shows the past, `console.tui.screens` draw, `console.tui.terminal` is what surrounds the app.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from console.tui.services import Services
 from console.views.rows import STALE_SECONDS
 
 if TYPE_CHECKING:
-    from console.tui.replay import HistoryMode
+    from console.tui.history_mode import HistoryMode
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
@@ -47,9 +47,9 @@ class ConsoleApp(Navigation):
     CSS_PATH = "console.tcss"
     TITLE = "slotkeeper"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("R", "replay", "replay", id="replay", tooltip="what was recorded in the last 24 h; again leaves it"),
-        Binding("less_than_sign", "step(-1)", "earlier", id="earlier", key_display="<", tooltip="in a replay"),
-        Binding("greater_than_sign", "step(1)", "later", id="later", key_display=">", tooltip="held: faster"),
+        Binding("R", "history", "history", id="history", tooltip="what was recorded in the last 24 h; again leaves it"),
+        Binding("less_than_sign", "step(-1)", "earlier", id="earlier", key_display="<", tooltip="in history"),
+        Binding("greater_than_sign", "step(1)", "later", id="later", key_display=">", tooltip="kept pressed: faster"),
     ]
 
     def __init__(
@@ -70,7 +70,7 @@ class ConsoleApp(Navigation):
         self._live = live
         self.job_shown = ""
         self.counts: dict[str, int] = {}
-        self.replay: HistoryMode | None = None
+        self.history: HistoryMode | None = None
         self._critical: set[str] | None = None
         self._stopped_at: datetime | None = None
 
@@ -86,15 +86,15 @@ class ConsoleApp(Navigation):
         return STAND_IN in [one.upper() for one in self.environments]
 
     @property
-    def replaying(self) -> bool:
+    def in_history(self) -> bool:
         """Whether the past is shown."""
-        return self.replay is not None
+        return self.history is not None
 
     @property
     def now(self) -> datetime:
-        """The time of what is shown: that of a replay, that of the pause while paused."""
-        if self.replay is not None and self.replay.local is not None:
-            return self.replay.at
+        """The time of what is shown: that of history, that of the pause while paused."""
+        if self.history is not None and self.history.local is not None:
+            return self.history.at
         return self._stopped_at or self.now_real()
 
     def is_stale(self, at: datetime) -> bool:
@@ -106,7 +106,7 @@ class ConsoleApp(Navigation):
         self.call_after_refresh(self.services.feed.start, self.post_message)
         if self._live:
             terminal.end_on_signals(self.exit)
-            self.set_interval(terminal.WATCH_SECONDS, terminal.end_without_terminal)
+            self.set_interval(terminal.POLL_SECONDS, terminal.end_without_terminal)
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
         if self.services.loaded is None:
@@ -115,8 +115,8 @@ class ConsoleApp(Navigation):
     def on_unmount(self) -> None:
         """Collect no more."""
         self.services.feed.stop()
-        if self.replay is not None:
-            self.replay.close()
+        if self.history is not None:
+            self.history.close()
 
     # What comes in
 
@@ -142,7 +142,7 @@ class ConsoleApp(Navigation):
     def _renew(self, monitor: MonitorState) -> None:
         self._latest = monitor
         self._count()
-        if not self.paused and self.replay is None:
+        if not self.paused and self.history is None:
             self.shown = monitor
             self.redrawn()
 
@@ -164,9 +164,9 @@ class ConsoleApp(Navigation):
 
     def tick(self) -> None:
         """A second has passed: what is shown grows older; only the countdown of an arming is not stopped by a pause."""
-        counting, screen = self.watch_arming(), self.screen
+        counting, screen = self.check_write_mode(), self.screen
         if isinstance(screen, Frame) and screen.is_mounted:
-            if not self.paused and self.replay is None:
+            if not self.paused and self.history is None:
                 screen.tick()
             elif counting:
                 screen.draw_identity()
@@ -177,20 +177,20 @@ class ConsoleApp(Navigation):
         subject = subjects[-1] if subjects else None
         job = str(getattr(subject, "job", ""))
         self.services.feed.want(job, subject is not None and subject.number in SHOW_SLOTS)
-        if subject is not None and subject.number == SHOW_QUARANTINE and self.replay is None:
+        if subject is not None and subject.number == SHOW_QUARANTINE and self.history is None:
             self.services.sinks.turn(self.post_message)
         before, self.job_shown = self.job_shown, job
         if job and job != before:
             self.services.feed.now()
-            if self.replay is not None:
-                self.replay.renew()
+            if self.history is not None:
+                self.history.renew()
 
     # Keys
 
     def action_pause(self) -> None:
-        """Let what is shown stand still, or go on; collecting goes on either way. A replay plays, or stops."""
-        if self.replay is not None:
-            self.replay.play()
+        """Let what is shown stand still, or go on; collecting goes on either way. History plays, or stops."""
+        if self.history is not None:
+            self.history.play()
             return
         self.paused = not self.paused
         self._stopped_at = self.now_real() if self.paused else None
@@ -206,44 +206,44 @@ class ConsoleApp(Navigation):
             self.screen.renewed()
         self.services.feed.now()
 
-    # Replay
+    # History
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Steps are those of a replay."""
-        return self.replay is not None if action == "step" else super().check_action(action, parameters)
+        """Steps are those of history."""
+        return self.history is not None if action == "step" else super().check_action(action, parameters)
 
-    def action_replay(self) -> None:
+    def action_history(self) -> None:
         """Show the recorded past, or leave it."""
-        if self.replay is None:
+        if self.history is None:
             self.show_past()
         else:
-            self.leave_replay()
+            self.leave_history()
             self.say("this is now again")
 
     def show_past(self, moment: str = "") -> None:
         """Show a moment of the past: the newest that was recorded, or the one that is named."""
-        if self.replay is not None:
-            self.replay.go(moment)
+        if self.history is not None:
+            self.history.go(moment)
             return
-        from console.tui.replay import HistoryMode
+        from console.tui.history_mode import HistoryMode
 
-        self.replay = HistoryMode(self)
-        self.replay.begin(moment)
+        self.history = HistoryMode(self)
+        self.history.begin(moment)
 
-    def replayed(self, local: Local) -> None:
+    def show_moment(self, local: Local) -> None:
         """A past moment was read: it is what is shown."""
         self.shown = MonitorState(local)
         self.redrawn()
 
-    def leave_replay(self) -> None:
+    def leave_history(self) -> None:
         """Show what is now."""
-        if self.replay is not None:
-            self.replay.close()
-            self.replay = None
+        if self.history is not None:
+            self.history.close()
+            self.history = None
         self.shown = self._latest
         self.redrawn()
 
     def action_step(self, direction: int) -> None:
         """One recorded moment earlier or later."""
-        if self.replay is not None:
-            self.replay.step(direction)
+        if self.history is not None:
+            self.history.step(direction)

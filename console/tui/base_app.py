@@ -42,9 +42,9 @@ class Shell(PatchedApp):
         Binding("p", "pause", "pause", id="pause", tooltip="what is shown stands still; collecting goes on"),
         Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
         Binding(
-            "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="look less often: 1 2 5 10 30 s"
+            "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="poll less often: 1 2 5 10 30 s"
         ),
-        Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="look more often"),
+        Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="poll more often"),
         Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; it is off at first"),
         Binding("T", "theme", "theme", id="theme", tooltip="dark, light, mono"),
         Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="typed, Tab completes"),
@@ -177,7 +177,7 @@ class Shell(PatchedApp):
         self.say("read-only again")
         self.redrawn()
 
-    def watch_arming(self) -> bool:
+    def check_write_mode(self) -> bool:
         """Whether a countdown is shown; says so where it ended."""
         one = self._arming
         if one is None:

@@ -110,7 +110,7 @@ class Navigation(Shell):
 
     def open_quarantine_menu(self, choice: Choice) -> None:
         """What can be done to these rows in quarantine."""
-        self.push_screen(lazily("console.tui.screens.actions.quarantine", "HeldMenu", choice)())
+        self.push_screen(lazily("console.tui.screens.actions.quarantine", "EntryMenu", choice)())
 
     def plan_again(self, doing: Doing) -> None:
         """Another plan, of what is there now, in place of the screen that is seen."""

@@ -13,7 +13,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 
-WATCH_SECONDS = 5.0
+POLL_SECONDS = 5.0
 START_DEMO = 64
 """The console ends with this where the demo is to begin in its terminal."""
 _SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}

@@ -68,7 +68,7 @@ class Alert:
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    jobs = [*_jobs(monitor, now), *_held(monitor)]
+    jobs = [*_jobs(monitor, now), *_quarantined(monitor)]
     found = [*_store(monitor), *_resets(monitor), *jobs, *_slots(monitor.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
@@ -155,13 +155,13 @@ def _store(monitor: MonitorState) -> Iterator[Alert]:
 
 
 def _resets(monitor: MonitorState) -> Iterator[Alert]:
-    for mark in monitor.local.unfinished if monitor.local else ():
+    for mark in monitor.local.open_resets if monitor.local else ():
         table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
         options = (
             Option(f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}: finishes it or rolls it back"),
         )
         yield Alert(
-            "reset_unfinished", f"{table}/{slot}", Level.CRITICAL, "half", "-", None,
+            "reset_open", f"{table}/{slot}", Level.CRITICAL, "half", "-", None,
             f"reset {safe(mark.id, 60)} of the slot of job {job} was cut off between its steps",
             "the job cannot be started, and the slot's TTL runs on", options, ("job", mark.job),
         )  # fmt: skip
@@ -214,7 +214,7 @@ def _job_since(job: JobFacts) -> datetime | None:
 def _job_ignored(job: JobFacts) -> str:
     if job.state is not None and job.state.has_process and job.alive:
         return "nothing is skipped; while it lasts the point stands still and the slot's TTL runs on"
-    return "its slot is cleared when the TTL ends (3 Slots says when), and what is unread is lost to it"
+    return "its slot expires when the TTL ends (3 Slots says when), and what is unread is lost to it"
 
 
 def _job_options(job: JobFacts) -> tuple[Option, ...]:
@@ -231,7 +231,7 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
     return tuple(dict.fromkeys(options))
 
 
-def _held(monitor: MonitorState) -> Iterator[Alert]:
+def _quarantined(monitor: MonitorState) -> Iterator[Alert]:
     """The number is part of the thing: what was acknowledged at three rows is news at four."""
     for job in monitor.local.jobs if monitor.local else ():
         if not job.quarantined:
@@ -240,9 +240,9 @@ def _held(monitor: MonitorState) -> Iterator[Alert]:
         stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
         options = tuple(Option(named(each.do, job.name), each.loses) for each in QUARANTINED_ROWS.options)
         yield Alert(
-            "rows_quarantined", f"{name}: {rows}", fullness(job.quarantined, limit), count(job.quarantined), count(limit
-            or 0), None, f"{rows}: {QUARANTINED_ROWS.means}", f"the target stays without them{stops}", options,
-            ("quarantined", job.name),
+            "rows_quarantined", f"{name}: {rows}", fullness(job.quarantined, limit), count(job.quarantined),
+            count(limit or 0), None, f"{rows}: {QUARANTINED_ROWS.means}", f"the target stays without them{stops}",
+            options, ("quarantined", job.name),
         )  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def _unseen(table: TableSeen) -> Alert:
     known = remedy_for("", table.fault)
     return Alert(
         "slots_unseen", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
-        "when slots of this table are cleared is not seen here", known.options, ("slot", ""),
+        "when slots of this table expire is not seen here", known.options, ("slot", ""),
     )  # fmt: skip
 
 
@@ -305,6 +305,6 @@ def _ttl(one: SlotFacts, level: Level, now: datetime) -> Alert:
     return Alert(
         "slot_ttl", f"{table}/{slot}", level, "DUE" if left == 0 else "?" if left is None else in_words(left), limit,
         since, f"the registered point{where} is {old} old; the TTL is {'?' if ttl is None else in_words(ttl)}",
-        f"at {ends} the point is cleared; {count(one.slot.unread)} unread changes are lost to it", tuple(options),
+        f"at {ends} the point expires; {count(one.slot.unread)} unread changes are lost to it", tuple(options),
         ("slot", one.key),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from core.domain.peek import Ask, ChangeRow, Page
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 
-GLYPHS = {"I": "+", "B": "<", "U": ">", "d": "-"}
+SIGNS = {"I": "+", "B": "<", "U": ">", "d": "-"}
 WORDS = {"I": "insert", "B": "before update", "U": "after update", "d": "delete"}
 HIDDEN = "***"
 KEY_ONLY = "(pk only)"
@@ -102,14 +102,14 @@ def net_effect(rows: Sequence[ChangeRow]) -> str:
     if not rows:
         return "no rows"
     last, kinds = len(rows) - 1, [row.kind for row in rows]
-    glyphs = [
-        GLYPHS.get(kind, UNKNOWN)
+    signs = [
+        SIGNS.get(kind, UNKNOWN)
         for place, kind in enumerate(kinds)
         if kind != "B" or place == last or kinds[place + 1] != "U"
     ]
     ends = {"I": "inserted", "d": "deleted", "B": "its key was changed to another"}
     net = ends.get(kinds[-1], "inserted" if kinds[0] == "I" else "updated")
-    return f"{' '.join(glyphs)}  net: {net}"
+    return f"{' '.join(signs)}  net: {net}"
 
 
 def worded(value: str | None, hidden: bool) -> str:
@@ -146,7 +146,7 @@ def _cells(page: Page, one: Shown, hidden: bool) -> dict[str, str]:
     row, key = one.row, page.identity.key
     at = moment(row.time_us)
     cells = {
-        "mark": GLYPHS.get(row.kind, UNKNOWN),
+        "mark": SIGNS.get(row.kind, UNKNOWN),
         "point": str(row.point),
         "sequence": str(row.sequence),
         "type": safe(row.kind, 4),

@@ -26,7 +26,7 @@ ERROR_COLUMNS = (
     Column("job", "JOB", 12),
     Column("dn", "DN", 8, least=NARROW),
     Column("side", "SIDE", 6, least=WIDE),
-    Column("state", "STATE", 6),
+    Column("state", "STATE", 11),
     Column("signature", "SIGNATURE", 0),
 )
 _DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
@@ -38,12 +38,12 @@ class Standing(Enum):
 
     FATAL = "fatal"
     OPEN = "open"
-    HEALED = "healed"
+    RECOVERED = "recovered"
     PAST = "past"
     ACKED = "acked"
 
 
-_LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standing.HEALED: Level.FINE}
+_LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standing.RECOVERED: Level.FINE}
 
 
 def error_key(one: ErrorRow) -> str:
@@ -57,7 +57,7 @@ def ack_key(one: ErrorRow) -> str:
 
 
 def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
-    """What became of it: fatal ended its job; open may still be going on; healed is behind a job that runs well."""
+    """What became of it: fatal ended its job; open may still be going on; recovered is behind a job that runs well."""
     if job is None or job.state is None:
         return Standing.PAST
     if job.state is JobState.FAILED:
@@ -67,7 +67,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
     if troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
         return Standing.OPEN
-    return Standing.HEALED
+    return Standing.RECOVERED
 
 
 def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
@@ -120,7 +120,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         ),
     ]
     if job is not None and job.state is not None:
-        quarantined = "" if job.state is JobState.RUNNING else "; its points are held and nothing is skipped"
+        quarantined = "" if job.state is JobState.RUNNING else "; its points stay and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{quarantined}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")

@@ -34,7 +34,7 @@ class Identity:
     now: datetime
     paused: bool = False
     stand_in: bool = False
-    replay: bool = False
+    history: bool = False
 
 
 def badge_role(environments: Sequence[str]) -> str:
@@ -54,7 +54,7 @@ def parts(one: Identity, width: int) -> list[Part]:
     wide = width >= WIDE
     armed = ("armed", f" RW {one.armed} ") if one.armed else ("", " RO ")
     stamp = f"{one.now:%Y-%m-%d %H:%M:%S} UTC " if wide else f"{one.now:%H:%M:%S}Z "
-    stamp = f"  REPLAY {stamp}" if one.replay else f"  paused {stamp}" if one.paused else f"  {stamp}"
+    stamp = f"  HISTORY {stamp}" if one.history else f"  paused {stamp}" if one.paused else f"  {stamp}"
     age = f" data {one.seen}" + (" old" if wide and not one.stale else "") + (" STALE" if one.stale else "")
     if width - len(armed[1]) - len(age) - len(stamp) < _LEAST_BADGE + 3:
         stamp = stamp[1:]
@@ -63,7 +63,7 @@ def parts(one: Identity, width: int) -> list[Part]:
     room = width - taken - len(badge) - 2
     stand_in = " SOURCE is a stand-in" if one.stand_in and room >= 22 else ""
     room -= len(stand_in)
-    every = "" if one.paused or one.replay else f" * live {one.every:g}s " if wide else f" * {one.every:g}s"
+    every = "" if one.paused or one.history else f" * live {one.every:g}s " if wide else f" * {one.every:g}s"
     every = every if len(every) <= room else ""
     room -= len(every)
     who = f" {_cut(one.who, min(28, room - 2))}" if one.who and room >= _LEAST_BADGE + 2 else ""
@@ -74,7 +74,7 @@ def parts(one: Identity, width: int) -> list[Part]:
         armed,
         ("dim", every),
         ("warn" if one.stale else "", age),
-        ("armed" if one.replay else "", gap[1:] + stamp),
+        ("armed" if one.history else "", gap[1:] + stamp),
     ]
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
-from console.views.lanes import WIDEST, speed, worst_lane
-from console.views.rows import FAULTS, NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, seconds, yes
+from console.views.lanes import speed, worst_lane
+from console.views.rows import FAULTS, NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, seconds, yes
 from core.domain.job import JobState
 from core.domain.text import safe
 
@@ -27,12 +27,12 @@ JOB_COLUMNS = (
     Column("table", "SOURCE TABLE", 14, least=WIDE),
     Column("state", "STATE", 11),
     Column("lag", "LAG", 6, right=True),
-    Column("behind", "BEHIND", 6, right=True),
+    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
     Column("worst", "WORST DN", 12),
     Column("its", "ITS LAG", 7, right=True, least=WIDE),
     Column("rate", "ROWS/S", 6, right=True),
     Column("spark", "10 MIN", 8),
-    Column("sync", "SYNC", 5, right=True),
+    Column("sync", "IN SYNC", 7, right=True),
     Column("pid", "PID", 7, right=True, least=WIDEST),
     Column("wrong", "WHAT IS WRONG", 22, least=130),
 )
@@ -43,7 +43,7 @@ PROCESS_COLUMNS = (
     Column("wanted", "WANTED", 6),
     Column("alive", "ALIVE", 5),
     Column("lanes", "LANES", 5, right=True, least=NARROW),
-    Column("behind", "BEHIND", 6, right=True),
+    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
     Column("events", "EVENTS", 7, right=True, least=NARROW),
     Column("up", "UP", 6, right=True),
     Column("report", "SEEN", 5, right=True),
@@ -184,19 +184,19 @@ def what_is_wrong(job: JobFacts) -> str:
 
 
 def what_is_safe(job: JobFacts) -> str:
-    """One sentence on what is safe to do about it."""
+    """One sentence on what to do about it that loses nothing."""
     if job.safe:
         return safe(job.safe, 400)
     name = safe(job.name, 80)
     if job.refused:
         return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
     if job.only_quarantined:
-        return f"look at the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
+        return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
     if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):
         return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
     if job.level in FAULTS:
-        return f"wait, or look: `slotkeeper jobs show {name}`; nothing is skipped"
-    return "leave it alone"
+        return f"wait, or read `slotkeeper jobs show {name}`; nothing is skipped"
+    return "nothing"
 
 
 def audit_lines(line: AuditLine) -> list[str]:

@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from console.monitor.rates import Busy, bars, hurts
+from console.monitor.rates import Busy, bars, bottleneck
 from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from console.views.rows import UNKNOWN, WIDE, Column, Later, Row, age, clock, count, rank, seconds
+from console.views.rows import UNKNOWN, WIDE, WIDEST, Column, Later, Row, age, clock, count, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_quarantined
@@ -22,7 +22,6 @@ from core.domain.verified import in_a_phrase, rows_quarantined
 if TYPE_CHECKING:
     from core.domain.report import LaneReport
 
-WIDEST = 112
 LANE_COLUMNS = (
     Column("mark", "", 1),
     Column("table", "TABLE", 16),
@@ -33,7 +32,7 @@ LANE_COLUMNS = (
     Column("spark", "10 MIN", 8),
     Column("position", "SYNC POINT", 0, right=True),
     Column("latest", "LATEST", 10, right=True, least=WIDE),
-    Column("behind", "BEHIND", 6, right=True),
+    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
     Column("durable", "CKPT", 10, right=True, least=WIDE),
     Column("eta", "ETA", 6, right=True),
     Column("state", "STATE", 11, least=WIDEST),
@@ -174,20 +173,20 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
 
 
 def work(job: JobFacts) -> str:
-    """What its time goes into, and which side hurts."""
+    """What its time goes into, and which side is the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
-    hurt = hurts(job.report, job.busy, job.lag_seconds)
-    return f"busy with: {shares(job.busy)}" + (f"   {hurt}" if hurt else "")
+    side = bottleneck(job.report, job.busy, job.lag_seconds)
+    return f"busy with: {shares(job.busy)}" + (f"   {side}" if side else "")
 
 
 def shares(busy: Busy) -> str:
     """Shares of busy time.
 
     >>> shares(Busy(0.714, 0.238, 0.048))
-    'source 71 % / sink 24 % / register 5 %'
+    'source 71 % / sink 24 % / registration 5 %'
     """
-    return f"source {busy.read:.0%} / sink {busy.write:.0%} / register {busy.register:.0%}".replace("%", " %")
+    return f"source {busy.read:.0%} / sink {busy.write:.0%} / registration {busy.register:.0%}".replace("%", " %")
 
 
 def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:

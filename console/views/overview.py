@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from console.monitor.rates import hurts
+from console.monitor.rates import bottleneck
 from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import FAULTS, age, rank
 from core.domain.job import JobState
@@ -59,7 +59,7 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     apart = _apart(started)
     if doubted:
         also = f"; {apart}" if apart else ""
-        return Level.WARNING, f"{_named('targets doubted', doubted)}{also}; {_proof(started, now)}"
+        return Level.WARNING, f"{_named('targets not trustworthy', doubted)}{also}; {_proof(started, now)}"
     if apart:
         return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
     return Level.FINE, f"targets: all follow; {_proof(started, now)}"
@@ -74,10 +74,10 @@ def follows(job: JobFacts) -> bool:
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
     """The rows that targets lack, with the jobs that hold them."""
-    holding = [job for job in jobs if job.quarantined]
-    if not holding:
+    some = [job for job in jobs if job.quarantined]
+    if not some:
         return ""
-    return f"{rows_quarantined(sum(job.quarantined or 0 for job in holding))} ({_some(holding)})"
+    return f"{rows_quarantined(sum(job.quarantined or 0 for job in some))} ({_some(some)})"
 
 
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
@@ -90,10 +90,10 @@ def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
 
 
 def sides(jobs: Iterable[JobFacts]) -> list[str]:
-    """The sides that hurt, each with the jobs that say so."""
+    """The bottlenecks, each with the jobs that say so."""
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
-        side = hurts(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
+        side = bottleneck(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
         if side:
             found.setdefault(side, []).append(job)
     return [_named(side, its) for side, its in sorted(found.items())]
@@ -102,9 +102,9 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
     """A command at work, a reset that was left behind, and who did something last, within ten minutes."""
     said = [f"a command is starting {safe(name, 30)} now" for name in local.quarantined[:1]]
-    if local.unfinished:
-        one = local.unfinished[0]
-        more = f" and {len(local.unfinished) - 1} more" if local.unfinished[1:] else ""
+    if local.open_resets:
+        one = local.open_resets[0]
+        more = f" and {len(local.open_resets) - 1} more" if local.open_resets[1:] else ""
         said.append(f"unfinished reset {safe(one.id, 20)} of slot {safe(one.slot, 30)}{more}")
     last = next((line for line in local.audit if now - line.at <= LATELY), None)
     if last is not None:

@@ -32,7 +32,7 @@ NEARLY_FULL = 0.9
 Place = tuple[str, str, str]
 """Source, source table, slot."""
 _KINDS = {**WORDS, "B": "old half of a changed key", "U": "update", COPIED: "copied row"}
-_STATE = Column("state", "STATE", 10)
+_STATE = Column("state", "STATE", 11)
 _COLUMNS = (
     Column("mark", "", 1),
     Column("id", "ID", 5, right=True),
@@ -88,7 +88,7 @@ class JobQuarantine:
     @property
     def key(self) -> str:
         """What tells it from every other one, and from errors."""
-        return f"held\x1f{self.job}\x1f{'' if self.spec else self.sink}"
+        return f"quarantined\x1f{self.job}\x1f{'' if self.spec else self.sink}"
 
     @property
     def ack(self) -> str:
@@ -324,7 +324,7 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
         lines.append((Level.FINE, f"pair    {half}: both move together"))
     lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
-    quarantined = f"held    since {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
+    quarantined = f"since   {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
     lines.append((Level.FINE, f"{quarantined}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
     return [*lines, *_ended(one)]
 

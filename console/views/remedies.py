@@ -51,9 +51,11 @@ _SNAPSHOT = Option("slotkeeper slots reset TABLE SLOT --to snapshot", Loss.TIME)
 _VERIFY = Option("slotkeeper verify JOB names the keys that differ")
 _DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
 _START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
-_WAIT = Option("wait: it is tried again, the point is held and nothing is skipped")
+_WAIT = Option("wait: it is tried again, the point stays and nothing is skipped")
 _POLL = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
-_REPLAY = Option("cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays held")
+_REPLAY = Option(
+    "cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays quarantined"
+)
 _DISCARD = Option("slotkeeper errors discard JOB ID: the target never gets the row, until its key changes", Loss.ROWS)
 
 
@@ -116,7 +118,7 @@ QUARANTINED_ROWS = Remedy(
 
 _DOWN = Remedy(
     "the server does not answer",
-    "no connection, or it is restarting; the point is held meanwhile and the slot's TTL runs on",
+    "no connection, or it is restarting; the point stays meanwhile and the slot's TTL runs on",
     (Option("bring the server or the DN back"), _WAIT, _DOCTOR),
 )
 _LOGIN = Remedy(
@@ -200,7 +202,7 @@ _OBJECT = Remedy(
 )
 _CRASH = Remedy(
     "the driver ended by itself",
-    "its supervisor starts it again with growing pauses, and holds it after 5 crashes in 10 minutes",
+    "its supervisor starts it again with growing pauses, and gives up after 5 crashes in 10 minutes",
     (Option("read the log: slotkeeper jobs logs JOB; SIGKILL is most often the kernel out of memory"), _START),
 )
 _RESET = Remedy(

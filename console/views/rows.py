@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from console.monitor.snapshot import Level
 from core.domain.ttl import in_words
 
 UNKNOWN = "?"
-NARROW, WIDE = 80, 100
+NARROW, WIDE, WIDEST = 80, 100, 112
 STALE_SECONDS = 6.0
 T = TypeVar("T")
 LEAST_ROOM = 10
@@ -27,13 +27,17 @@ FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown."""
+    """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown.
+
+    `whole` is its label where it has room: from WIDEST on.
+    """
 
     key: str
     label: str
     width: int
     right: bool = False
     least: int = 0
+    whole: str = ""
 
 
 class Later(Mapping[str, T]):
@@ -98,14 +102,16 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tu
     >>> [[c.key for c in columns_for(wider, 20, wide)] for wide in (False, True)]
     [['a', 'c'], ['a', 'b']]
     """
-    shown = [one for one in columns if wide or one.least <= width]
+    shown = [_whole(one) if width >= WIDEST else one for one in columns if wide or one.least <= width]
     while len(shown) > 1 and sum((one.width or LEAST_ROOM) + 1 for one in shown) > width:
         fixed = [one for one in shown if one.width]
         shown.remove(fixed[-1])
     room = width - sum(one.width + 1 for one in shown)
-    return tuple(
-        Column(one.key, one.label, max(1, room), one.right, one.least) if one.width == 0 else one for one in shown
-    )
+    return tuple(replace(one, width=max(1, room)) if one.width == 0 else one for one in shown)
+
+
+def _whole(one: Column) -> Column:
+    return replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one
 
 
 def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:

@@ -63,12 +63,12 @@ def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
 def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, str]:
     """The same in a sentence."""
     if slot.job is None:
-        return Level.FINE, "held by no job of this configuration: who reads it is not known here"
+        return Level.FINE, "read by no job of this configuration: who reads it is not known here"
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
     if facts is None:
-        return Level.UNKNOWN, f"held by job {name}, whose state is not known here"
+        return Level.UNKNOWN, f"read by job {name}, whose state is not known here"
     state = facts.state.value if facts.state else "never started"
-    return facts.level, f"held by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
+    return facts.level, f"read by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
 
 
 def jobs_of(local: Local | None) -> dict[str, JobFacts]:
@@ -78,13 +78,13 @@ def jobs_of(local: Local | None) -> dict[str, JobFacts]:
 
 def open_reset_of(local: Local | None, table: str, slot: str) -> OpenReset | None:
     """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
-    for one in local.unfinished if local else ():
+    for one in local.open_resets if local else ():
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
             return one
     return None
 
 
-def unfinished_line(one: OpenReset, table: str, slot: str) -> str:
+def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
     """What to do about it."""
     place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
@@ -111,7 +111,7 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
     return f"last operation  {who}  {safe(last.action, 40)}{why}  {safe(said, 120)}"
 
 
-def by_hand_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
+def manual_sql_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
     """The raw SQL to look at a slot, and to register again what is registered on one DN."""
     from core.sources.dws import manual_sql
 

@@ -1,7 +1,7 @@
 """Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
 
-A look is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
-clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.status.retained` is what a look found.
+A status is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
+clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.status.retained` is what a status found.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from console.views import slot_history
-from console.views.lanes import WIDEST
-from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count, rank, yes
+from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, TimeLeft, in_words
 
@@ -28,10 +27,10 @@ SLOT_COLUMNS = (
     Column("slot", "TABLE/SLOT", 0),
     Column("left", "TTL LEFT", 8, right=True),
     Column("bar", "OF TTL", 8, least=WIDE),
-    Column("deadline", "CLEARED UTC", 12),
+    Column("deadline", "EXPIRES UTC", 12),
     Column("unread", "UNREAD", 6, right=True),
-    Column("floor", "FLOOR", 5, least=NARROW),
-    Column("point", "HOLDS", 7, least=WIDEST),
+    Column("oldest", "OLDEST", 6, least=NARROW),
+    Column("point", "RETAINS", 7, least=WIDEST),
     Column("dn", "OLDEST DN", 9, least=WIDE),
     Column("holder", "HOLDER", 10, least=NARROW),
     Column("age", "AGE", 4, right=True, least=WIDEST),
@@ -42,17 +41,17 @@ SHARD_COLUMNS = (
     Column("live", "LIVE", 10, right=True),
     Column("durable", "DURABLE", 10, right=True),
     Column("unread", "UNREAD", 6, right=True),
-    Column("floor", "FLOOR", 5, least=NARROW),
+    Column("oldest", "OLDEST", 6, least=NARROW),
     Column("registered", "REGISTERED", 10, right=True, least=NARROW),
     Column("by", "BY", 6, least=WIDE),
     Column("left", "TTL LEFT", 8, right=True),
-    Column("deadline", "CLEARED UTC", 12),
+    Column("deadline", "EXPIRES UTC", 12),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """One slot with the look that it is from."""
+    """One slot with the status that it is from."""
 
     seen: TableSeen
     slot: SlotView
@@ -75,7 +74,7 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
 
 
 def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = None) -> list[Row]:
-    """The slots, the worst first, then the one that is cleared first; an unfinished reset is critical."""
+    """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
         level, left = slot_level(one, now), remaining(one.retained.left, one.seen.at, now)
@@ -137,7 +136,7 @@ def remaining(left: TimeLeft | None, seen_at: datetime | None, now: datetime) ->
 
 
 def deadline(left: TimeLeft | None, now: datetime) -> str:
-    """When it is cleared, by the server's clock: the time of day where that is clear, else the date too.
+    """When it expires, by the server's clock: the time of day where that is clear, else the date too.
 
     >>> from datetime import timezone
     >>> from core.domain.ttl import Severity
@@ -149,12 +148,12 @@ def deadline(left: TimeLeft | None, now: datetime) -> str:
     """
     if left is None:
         return UNKNOWN
-    at = left.cleared_at
+    at = left.expires_at
     return f"{at:%H:%M:%S}Z" if at.date() == now.date() else f"{at:%m-%d %H:%M}Z"
 
 
 def slot_level(one: SlotFacts, now: datetime) -> Level:
-    """How near a slot is to being cleared; a configured one that is not there is critical."""
+    """How near a slot is to its expiry; a configured one that is not there is critical."""
     if one.slot.exists is False:
         return Level.CRITICAL
     if one.seen.fault:
@@ -191,7 +190,7 @@ def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: date
         "bar": bar(remaining(retained.left, one.seen.at, now), _ttl(one)),
         "deadline": deadline(retained.left, now),
         "unread": count(slot.unread),
-        "floor": _floor(retained),
+        "oldest": _floor(retained),
         "point": back.behind.value if back and back.behind else UNKNOWN,
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
@@ -223,7 +222,7 @@ def _shard_cells(
         "live": UNKNOWN if live is None else str(live),
         "durable": UNKNOWN if durable is None else str(durable),
         "unread": count(unread),
-        "floor": yes(retained.oldest if retained else None),
+        "oldest": yes(retained.oldest if retained else None),
         "registered": ago,
         "by": retained.known_by.value if retained and retained.known_by else UNKNOWN,
         "left": _left_words(retained.left if retained else None, one.seen.at, now),
@@ -243,7 +242,7 @@ def slot_lines(
     """
     table, slot = one.seen.table, one.slot
     left = slot_history.open_reset_of(local, table, slot.name)
-    said = [(Level.CRITICAL, slot_history.unfinished_line(left, table, slot.name))] if left else []
+    said = [(Level.CRITICAL, slot_history.open_reset_line(left, table, slot.name))] if left else []
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
     said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
@@ -258,7 +257,7 @@ def slot_lines(
     ]
     said += [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
     back = one.retained.furthest_back
-    sql = slot_history.by_hand_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
+    sql = slot_history.manual_sql_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
     return said + [(Level.REST, text) for text in sql]
 
 
@@ -268,13 +267,13 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
         which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
-        said.append((Level.FINE, f"holds back with {which}, {back.point} on {safe(back.shard, 40)}"))
+        said.append((Level.FINE, f"retains binlog with {which}, {back.point} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(
             (
                 Level.FINE,
-                f"FLOOR: oldest reader on {len(mine)} of {len(one.retained.shards)} DNs: {', '.join(mine[:6])}",
+                f"oldest reader on {len(mine)} of {len(one.retained.shards)} DNs: {', '.join(mine[:6])}",
             )
         )
     limit = one.seen.retained.consume_timeout if one.seen.retained else None
@@ -292,9 +291,9 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
         return level, "the slot does not exist (and was not created by looking)"
     left = one.retained.left
     if left is None:
-        return level, "when it is cleared cannot be told here"
+        return level, "when it expires cannot be told here"
     lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
-    return level, f"if nobody registers, it is cleared at {clock(left.cleared_at)} UTC and {lost} lost to it"
+    return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
 
 
 def faults(tables: Iterable[TableSeen]) -> list[str]:
@@ -307,7 +306,7 @@ def faults(tables: Iterable[TableSeen]) -> list[str]:
 
 
 def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
-    """The overview's line on slots: what is cleared first, from looks that may be old, and says so."""
+    """The overview's line on slots: what expires first, from statuses that may be old, and says so."""
     slots = all_slots(tables)
     if not slots:
         return Level.REST, "slots: not seen yet"
@@ -317,11 +316,11 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     unknown = len(slots) - len(keyed)
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
     if not keyed:
-        return Level.UNKNOWN, f"slots {len(slots)}: when they are cleared cannot be told"
+        return Level.UNKNOWN, f"slots {len(slots)}: when they expire cannot be told"
     left, _, one = min(keyed, key=lambda item: item[:2])
     name = safe(f"{one.seen.table}/{one.slot.name}", 40)
     seen = f"seen {age(one.seen.at, now)} ago{more}"
-    ends = f"cleared {deadline(one.retained.left, now)}, {in_words(left)} left"
+    ends = f"expires {deadline(one.retained.left, now)}, {in_words(left)} left"
     return slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
 
 

@@ -1,4 +1,4 @@
-"""The six lines of `slotkeeper watch`: state, wrong, safe, how far behind, the copy, what happened last.
+"""The six lines of `slotkeeper watch`: state, wrong, do, how far behind, the copy, what happened last.
 
 Pure. Next door: `console.commands.watch` draws them below the prompt; `console.views.jobs` has the sentences.
 """
@@ -17,7 +17,7 @@ from core.state.rows import EventRow
 LINES = 6
 
 
-def watch_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
+def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
     """Six lines, whatever is known."""
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
@@ -25,7 +25,7 @@ def watch_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> lis
     return [
         (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
         (job.level, f"wrong   {what_is_wrong(job)}"),
-        (Level.FINE, f"safe    {what_is_safe(job)}"),
+        (Level.FINE, f"do      {what_is_safe(job)}"),
         (Level.FINE, _behind(job)),
         (Level.FINE, _copied(job)),
         (Level.REST, _last(events)),
@@ -36,7 +36,7 @@ def _behind(job: JobFacts) -> str:
     report = job.report
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
-    return f"behind  {count(job.behind)} sync points, worst DN {worst_dn(job)} of {lanes}; events applied {applied}"
+    return f"behind  {count(job.behind)} commits, worst DN {worst_dn(job)} of {lanes}; events applied {applied}"
 
 
 def _copied(job: JobFacts) -> str:

@@ -270,7 +270,7 @@ def _refuse_quarantine(reading: Reading, here: Path, options: SinkOptions, set_h
         (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
     ):
         if wrong:
-            hint = "a held row would not come out as if it had been applied in its turn; keep one of the two"
+            hint = "a quarantined row would not come out as if it had been applied in its turn; keep one of the two"
             raise reading.error((*here, "on_bad_row"), f'{dotted(here)}.on_bad_row = "quarantine" with {what}', hint)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from core.config import keys
 from core.config.check import Reading, as_table, dotted, read_section, unknown_key
 from core.config.lines import Path
-from core.config.references import WAYS, secret_ref
+from core.config.references import KINDS, secret_ref
 from core.config.values import BadValue, spark_setting
 from core.domain.endpoint import SecretRef
 from core.domain.master import Master, MasterKind
@@ -44,7 +44,7 @@ def _only_on_a_cluster(
                 (*path, "master"), what, "set secret_file to a file with the cluster's spark.authenticate.secret"
             )
         return
-    for name in (*(f"secret_{how}" for how in WAYS), "python"):
+    for name in (*(f"secret_{how}" for how in KINDS), "python"):
         if given[name]:
             what = f"{dotted(path)}.{name} has a meaning for a master spark://host:port only"
             raise reading.error((*path, name), what, "remove the key")

@@ -129,14 +129,15 @@ SINK_OPTIONS: Section = section(
     Key(
         "on_bad_row",
         "ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23, or a name in a value that the"
-        " sink lacks): stop ends the job as FAILED; quarantine holds the row and goes on with the others",
+        " sink lacks): stop ends the job as FAILED; quarantine keeps the row apart and goes on with the others",
         values.choice(*ON_BAD_ROW),
         "stop",
         tested=_QUARANTINE + "test_on_bad_row_decides_whether_one_bad_row_ends_it_all",
     ),
     Key(
         "quarantine_limit",
-        "ours: rows of a table that may be held at once; with one more the job ends as FAILED, QUARANTINE FULL",
+        "ours: rows of a table that may be in quarantine at once; with one more the job ends as FAILED,"
+        " QUARANTINE FULL",
         values.whole(1, 100_000),
         100,
         "rows",

@@ -136,7 +136,7 @@ class Move:
     seen: LaneSeen
     to: ProgressRow
     points: Registered | None = None
-    replayed: Count = Count()
+    read_again: Count = Count()
     skipped: Count = Count()
 
     @property
@@ -154,8 +154,8 @@ class Move:
         """What it means, in words."""
         if self.to.state is LaneState.CREATING:
             return "is copied anew by the next start"
-        if self.replayed.total or self.back:
-            return f"applies {self.replayed.text} changes again"
+        if self.read_again.total or self.back:
+            return f"applies {self.read_again.text} changes again"
         if self.skipped.total or not self.skipped.whole:
             return f"passes {self.skipped.text} changes WITHOUT applying them"
         return "does not move" if self.to.position == self.before else "passes a range without changes"

@@ -133,7 +133,7 @@ def _move_values(move: Move) -> dict[str, Any]:
 def _move_from(found: Mapping[str, Any]) -> Move:
     seen = LaneSeen(**{**found["seen"], "row": row_from(found["seen"]["row"])})
     points = Registered(**found["points"]) if found["points"] else None
-    return Move(seen, row_from(found["to"]), points, _count(found["replayed"]), _count(found["skipped"]))
+    return Move(seen, row_from(found["to"]), points, _count(found["read_again"]), _count(found["skipped"]))
 
 
 def _count(found: Mapping[str, Any]) -> Count:

@@ -14,17 +14,17 @@ from core.domain.slot import SlotStatus
 from core.errors import TroubleName
 
 SAFE = {
-    TroubleName.SLOT_LOST: "safe: verify the target, then take a new snapshot; never resume from here",
-    TroubleName.SLOT_MOVED: "safe: find who else uses this slot (slots show), then verify or take a new snapshot",
+    TroubleName.SLOT_LOST: "verify the target, then take a new snapshot; never resume from here",
+    TroubleName.SLOT_MOVED: "find who else uses this slot (slots show), then verify or take a new snapshot",
     TroubleName.PROGRESS_LOST: (
-        "safe: restore slotkeeper_progress from a backup of the sink; or `slotkeeper slots drop TABLE SLOT`, then"
+        "restore slotkeeper_progress from a backup of the sink; or `slotkeeper slots drop TABLE SLOT`, then"
         ' `jobs start` with on_existing = "replace" or "merge"; without rows `slots reset` is refused'
     ),
-    TroubleName.SOURCE_OLDER: "safe: find out whether the source was restored from a backup; then a new snapshot",
-    TroubleName.SINK_OLDER: "safe: find out whether the sink was restored from a backup; then a new snapshot",
-    TroubleName.SCHEMA_CHANGED: "safe: bring the target's columns in line, then take a new snapshot",
-    TroubleName.TOPOLOGY_CHANGED: "safe: take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
-    TroubleName.QUARANTINE_FULL: "safe: slotkeeper errors list JOB; cure the target, errors replay, jobs start",
+    TroubleName.SOURCE_OLDER: "find out whether the source was restored from a backup; then a new snapshot",
+    TroubleName.SINK_OLDER: "find out whether the sink was restored from a backup; then a new snapshot",
+    TroubleName.SCHEMA_CHANGED: "bring the target's columns in line, then take a new snapshot",
+    TroubleName.TOPOLOGY_CHANGED: "take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
+    TroubleName.QUARANTINE_FULL: "slotkeeper errors list JOB; cure the target, errors replay, jobs start",
 }
 """What a person may do without losing more, per name of trouble."""
 

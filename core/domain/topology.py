@@ -57,8 +57,8 @@ def node_change(
     for shard in come:
         status = seen.get(shard.node_id)
         if status is None or status.points.missing or status.points.live != status.points.durable:
-            held = "none" if status is None else f"{status.points.live}/{status.points.durable}"
-            return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {held}")
+            stands = "none" if status is None else f"{status.points.live}/{status.points.durable}"
+            return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {stands}")
     return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
 
 

@@ -50,7 +50,7 @@ class Ttl:
 class TimeLeft:
     """Until when a slot is kept if nobody registers, and how much time that is; 0 s is due now."""
 
-    cleared_at: datetime
+    expires_at: datetime
     seconds: int
     severity: Severity
 
@@ -75,9 +75,9 @@ def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft
     """What is left of the TTL since a registration; None where either is unknown."""
     if registered_at is None or ttl.seconds is None:
         return None
-    cleared_at = registered_at + timedelta(seconds=ttl.seconds)
-    seconds = max(0, int((cleared_at - now).total_seconds()))
-    return TimeLeft(cleared_at, seconds, severity_of(seconds, ttl.seconds))
+    expires_at = registered_at + timedelta(seconds=ttl.seconds)
+    seconds = max(0, int((expires_at - now).total_seconds()))
+    return TimeLeft(expires_at, seconds, severity_of(seconds, ttl.seconds))
 
 
 def severity_of(seconds: float, ttl: int) -> Severity:

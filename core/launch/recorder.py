@@ -37,7 +37,7 @@ class Recorder:
         self._taken = 0
         self._state: JobState | None = None
         self._curves: dict[str, Curve] | None = None
-        self._told = False
+        self._failed = False
 
     def tick(self, now: bool = False) -> None:
         """Take a frame where one is due, or at once; cheap where none is."""
@@ -48,8 +48,8 @@ class Recorder:
                 self._due = time.monotonic() + self._limits.frame_every
                 self._take()
         except SlotkeeperError as error:
-            if not self._told:
-                self._told = True
+            if not self._failed:
+                self._failed = True
                 log.say(self._store.folder, self._job, f"no frame could be recorded: {error}")
 
     def _take(self) -> None:

@@ -72,7 +72,7 @@ class Supervisor:
         self._recorder = Recorder(store, job, launch.limits)
         self._log_checked = 0.0
 
-    def watch(self, adopt: bool) -> None:
+    def run(self, adopt: bool) -> None:
         """Until the run is over: start (or adopt) the driver, wait for its end, decide, begin again."""
         if adopt:
             self._adopt()
@@ -236,7 +236,7 @@ def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int
             return 0
         try:
             store.set_supervisor(run, processes.of(os.getpid(), run))
-            Supervisor(store, job, config, run, Launch.parse(row.launch), signals).watch(adopt)
+            Supervisor(store, job, config, run, Launch.parse(row.launch), signals).run(adopt)
         finally:
             lock.release()
     return 0

@@ -1,6 +1,6 @@
 """What a driver's end means: pure functions from (exit code, reported state, stop wished) to what follows.
 
-The driver's exit codes are a contract: 0 ended as wished, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
+The driver's exit codes are a contract: 0 ended as wanted, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
 12 ended by SIGTERM. Anything else, and any signal, is a crash. Next door: `core.launch.supervisor` acts on it.
 """
 
@@ -60,18 +60,18 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL')
     """
     if stop_wanted and exit_code in (ENDED, TERMINATED):
-        return Ended(exit_code, JobEvent.STOPPED, "stopped as wished")
+        return Ended(exit_code, JobEvent.STOPPED, "stopped as wanted")
     if exit_code in _MEANINGS:
         return _MEANINGS[exit_code]
     if stop_wanted:
-        return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_told(exit_code)}")
+        return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_how_it_ended(exit_code)}")
     if exit_code is None and reported not in WITH_PROCESS:
         return Ended(None, None, f"ended as {reported.value}")
-    return Crashed(exit_code, _code(exit_code), _told(exit_code))
+    return Crashed(exit_code, _code(exit_code), _how_it_ended(exit_code))
 
 
 _MEANINGS: dict[int | None, Ended] = {
-    ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wished"),
+    ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wanted"),
     CONFIGURATION: Ended(
         CONFIGURATION, JobEvent.FAILED, "its configuration was refused; see `slotkeeper jobs logs`",
         safe="correct the configuration, then `jobs start`",
@@ -82,7 +82,7 @@ _MEANINGS: dict[int | None, Ended] = {
     ),
     SUPERSEDED: Ended(
         SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-        safe="nothing to do here: the later start goes on",
+        safe="nothing: the later start goes on",
     ),
     TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
 }  # fmt: skip
@@ -96,7 +96,7 @@ def _code(exit_code: int | None) -> str:
     return f"exit {exit_code}"
 
 
-def _told(exit_code: int | None) -> str:
+def _how_it_ended(exit_code: int | None) -> str:
     if exit_code is None:
         return "vanished without an exit code"
     return f"killed by {_signal(-exit_code)}" if exit_code < 0 else f"ended with exit code {exit_code}"

@@ -34,7 +34,7 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
     open_run = run is not None and run.ended_at is None
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
-    reason, safe = _told(row, supervisor_alive, driver_alive, away)
+    reason, safe = _reason(row, supervisor_alive, driver_alive, away)
     return JobView(
         name=row.name,
         state=row.state,
@@ -59,7 +59,7 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     )
 
 
-def _told(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
+def _reason(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
     """(reason, what is safe to do), where the processes say more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe

@@ -222,7 +222,7 @@ class SlotViewer(Protocol):
 class SlotPoller(Protocol):
     """What is asked of a source while its slots are shown, each with one statement; no call of it creates a slot."""
 
-    def told(self, table: str) -> TableAnswer | None:
+    def read_table(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:

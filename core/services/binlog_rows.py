@@ -35,7 +35,7 @@ from core.state.folder import StateFolder
 ACTION = "slots peek --unmask"
 
 
-def watch(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
+def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
     """Watches the slots of the tables that configured jobs read at a source; nothing is asked before its first turn."""
     endpoint = loaded.sources[source].endpoint
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}

@@ -29,7 +29,7 @@ from core.services.audit import audited
 from core.services.sessions import open_source, poll_name
 from core.slots.change import PROD, Done
 from core.sources.dws import eligibility
-from core.sources.dws.probe.questions import Answer, Reader, conventions
+from core.sources.dws.probe.questions import Answer, Reader, switches
 from core.sources.dws.probe.scratch import PREFIX, Left, Scratch, leftovers, probe_statement, usable_schema
 from core.sources.dws.probe.tables import GROUPS, ask_all
 from core.sources.dws.session import DwsSession
@@ -83,7 +83,7 @@ class Report:
     @property
     def wrong(self) -> list[Answer]:
         """The answers under which our reader is not right."""
-        return [one for one in self.answers if one.told.reader is Reader.WRONG]
+        return [one for one in self.answers if one.finding.reader is Reader.WRONG]
 
     @property
     def sentence(self) -> str:
@@ -104,7 +104,7 @@ class Report:
             "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "seconds": round(self.seconds, 2),
             "reader_right": not self.wrong,
-            "conventions": conventions(self.answers),
+            "switches": switches(self.answers),
             "answers": [one.as_json() for one in self.answers],
             "left": [{"table": one.table, "why": one.why, "cure": one.cure} for one in self.left],
         }
@@ -169,8 +169,8 @@ def probe(
             if not left:
                 progress("ended early, and nothing is left behind")
             raise
-        told = tuple(_for_jobs(loaded, found, answers))
-        reports.append(Report(found, clock.utc(), clock.monotonic() - began, told, tuple(left)))
+        finding = tuple(_for_jobs(loaded, found, answers))
+        reports.append(Report(found, clock.utc(), clock.monotonic() - began, finding, tuple(left)))
         return Done(reports[0].sentence, _left_behind(left))
 
     line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
@@ -252,13 +252,13 @@ class _Patience:
 def _for_jobs(loaded: Loaded, found: ProbePlan, answers: Iterable[Answer]) -> Iterator[Answer]:
     """The answers, with what configured jobs of the source are set to otherwise."""
     for one in answers:
-        if one.question.name == "new_system_names" and one.told.answer:
-            new = one.told.answer == "yes"
+        if one.question.name == "new_system_names" and one.finding.answer:
+            new = one.finding.answer == "yes"
             jobs = (job for job in loaded.jobs.values() if job.source.name == found.source and job.binlog.binlog)
             other = sorted(job.name for job in jobs if job.binlog.new_system_value != new)
             if other:
                 because = f"set new_system_value = {str(new).lower()} for {', '.join(other)}"
-                one = replace(one, told=replace(one.told, right=False, because=because))  # noqa: PLW2901
+                one = replace(one, finding=replace(one.finding, right=False, because=because))  # noqa: PLW2901
         yield one
 
 

@@ -54,7 +54,7 @@ def reset_context(
     job: JobSpec,
     folder: StateFolder,
     at_rest: Callable[[], Check],
-    told: Callable[[str], None],
+    report: Callable[[str], None],
     steal: str = "",
 ) -> Iterator[ResetContext]:
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
@@ -77,7 +77,7 @@ def reset_context(
             actor=actor(),
             audit=CopiedAudit(folder, sink).append,
             at_rest=at_rest,
-            told=told,
+            report=report,
             silence=partial(end_job_sessions, job, retention),
             can_copy=partial(_can_copy, job, sink),
             clock=clock,

@@ -17,9 +17,9 @@ def poll_name(what: str) -> str:
     """The session name of a command that looks.
 
     >>> poll_name("orders_rt")
-    'slotkeeper-look/orders_rt'
+    'slotkeeper-status/orders_rt'
     """
-    return f"slotkeeper-look/{what}"[:63]
+    return f"slotkeeper-status/{what}"[:63]
 
 
 def open_source(endpoint: Endpoint, name: str) -> DwsSession:

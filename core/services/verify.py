@@ -50,7 +50,7 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         )
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
         rows = QuarantineRows(stack.enter_context(closing(open_sink(job))))
-        quarantined = partial(_held, job, rows, right.key)
+        quarantined = partial(_quarantined, job, rows, right.key)
         options = Options(settled=settled, quarantined=quarantined, on_range=on_range)
         return compare(left, right, options)
 
@@ -62,7 +62,9 @@ def _refuse_hidden(job: JobSpec) -> None:
     refuse(list(source_rules.hidden_objections(job.channel.source_table, facts)) if facts else [], "source")
 
 
-def _held(job: JobSpec, rows: QuarantineRows, columns: Sequence[KeyColumn], keys: Collection[Key]) -> Collection[Key]:
+def _quarantined(
+    job: JobSpec, rows: QuarantineRows, columns: Sequence[KeyColumn], keys: Collection[Key]
+) -> Collection[Key]:
     """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
     values = rows.values(lane_key(job, ""))
     return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)

@@ -74,9 +74,9 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
 def cleared(left: TimeLeft | None) -> str:
     """When the TTL clears a slot that nobody registers, in words."""
     if left is None:
-        return "it is cleared by its TTL; when is not known"
-    at = f"{left.cleared_at:%Y-%m-%dT%H:%M:%SZ}"
-    return f"it is cleared by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
+        return "its TTL clears it; when is not known"
+    at = f"{left.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"its TTL clears it at {at} (in {in_words(left.seconds)}) if nobody registers until then"
 
 
 DROP = SlotVerb(plan, drop)

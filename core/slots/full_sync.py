@@ -62,7 +62,7 @@ def register(
     moved = {one.shard for one in after.shards if _moved(one, newest)}
     missed = tuple(name for name in names if name not in moved)
     outcome = "registered on every DN" if not missed else f"not registered on {', '.join(missed)}"
-    return Done(outcome, _told(after, names, missed), missed, after)
+    return Done(outcome, _as_values(after, names, missed), missed, after)
 
 
 def _moved(one: SlotOnShard, newest: Mapping[str, int | None] | None) -> bool:
@@ -72,7 +72,7 @@ def _moved(one: SlotOnShard, newest: Mapping[str, int | None] | None) -> bool:
     return one.live >= least if least is not None else one.unread == 0
 
 
-def _told(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[str, str]:
+def _as_values(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[str, str]:
     said = per_shard(after, names)
     return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
 

@@ -1,6 +1,6 @@
 """The driver: one job's engine on Spark, started as `python -m core.spark.job` by its supervisor or `slotkeeper run`.
 
-Exit codes are a contract with `core.launch.verdict`: 0 ended as wished, 2 configuration, 10 FAILED, 11 SUPERSEDED,
+Exit codes are a contract with `core.launch.verdict`: 0 ended as wanted, 2 configuration, 10 FAILED, 11 SUPERSEDED,
 12 ended by SIGTERM; anything else is a crash and the job is started again.
 Next door: `core.engine.driver.job` runs the phases, `runner.py` gives tasks to Spark, `narrator.py` reports.
 """
@@ -38,7 +38,7 @@ from core.wiring.driver import WiredSessions
 from core.wiring.worker import ENTRIES
 
 CRASHED = 1
-WATCH_EVERY = 3.0
+POLL_SECONDS = 3.0
 
 
 class WantedStates:
@@ -87,14 +87,14 @@ class Watchman(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
-        told = ""
-        while not self._done.wait(WATCH_EVERY):
+        said = ""
+        while not self._done.wait(POLL_SECONDS):
             try:
                 self._check()
-                told = ""
+                said = ""
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
-                if told != (told := str(error)):
+                if said != (said := str(error)):
                     _say(f"no supervisor can be looked for: {error}")
 
     def _check(self) -> None:

@@ -33,7 +33,7 @@ class StoreNarrator:
         self._runner = runner
         self._targets = {channel.source_table: channel.target for channel in job.channels}
         self._report = JobReport(job=job.name, run=run, state=JobState.PENDING.value, environment=job.environment)
-        self._told = 0.0
+        self._reported_at = 0.0
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class StoreNarrator:
             if lane.error or name in self._errors:
                 self._record_error(name, lane.error, lane.side)
         self._lanes = (lanes, epoch, registrations)
-        if now - self._told >= EVERY:
+        if now - self._reported_at >= EVERY:
             self._take_in()
             troubled = next((f"{one.name}: {one.retry}" for one in self._report.lanes if one.retry), "")
             with self._lock:
@@ -70,11 +70,13 @@ class StoreNarrator:
         if self._lanes is None:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
-        told = tuple(_lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values())
+        reports = tuple(
+            _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
+        )
         with self._lock:
             self._report = replace(
                 self._report,
-                lanes=told,
+                lanes=reports,
                 epoch=epoch,
                 changes=sum(lane.changes for lane in lanes.values()),
                 registrations=registrations,
@@ -123,9 +125,9 @@ class StoreNarrator:
         self._errors[place] = text
 
     def _tell(self, now: bool = False) -> None:
-        if not now and self._clock.monotonic() - self._told < EVERY:
+        if not now and self._clock.monotonic() - self._reported_at < EVERY:
             return
-        self._told = self._clock.monotonic()
+        self._reported_at = self._clock.monotonic()
         try:
             self._store.put_report(self._report)
         except (Busy, Refused):

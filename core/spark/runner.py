@@ -182,9 +182,9 @@ def open_runner(
     if not Master.parse(options.master).ships:
         return runner
     try:
-        told = runner.warm_up(task.whereabouts).result(MUSTER_SECONDS)
+        workers = runner.warm_up(task.whereabouts).result(MUSTER_SECONDS)
         if say is not None:
-            say(str(told))
+            say(str(workers))
     except TimeoutError:
         runner.close()
         raise Unreachable(

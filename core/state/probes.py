@@ -31,8 +31,8 @@ def record(state_dir: Path, source: str) -> Record | None:
 def answered(found: Record | None, place: str, name: str) -> str:
     """What a question was answered at that endpoint; "" where it was not told, or another server was asked."""
     answers = found.get("answers") if found and found.get("place") == place else None
-    told = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
-    return next((str(one.get("answer") or "") for one in told if one.get("name") == name), "")
+    rows = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
+    return next((str(one.get("answer") or "") for one in rows if one.get("name") == name), "")
 
 
 def points_proven(state_dir: Path, source: str, place: str) -> bool:

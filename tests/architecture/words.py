@@ -56,7 +56,6 @@ IN_NAMES = {
     "carrier": "child",
     "rewind": "history",
     "told": "what it returns",
-    "watch": "judge, poll, subscribe",
 }
 """As well in names; in a sentence these are plain English."""
 

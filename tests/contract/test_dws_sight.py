@@ -10,7 +10,7 @@ from core.drivers import pg
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.probe import sessions
-from core.sources.dws.probe.questions import Told
+from core.sources.dws.probe.questions import ProbeFinding
 from core.sources.dws.probe.scratch import Scratch
 from core.sources.dws.probe.session import ProbeContext
 from core.sources.dws.probe.session import run as ask
@@ -62,7 +62,7 @@ def test_sessions_of_two_coordinators_do_not_see_each_other(warehouse: Warehouse
     other.close()
 
 
-def asked(warehouse: Warehouse) -> Told:
+def asked(warehouse: Warehouse) -> ProbeFinding:
     """What the probe tells of other coordinators, on a scratch table of its own."""
     password = warehouse.etl_password_file.read_text("utf-8").strip()
 
@@ -75,7 +75,7 @@ def asked(warehouse: Warehouse) -> Told:
         ctx = ProbeContext(session, scratch, scratch.plain)
         answers = ask(ctx, [("coordinators", (name,), sessions.elsewhere)], lambda _: None)
     assert not scratch.drop(opened)
-    return next(one.told for one in answers if one.question.name == name)
+    return next(one.finding for one in answers if one.question.name == name)
 
 
 def test_the_probe_asks_through_another_coordinator(warehouse: Warehouse) -> None:
@@ -86,10 +86,10 @@ def test_the_probe_asks_through_another_coordinator(warehouse: Warehouse) -> Non
     sight.snapshots_apart(warehouse)
     assert asked(warehouse).answer == "no"
     run(warehouse, "UPDATE dws.coordinator SET port = 1 WHERE node_name = 'cn_5002'")
-    assert (told := asked(warehouse)).answer is None
-    assert "does not let this login in" in told.because
+    assert (finding := asked(warehouse)).answer is None
+    assert "does not let this login in" in finding.because
 
 
 def test_the_probe_tells_that_the_stand_in_does_not_record_under_an_old_snapshot(warehouse: Warehouse) -> None:
     grant(warehouse)
-    assert interrogate(warehouse)["old_snapshot_recorded"].told.answer == "no"
+    assert interrogate(warehouse)["old_snapshot_recorded"].finding.answer == "no"

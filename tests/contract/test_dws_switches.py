@@ -16,7 +16,7 @@ from core.embedded.postgres import Server
 from core.embedded.switches import Switches, all_values
 from core.embedded.warehouse import Warehouse
 from core.errors import ConfigError
-from core.sources.dws.probe.questions import QUESTIONS, SWITCHED, Answer, Reader, conventions
+from core.sources.dws.probe.questions import QUESTIONS, SWITCHED, Answer, Reader, switches
 from tests.support.probing import drawn, flipped, grant, interrogate, leftovers
 from tests.support.standin import Surface, drop_database, run
 
@@ -42,21 +42,21 @@ def probed(pg_server: Server) -> Iterator[Warehouse]:
     drop_database(pg_server, warehouse.database)
 
 
-def told(answers: dict[str, Answer]) -> dict[str, str | None]:
-    return {name: one.told.answer for name, one in answers.items()}
+def finding(answers: dict[str, Answer]) -> dict[str, str | None]:
+    return {name: one.finding.answer for name, one in answers.items()}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_probe_tells_each_setting_of_the_switches(probed: Warehouse, name: str) -> None:
     probed.configure(SETTINGS[name])
     answers = interrogate(probed)
-    assert conventions(answers.values()) == dict(probed.switches().pairs())
-    assert [one for one in answers.values() if one.told.reader is Reader.WRONG] == []
-    assert told(answers)["reader_exact"] == "yes"
-    assert (told(answers)["consumed_at_point"] == "yes") is probed.switches().latest_inclusive
-    wiped = [told(answers)[one] for one in ("add_column_clears", "truncate_clears", "vacuum_full_keeps")]
+    assert switches(answers.values()) == dict(probed.switches().pairs())
+    assert [one for one in answers.values() if one.finding.reader is Reader.WRONG] == []
+    assert finding(answers)["reader_exact"] == "yes"
+    assert (finding(answers)["consumed_at_point"] == "yes") is probed.switches().latest_inclusive
+    wiped = [finding(answers)[one] for one in ("add_column_clears", "truncate_clears", "vacuum_full_keeps")]
     assert wiped == ["yes", "yes", "yes"]
-    assert (told(answers)["registered_point_kept"] == "yes") is probed.switches().purge_at_once
+    assert (finding(answers)["registered_point_kept"] == "yes") is probed.switches().purge_at_once
     assert leftovers(probed) == []
 
 
@@ -66,14 +66,14 @@ def test_the_probe_tells_any_setting_of_the_switches(probed: Warehouse) -> None:
     for seed in range(first, first + 60):
         probed.configure(drawn(seed))
         answers = interrogate(probed)
-        assert conventions(answers.values()) == dict(probed.switches().pairs()), f"seed {seed}"
-        assert told(answers)["reader_exact"] == "yes", f"seed {seed}"
+        assert switches(answers.values()) == dict(probed.switches().pairs()), f"seed {seed}"
+        assert finding(answers)["reader_exact"] == "yes", f"seed {seed}"
     assert leftovers(probed) == []
 
 
 def test_what_is_documented_is_so(probed: Warehouse) -> None:
     probed.configure(Switches())
-    found = told(interrogate(probed))
+    found = finding(interrogate(probed))
     documented = {name: one.documented for name, one in QUESTIONS.items() if one.documented and name not in NOT_HERE}
     assert {name: found[name] for name in documented} == documented
 

@@ -156,7 +156,7 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
 
     monkeypatch.setattr(Leases, "keep", late)
 
-    def retained() -> bool:
+    def delayed() -> bool:
         lanes = mirror.heard.now.values()
         under_way = any(one.activity is Activity.APPLYING for one in lanes)
         return not under_way and any("does not answer" in one.error for one in lanes)
@@ -164,7 +164,7 @@ def test_nothing_is_applied_while_the_session_of_the_lease_does_not_answer(
     mirror.start().wait_running()
     silent.set()
     with written(mirror, seed):
-        until(retained, 20, "lanes to be held back")
+        until(delayed, 20, "lanes to be held back")
         applied = mirror.changes()
     assert mirror.changes() == applied
     answers.set()

@@ -19,7 +19,7 @@ from core.errors import SlotkeeperError
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from tests.support.effects import planned
-from tests.support.quarantined import HOLDING, Target, line
+from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_faults"
@@ -110,7 +110,7 @@ def test_a_careful_step_is_all_or_nothing(
     ending = Ending(target, monkeypatch, seed, every)
 
     def act() -> None:
-        sink = target.sink(HOLDING)
+        sink = target.sink(QUARANTINING)
         try:
             rows = sink.stage_isolating(io.BytesIO(text))
             assert sink.commit(target.lane, target.epoch, Position(0), Position(1), rows)
@@ -125,7 +125,7 @@ def test_a_careful_step_is_all_or_nothing(
     assert target.rows() == [(1, 1), (3, 3), (10, 0)]
     assert target.asked("SELECT position, changes FROM slotkeeper_progress") == [("1/-1", len(EVENTS))]
     assert sorted(entry.key for entry in target.listed()) == [("10",), ("11",), ("2",)]
-    sink = target.sink(HOLDING)
+    sink = target.sink(QUARANTINING)
     sink.stage_isolating(io.BytesIO(text))
     assert not sink.commit(target.lane, target.epoch, Position(0), Position(1), len(EVENTS)), "it was taken already"
     assert len(target.listed(states=())) == 3
@@ -141,7 +141,7 @@ def test_a_careful_chunk_is_all_or_nothing(
     ending = Ending(target, monkeypatch, seed, every)
 
     def act() -> None:
-        sink = target.sink(HOLDING)
+        sink = target.sink(QUARANTINING)
         try:
             assert sink.copy_chunk_isolating(target.lane, target.epoch, 0, io.BytesIO(text)) == 3
             sink.finish_chunk()
@@ -155,19 +155,19 @@ def test_a_careful_chunk_is_all_or_nothing(
     assert ending.everywhere(act, unchanged) > 20
     assert target.rows() == [(1, 1), (3, 3)]
     assert [entry.key for entry in target.listed()] == [("2",)]
-    assert target.sink(HOLDING).copy_chunk_isolating(target.lane, target.epoch, 0, io.BytesIO(text)) is None
+    assert target.sink(QUARANTINING).copy_chunk_isolating(target.lane, target.epoch, 0, io.BytesIO(text)) is None
 
 
 @EVERY
 def test_a_replay_is_all_or_nothing(target: Target, monkeypatch: pytest.MonkeyPatch, seed: int, every: int) -> None:
-    assert target.step(target.sink(HOLDING), EVENTS)
+    assert target.step(target.sink(QUARANTINING), EVENTS)
     target.run("ALTER TABLE public.t ALTER COLUMN n TYPE integer")
     before, pair = state(target), max(entry.id for entry in target.listed())
     ending = Ending(target, monkeypatch, seed, every)
 
     def act() -> None:
         target.session.close()
-        done = Replays(target.session, target.lane).replay(pair, target.table, HOLDING, "somebody", "cured")
+        done = Replays(target.session, target.lane).replay(pair, target.table, QUARANTINING, "somebody", "cured")
         assert done.state is EntryState.REPLAYED
         assert len(done.ids) == 2
 

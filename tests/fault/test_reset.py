@@ -50,12 +50,12 @@ def test_earliest_replays_exactly_what_the_plan_foretold(resetting: Resetting) -
     before = resetting.mirror.changes()
     plan = resetting.plan(EARLIEST)
     assert not plan.failed, plan.failed
-    assert sum(move.replayed.total for move in plan.moves) == sum(before.values()) > 0
+    assert sum(move.read_again.total for move in plan.moves) == sum(before.values()) > 0
     result = resetting.execute(plan)
     assert result.outcome == DONE
     assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}
-    replayed = {move.seen.row.key.shard: move.replayed.total for move in plan.moves}
-    read_on(resetting.mirror, {dn: number + replayed[dn] for dn, number in before.items()})
+    read_again = {move.seen.row.key.shard: move.read_again.total for move in plan.moves}
+    read_on(resetting.mirror, {dn: number + read_again[dn] for dn, number in before.items()})
 
 
 def test_a_point_of_one_dn_moves_that_dn_alone(resetting: Resetting) -> None:
@@ -69,8 +69,8 @@ def test_a_point_of_one_dn_moves_that_dn_alone(resetting: Resetting) -> None:
     resetting.execute(plan)
     now = {row.key.shard: row for row in mirror.rows()}
     assert all(now[dn].position == rows[dn].position for dn in rows if dn != name)
-    replayed = next(move.replayed.total for move in plan.moves if move.back)
-    read_on(mirror, {**before, name: before[name] + replayed})
+    read_again = next(move.read_again.total for move in plan.moves if move.back)
+    read_on(mirror, {**before, name: before[name] + read_again})
 
 
 def test_latest_skips_exactly_the_rows_that_were_typed(resetting: Resetting, seed: int) -> None:
@@ -132,14 +132,14 @@ def test_a_time_is_the_smallest_point_of_any_dn(warehouse: Warehouse, make_mirro
     before, resetting = mirror.changes(), Resetting(mirror, tmp_path / "state")
     plan = resetting.plan(Goal(TargetKind.TIME, at=at.isoformat()))
     assert not plan.failed, plan.failed
-    assert sum(move.replayed.total for move in plan.moves) == 30
+    assert sum(move.read_again.total for move in plan.moves) == 30
     assert len({move.to.position for move in plan.moves}) == 1
     assert any("sync point" in note for note in plan.notes)
     resetting.execute(plan)
-    replayed = {move.seen.row.key.shard: move.replayed.total for move in plan.moves}
+    read_again = {move.seen.row.key.shard: move.read_again.total for move in plan.moves}
     mirror.start().wait_running().wait_equal()
     mirror.stop()
-    assert mirror.changes() == {dn: number + replayed[dn] for dn, number in before.items()}
+    assert mirror.changes() == {dn: number + read_again[dn] for dn, number in before.items()}
     with pytest.raises(Refused, match="has no offset"):
         resetting.plan(Goal(TargetKind.TIME, at="2026-01-31T08:30:00"))
 
@@ -184,28 +184,28 @@ def test_a_server_that_refuses_to_go_back_changes_nothing(
     make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
     resetting = followed(make_mirror, make_warehouse(switches=Switches(backward_allowed=False)), seed, tmp_path)
-    before = resetting.quarantined()
+    before = resetting.places()
     result = resetting.reset(EARLIEST)
     assert result.outcome == ROLLED_BACK
     assert "snapshot" in result.sentence
-    assert resetting.quarantined() == before
+    assert resetting.places() == before
     resetting.mirror.start().wait_running()
     resetting.mirror.stop()
 
 
 def test_what_was_purged_after_the_plan_is_counted_and_rolled_back(resetting: Resetting) -> None:
-    before, plan = resetting.quarantined(), resetting.plan(EARLIEST)
+    before, plan = resetting.places(), resetting.plan(EARLIEST)
     result = resetting.execute(plan, lambda at: resetting.mirror.warehouse.purge() if at == "after_rows" else None)
     assert result.outcome == ROLLED_BACK
     assert "purged in between" in result.sentence
-    assert resetting.quarantined() == before
+    assert resetting.places() == before
 
 
 def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> None:
     resetting.mirror.warehouse.partial_registration("dn_2", 1)
     with pytest.raises(Busy, match=r"1 of 4 DNs .* dn_2: registering false reached 0 of 1 nodes"):
         resetting.reset(EARLIEST)
-    entry = resetting.on(lambda ctx: ctx.resets.unfinished())
+    entry = resetting.on(lambda ctx: ctx.resets.open_entry())
     assert "dn_2" in entry.outcome
     with pytest.raises(Refused, match="is unfinished"):
         resetting.reset(EARLIEST)
@@ -217,10 +217,10 @@ def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> N
 
 
 def test_a_backup_is_written_before_anything_changes(resetting: Resetting) -> None:
-    before = resetting.quarantined()
+    before = resetting.places()
     with pytest.raises(Crash):
         resetting.reset(EARLIEST, CrashAt(point="after_backup_row"))
-    assert resetting.quarantined() == before
+    assert resetting.places() == before
     (backup,) = resetting.names("backups")
     file = resetting.folder / "backups" / f"{backup}.json"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -242,13 +242,13 @@ def test_after_a_snapshot_reset_another_target_is_no_changed_channel(resetting: 
 
 def test_a_kernel_that_lists_no_slots_is_asked_about_ours_only(resetting: Resetting) -> None:
     run(resetting.mirror.warehouse, "DROP FUNCTION pg_catalog.pgxc_get_binlog_slots(text, integer)")
-    before = resetting.quarantined()
+    before = resetting.places()
     plan = resetting.plan(EARLIEST)
     assert {check.name for check in plan.checks if check.ok is None} == {"time to TTL"}
     done = resetting.execute(plan)
     assert done.outcome == DONE
     assert resetting.undo(done.reset).outcome == DONE
-    assert resetting.quarantined() == before
+    assert resetting.places() == before
 
 
 def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +258,6 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
     monkeypatch.setattr(retention, "COUNT_LIMIT_MS", 300)
     plan = resetting.plan(EARLIEST)
     total = sum(resetting.mirror.changes().values())
-    assert sum(move.replayed.total for move in plan.moves) == total
+    assert sum(move.read_again.total for move in plan.moves) == total
     assert any(move.effect.startswith("applies >= ") for move in plan.moves)
     assert resetting.execute(plan).outcome == DONE

@@ -49,16 +49,16 @@ def steps_of(resetting: Resetting) -> list[str]:
 
 
 def test_a_kill_at_every_step_is_finished_or_rolled_back(resetting: Resetting) -> None:
-    start = resetting.quarantined()
+    start = resetting.places()
     steps = steps_of(resetting)
-    assert resetting.quarantined() == start
+    assert resetting.places() == start
     assert len(steps) == 20, steps
     target = {}
     for number, step in enumerate(steps, 1):
         with pytest.raises(Crash, match=step):
             resetting.reset(EARLIEST, CrashAt(number))
         if step in BEFORE:
-            assert resetting.quarantined() == start and not resetting.names("resets")
+            assert resetting.places() == start and not resetting.names("resets")
             continue
         assert resetting.names("resets"), f"{step}: unreported"
         result = resetting.resume()
@@ -66,12 +66,12 @@ def test_a_kill_at_every_step_is_finished_or_rolled_back(resetting: Resetting) -
         assert result.outcome == expected, step
         assert not resetting.names("resets")
         if expected == ROLLED_BACK:
-            assert resetting.quarantined() == start, step
+            assert resetting.places() == start, step
             continue
-        target = target or resetting.quarantined()
-        assert resetting.quarantined() == target != start, step
+        target = target or resetting.places()
+        assert resetting.places() == target != start, step
         assert resetting.undo(result.reset).outcome == DONE
-        assert resetting.quarantined() == start, step
+        assert resetting.places() == start, step
 
 
 def test_a_kill_at_every_step_of_going_back(
@@ -79,20 +79,20 @@ def test_a_kill_at_every_step_of_going_back(
 ) -> None:
     warehouse = make_warehouse(switches=Switches(backward_allowed=False))
     resetting = followed(make_mirror, warehouse, seed, tmp_path)
-    start, heard = resetting.quarantined(), CrashAt()
+    start, heard = resetting.places(), CrashAt()
     assert resetting.reset(EARLIEST, heard).outcome == ROLLED_BACK
     for number in range(heard.seen.index("after_rows") + 1, len(heard.seen) + 1):
         with pytest.raises(Crash):
             resetting.reset(EARLIEST, CrashAt(number))
         assert resetting.names("resets")
         assert resetting.resume().outcome == ROLLED_BACK
-        assert resetting.quarantined() == start
+        assert resetting.places() == start
 
 
 def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> None:
     backup = resetting.reset(LATEST).reset
     plan = resetting.plan(EARLIEST)
-    start = resetting.quarantined()
+    start = resetting.places()
     resetting.at_rest = lambda: Check("job at rest", False, "job x is RUNNING")
     with pytest.raises(Refused, match="job x is RUNNING"):
         resetting.execute(plan)
@@ -101,7 +101,7 @@ def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> 
     assert [check.name for check in resetting.plan(EARLIEST).failed] == ["job at rest"]
     with pytest.raises(Refused, match="job x is RUNNING"):
         resetting.undo(backup)
-    assert resetting.quarantined() == start
+    assert resetting.places() == start
 
 
 def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> None:
@@ -125,13 +125,13 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
     resetting.reset(EARLIEST)
-    quarantined = resetting.quarantined()
+    quarantined = resetting.places()
     go_on.set()
     errors = [lane.error for lane in zombie.finish().lanes if lane.error]
     assert errors or not stood
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
-    assert resetting.quarantined() == quarantined, "a commit of an older epoch got through"
+    assert resetting.places() == quarantined, "a commit of an older epoch got through"
     stream_task.close_kept(mirror.job)
 
 
@@ -182,7 +182,7 @@ def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.Cap
     config = polling.config(
         tmp_path, job.source, job.sink, polling.job(job.name, job.slot, job.channel.source_table, "mart.orders")
     )
-    start, common = resetting.quarantined(), ["--config", str(config)]
+    start, common = resetting.places(), ["--config", str(config)]
     place = ["slots", "reset", job.channel.source_table, job.slot]
     assert main([*place, "--to", "earliest", "--json", *common]) == 0
     plan = json.loads(capfd.readouterr().out)["id"]
@@ -201,6 +201,6 @@ def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.Cap
     assert main(["slots", "reset", "--resume", "--json", *common]) == (3 if step == "after_begun" else 0)
     result = json.loads(capfd.readouterr().out)
     assert result["outcome"] == (ROLLED_BACK if step == "after_begun" else DONE)
-    assert (resetting.quarantined() == start) == (step == "after_begun")
+    assert (resetting.places() == start) == (step == "after_begun")
     assert main(["jobs", "list", *common]) == 0
     assert "unfinished" not in capfd.readouterr().err

@@ -48,12 +48,12 @@ class Losing:
         kept = "DROP TABLE IF EXISTS kept", "CREATE TABLE kept AS SELECT * FROM {}"
         self.at_source(kept[0], kept[1].format("dws.slot"))
         self.at_sink(kept[0], kept[1].format("slotkeeper_progress"))
-        self.start = self.resetting.quarantined()
+        self.start = self.resetting.places()
 
     def again(self) -> None:
         run(self.resetting.mirror.warehouse, ALL, "INSERT INTO dws.slot SELECT * FROM kept")
         self.at_sink("DELETE FROM slotkeeper_progress", "INSERT INTO slotkeeper_progress SELECT * FROM kept")
-        assert self.resetting.quarantined() == self.start
+        assert self.resetting.places() == self.start
 
     def at_source(self, *statements: str) -> None:
         run(self.resetting.mirror.warehouse, *statements)
@@ -78,7 +78,7 @@ class Losing:
 
     def closed(self) -> None:
         assert not self.resetting.names("resets")
-        assert self.resetting.on(lambda ctx: ctx.resets.unfinished()) is None
+        assert self.resetting.on(lambda ctx: ctx.resets.open_entry()) is None
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def typed(plan: Preview) -> Typed:
 
 
 def test_a_reset_goes_on_to_its_end_though_the_console_is_killed_and_the_line_drops(shell: Shell) -> None:
-    before, plan = shell.quarantined(), planned(shell, "earliest")
+    before, plan = shell.places(), planned(shell, "earliest")
     assert [one.dn for one in plan.lanes] and all("again" in one.number for one in plan.lanes if one.number != "0")
     words = slot_words(Origin(str(shell.config)), doing(shell, "earliest"), typed(plan))
     starter = subprocess.run(
@@ -102,7 +102,7 @@ def test_a_reset_goes_on_to_its_end_though_the_console_is_killed_and_the_line_dr
             os.kill(one.pid, signal.SIGHUP)
     found = ended(runs, id)
     assert (found.stage, found.record.code) == (Stage.ENDED, 0), runs.said(id).err
-    assert shell.quarantined() != before
+    assert shell.places() != before
     level, *_ = [level for level, text in slot_lines(found, runs.said(id), SystemClock().utc())]
     told = [text for _, text in slot_lines(found, runs.said(id), SystemClock().utc())]
     assert level is Level.FINE and told[0].startswith("done: reset to earliest")
@@ -126,14 +126,14 @@ def test_a_plan_that_skips_asks_for_the_number_and_a_stale_one_says_what_moved(s
     rows = next(want.answer for want in plan.wants if want.part is Part.ROWS)
     assert int(rows) > 0 and any(one.lost for one in plan.lanes)
     wrong = Typed(plan.plan, {**typed(plan).parts, Part.ROWS: str(int(rows) + 1)})
-    before = shell.quarantined()
+    before = shell.places()
     refused = runs.start(Order(slot_words(origin, doing(shell, "latest"), wrong), "reset", "slot"))
     assert ended(runs, refused).record.code == 3
     assert f"{rows} changes would be skipped" in complaint(runs.said(refused).err)[0]
-    assert shell.quarantined() == before
+    assert shell.places() == before
     id = runs.start(Order(slot_words(origin, doing(shell, "latest"), typed(plan)), "reset", "slot"))
     assert ended(runs, id).record.code == 0, runs.said(id).err
-    assert shell.quarantined() != before
+    assert shell.places() != before
 
 
 @pytest.mark.parametrize(

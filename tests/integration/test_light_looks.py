@@ -112,9 +112,9 @@ def test_every_screen_leaves_the_slots_alone_and_asks_at_most_one_thing_in_two_s
 
 
 def test_a_watch_sends_one_statement_a_turn_and_none_at_login(place: Place) -> None:
-    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
-    turns = [watch.turn() for _ in range(4)]
-    watch.close()
+    slot_poller = binlog_rows.slot_poller(place.loaded, "dws1", SystemClock())
+    turns = [slot_poller.turn() for _ in range(4)]
+    slot_poller.close()
     assert [turn.error for turn in turns] == [None] * 4
     assert [turn.table for turn in turns] == [*sorted(TABLES), *sorted(TABLES)]
     seen = turns[-1].seen
@@ -133,9 +133,9 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
         "DROP FUNCTION pg_catalog.pgxc_get_binlog_consume_progress(text, integer)",
         settings=("SET allow_system_table_mods = on",),
     )
-    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
-    turns = [watch.turn() for _ in range(5)]
-    watch.close()
+    slot_poller = binlog_rows.slot_poller(place.loaded, "dws1", SystemClock())
+    turns = [slot_poller.turn() for _ in range(5)]
+    slot_poller.close()
     assert [turn.error for turn in turns] == [None] * 5
     seen = turns[-1].seen
     assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
@@ -147,12 +147,12 @@ def test_a_server_that_takes_too_long_is_left_after_three_seconds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.sources.dws.poll.LIMIT_MS", 200)
-    watch = binlog_rows.watch(place.loaded, "dws1", SystemClock())
+    slot_poller = binlog_rows.slot_poller(place.loaded, "dws1", SystemClock())
     place.warehouse.dn_hanging("dn_2")
     try:
-        late = watch.turn()
+        late = slot_poller.turn()
         assert late.error is not None and "statement timeout" in late.error.message and not late.everywhere
     finally:
         place.warehouse.dn_hanging(None)
-    assert [watch.turn().error for _ in range(3)] == [None] * 3  # over the session that was there
-    watch.close()
+    assert [slot_poller.turn().error for _ in range(3)] == [None] * 3  # over the session that was there
+    slot_poller.close()

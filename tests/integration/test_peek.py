@@ -336,8 +336,8 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert [row.values for row in page.rows] == [("1", "NEW")]
     source = load(place.config, {}).sources["dws1"].endpoint
     reader = DwsStatusPoller(source, resolve(source.password), "test")
-    told = reader.told(table)
-    assert told is not None and {one.slot for one in told.points or ()} == {FOREIGN}
+    read_table = reader.read_table(table)
+    assert read_table is not None and {one.slot for one in read_table.points or ()} == {FOREIGN}
     assert reader.unread(table)
     reader.close()
     assert place.surface.rows(manual_sql.status(table))

@@ -29,7 +29,7 @@ from core.services.doctor import Level, check_source
 from core.sources.dws.probe import scratch
 from core.sources.dws.probe import tables as tables_probe
 from core.sources.dws.probe.questions import QUESTIONS
-from core.sources.dws.probe.session import ProbeContext, Told_
+from core.sources.dws.probe.session import Found, ProbeContext
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from core.state.audit import Audit
@@ -55,7 +55,7 @@ REPORT = {
     "at": str,
     "seconds": float,
     "reader_right": bool,
-    "conventions": dict,
+    "switches": dict,
     "answers": list,
     "left": list,
 }
@@ -126,7 +126,7 @@ def test_the_command_tells_exactly_the_settings_and_keeps_them(
     assert place.call("--json") == 0
     said = capsys.readouterr()
     report = json.loads(said.out)
-    assert report["conventions"] == dict(place.warehouse.switches().pairs())
+    assert report["switches"] == dict(place.warehouse.switches().pairs())
     assert _schema_of(report) == REPORT
     assert [one["name"] for one in report["answers"]] == list(QUESTIONS)
     assert all(set(one) == KEYS for one in report["answers"])
@@ -180,7 +180,7 @@ def test_other_writers_do_not_make_it_tell_what_is_not_so(place: Place, capsys: 
             over.set()
             for one in writers:
                 one.join(60)
-        told = json.loads(capsys.readouterr().out)["conventions"]
+        told = json.loads(capsys.readouterr().out)["switches"]
         right = dict(switches.pairs())
         assert {name: value for name, value in told.items() if value is not None} == {
             name: right[name] for name, value in told.items() if value is not None
@@ -247,7 +247,7 @@ def test_an_error_in_the_middle_leaves_nothing(
 ) -> None:
     before = place.foreign()
 
-    def breaks(ctx: ProbeContext) -> Iterator[Told_]:
+    def breaks(ctx: ProbeContext) -> Iterator[Found]:
         assert leftovers(place.warehouse) != []
         raise ZeroDivisionError
         yield
@@ -347,13 +347,13 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
 ) -> None:
     holder = place.warehouse.connect(autocommit=False)
 
-    def retained(ctx: ProbeContext) -> Iterator[Told_]:
+    def locked(ctx: ProbeContext) -> Iterator[Found]:
         with holder.cursor() as cursor:
             cursor.execute(f"SELECT count(*) FROM {ctx.table}")
         yield from ()
 
     monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)
-    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("retained", (), retained)))
+    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("locked", (), locked)))
     assert place.call("--json") == 1
     said = capsys.readouterr()
     (left,) = json.loads(said.out)["left"]

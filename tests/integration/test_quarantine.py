@@ -21,7 +21,7 @@ from core.errors import RowRefused, TooLarge, Trouble, TroubleName
 from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
 from core.sinks.postgres.write import row_isolation
 from core.sinks.postgres.write.statements import TargetTable
-from tests.support.quarantined import HOLDING, Target, line
+from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_rows"
@@ -128,7 +128,7 @@ def test_on_bad_row_decides_whether_one_bad_row_ends_it_all(zoo: Target) -> None
 
 
 def test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was(zoo: Target) -> None:
-    sink = zoo.sink(replace(HOLDING, quarantine_limit=3))
+    sink = zoo.sink(replace(QUARANTINING, quarantine_limit=3))
     assert zoo.step(sink, [(1, n, "I", *zoo_row(n, "n" if n % 2 else "")) for n in range(1, 7)])
     before = zoo.rows("id"), zoo.quarantined(), zoo.position
     with pytest.raises(Trouble, match=r"quarantine_limit = 3.*23502 null value.*must") as caught:
@@ -326,7 +326,7 @@ def test_while_nothing_is_held_a_step_sends_what_it_sends_without_a_quarantine(
         pairs.session.close()
         return said
 
-    assert sent(SinkOptions()) == sent(HOLDING)
+    assert sent(SinkOptions()) == sent(QUARANTINING)
 
 
 def test_entries_go_with_a_dn_to_its_new_name(pairs: Target) -> None:
@@ -345,7 +345,7 @@ def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantin
         return [one.what for one in objections(table, identity, facts, options) if "quarantine" in one.what]
 
     assert said(SinkOptions()) == []
-    (what,) = said(HOLDING)
+    (what,) = said(QUARANTINING)
     assert "keeps key column 'id' as jsonb, whose equal values have several texts" in what
 
 

@@ -57,8 +57,8 @@ class Shell:
             *words, "--execute", "--plan", plan, *(word for pair in given.items() if pair[1] for word in pair)
         )
 
-    def quarantined(self) -> dict[str, Any]:
-        return Resetting(self.mirror, self.state_dir).quarantined()
+    def places(self) -> dict[str, Any]:
+        return Resetting(self.mirror, self.state_dir).places()
 
 
 @pytest.fixture
@@ -89,20 +89,20 @@ def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> No
         code, out, err = shell.call("slots", "reset", *shell.place, *words)
         assert code == (3 if "snapshot" in words else 0), err
         assert max(map(len, out.splitlines())) <= 80
-        for text in ("plan  ", "position", "replayed", "pass     job at rest: it was never started here", "sql  "):
+        for text in ("plan  ", "position", "read again", "pass     job at rest: it was never started here", "sql  "):
             assert text in out, out
         assert ("--execute --plan" in out) == (code == 0)
     assert "FAIL     target takes copy" in out
 
 
 def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
-    before = shell.quarantined()
+    before = shell.places()
     plan = shell.planned("--to", "earliest")
     assert plan["possible"] and plan["skipped"] == 0
     assert (shell.state_dir / "plans" / f"{plan['id']}.json").stat().st_mode & 0o777 == 0o600
     code, out, _ = shell.execute(plan["id"], "--json", "")
     assert code == 0 and " done: reset to earliest" in out and "requested" in out and "observed" in out
-    assert shell.quarantined() != before
+    assert shell.places() != before
     _, out, _ = shell.call("slots", "history", *shell.place, "--json")
     (entry,) = json.loads(out)["resets"]
     assert (entry["target"], entry["step"], entry["reason"]) == ("earliest", "done", "a test")
@@ -114,7 +114,7 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     refused(shell.execute(plan["id"], verb=verb), f"{plan['skipped']} changes would be skipped")
     code, out, err = shell.execute(plan["id"], "--rows", str(plan["skipped"]), verb=verb)
     assert code == 0, err
-    assert shell.quarantined() == before
+    assert shell.places() == before
     copied = "SELECT line FROM slotkeeper_audit ORDER BY written_at"
     lines = [line.as_json() for line in Resetting(shell.mirror, shell.state_dir).lines()]
     assert [line for (line,) in shell.mirror.query(shell.mirror.sink, copied)] == lines, "the sink has a copy"
@@ -124,7 +124,7 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
 
 
 def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
-    before, plan = shell.quarantined(), shell.planned("--to", "earliest")["id"]
+    before, plan = shell.places(), shell.planned("--to", "earliest")["id"]
     refused(shell.execute(plan, "--reason", ""), "a reset needs a reason")
     refused(shell.execute(plan, "--confirm", "orders"), "the slot's name was not typed: 'orders'")
     refused(shell.execute(plan, "--rows", "7"), "0 changes would be skipped, typed was 7")
@@ -138,7 +138,7 @@ def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
         file.read_text("utf-8").replace('"skipped"', '"skipped" ', 1).replace("earliest", "latest", 1), "utf-8"
     )
     refused(shell.execute(plan), f"plan {plan} was changed since it was made")
-    assert shell.quarantined() == before
+    assert shell.places() == before
 
 
 def test_what_does_not_fit_together_is_a_usage_error(shell: Shell) -> None:
@@ -183,11 +183,11 @@ def test_a_stale_plan_names_what_moved(shell: Shell) -> None:
     ):
         plan = shell.planned("--to", "earliest")["id"] if change is not slot_moved else latest_plan(shell)
         change(shell)
-        before = shell.quarantined()
+        before = shell.places()
         answer = shell.execute(plan)
         refused(answer, f"plan {plan} is stale, this moved: ")
         assert words in answer[2]
-        assert shell.quarantined() == before
+        assert shell.places() == before
 
 
 def latest_plan(shell: Shell) -> str:
@@ -212,7 +212,7 @@ def test_anothers_lease_is_refused_and_stolen_by_its_id_only(shell: Shell) -> No
 
 
 def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> None:
-    plan, job, before = shell.planned("--to", "earliest")["id"], shell.mirror.job.name, shell.quarantined()
+    plan, job, before = shell.planned("--to", "earliest")["id"], shell.mirror.job.name, shell.places()
     with Store.open(shell.state_dir) as store:
         store.register_job(job, str(shell.config))
     for state in JobState:
@@ -226,13 +226,13 @@ def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> Non
         row = store.job(job)
         assert row is not None and row.state is JobState.STOPPED
         assert store.events(job)[0].event == "slot reset"
-    assert shell.quarantined() != before
+    assert shell.places() != before
     in_state(shell, JobState.CANCELLED, shell.planned("--to", "earliest")["id"])
 
 
 def in_state(shell: Shell, state: JobState, plan: str) -> None:
     """The job in a state; where a plan is given, no entry changes anything."""
-    job, before = shell.mirror.job.name, shell.quarantined()
+    job, before = shell.mirror.job.name, shell.places()
     with Store.open(shell.state_dir) as store:
         store.set_state(job, state)
     if not plan:
@@ -242,7 +242,7 @@ def in_state(shell: Shell, state: JobState, plan: str) -> None:
     refused(shell.call("slots", "reset", *shell.place, "--resume"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)
     assert shell.planned("--to", "earliest")["possible"] is False
-    assert shell.quarantined() == before
+    assert shell.places() == before
 
 
 def test_a_plan_makes_no_slot(shell: Shell) -> None:

@@ -22,7 +22,7 @@ from core.sinks.postgres.session import SinkSession
 from core.sources.dws.poll import QUIET
 from core.sources.dws.session import DWS, DwsSession
 from tests.support.effects import planned
-from tests.support.quarantined import HOLDING, Target, line
+from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
@@ -114,7 +114,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
 ) -> None:
     target.run("TRUNCATE t")
     planned(target.store, target.epoch)
-    sink = target.sink(HOLDING)
+    sink = target.sink(QUARANTINING)
     take = sink.copy_chunk_isolating if careful else sink.copy_chunk
     assert take(target.lane, target.epoch, 0, io.BytesIO(line((1, "one")))) == 1
     lose(sink.session)
@@ -129,7 +129,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
 @pytest.mark.parametrize("careful", [False, True], ids=["plain", "careful"])
 def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, careful: bool) -> None:
     target.run("TRUNCATE t")
-    sink = target.sink(HOLDING)
+    sink = target.sink(QUARANTINING)
     stage = sink.stage_isolating if careful else sink.stage
     assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
     lose(sink.session)
@@ -145,7 +145,7 @@ def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target
 def test_nothing_is_committed_once_it_was_abandoned(target: Target) -> None:
     target.run("TRUNCATE t")
     planned(target.store, target.epoch)
-    sink = target.sink(HOLDING)
+    sink = target.sink(QUARANTINING)
     sink.copy_chunk(target.lane, target.epoch, 0, io.BytesIO(line((1, "one"))))
     sink.abandon()
     with pytest.raises(Unreachable):

@@ -23,9 +23,9 @@ from core.sinks.postgres.quarantine.replay import Replays
 from tests.integration.test_dws_sink import face as face
 from tests.property.test_sink_effects import even
 from tests.support.effects import described
-from tests.support.held import HOLDING, Target
 from tests.support.histories import COLUMNS, copy_text, history
 from tests.support.oracle import Accepts, Event, Oracle, Rules
+from tests.support.quarantined import QUARANTINING, Target
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_histories"
@@ -101,7 +101,7 @@ class Story:
         self.target.session.close()
         self.target.table = targets.seen(self.target.session, self.target.table)  # as each command reads it
         replays = Replays(self.target.session, self.target.lane)
-        ids = replays.held()
+        ids = replays.quarantined()
         self.draw.shuffle(ids)
         for id in ids:
             done = replays.replay(id, self.target.table, self.options, "somebody", "cured")
@@ -115,7 +115,7 @@ class Story:
         wanted = self.oracle.rows
         for key in sorted({*got, *wanted} - held):
             mine = [event for event in self.events if event.key[0] == key[0]]
-            assert got.get(key) == wanted.get(key), f"{key}\n{described(mine)}\n{self.target.held(states=())}"
+            assert got.get(key) == wanted.get(key), f"{key}\n{described(mine)}\n{self.target.quarantined(states=())}"
 
 
 def unique(event: Event) -> Event:
@@ -128,7 +128,7 @@ def stories(server: Server, database: str, seed: int, runs: int, kind: str = "po
     for number in range(runs):
         draw = random.Random(seed * 1_000 + number)
         options = replace(
-            HOLDING,
+            QUARANTINING,
             quarantine_limit=10_000,
             write_mode=draw.choice(("auto", "upsert", "copy_upsert", "copy_merge")),
             conflict_strategy=draw.choice(("update", "update", "replace")),

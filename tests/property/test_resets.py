@@ -67,12 +67,12 @@ def carried_out(resetting: Resetting, goal: Goal, crash: int, told: Told) -> Non
     plan = resetting.plan(goal)
     if plan.failed:
         return
-    before = resetting.held()
+    before = resetting.places()
     try:
         resetting.execute(plan, CrashAt(crash))
     except Crash:
         told.crashes += 1
-        if resetting.held() != before or resetting.names("resets"):
+        if resetting.places() != before or resetting.names("resets"):
             assert resetting.names("resets"), "a half-moved slot goes unreported"
             ended(resetting, random.Random(crash).randrange(0, 12), told)
     told.operations += 1
@@ -95,19 +95,19 @@ def history(resetting: Resetting) -> list[Any]:
 
 
 def example(resetting: Resetting, steps: list[Any], told: Told) -> None:
-    start, known, crashed = resetting.held(), len(history(resetting)), told.crashes
+    start, known, crashed = resetting.places(), len(history(resetting)), told.crashes
     states: dict[str, Any] = {}
     for how, where, dns, crash in steps:
-        before, names = resetting.held(), set(resetting.names("backups"))
+        before, names = resetting.places(), set(resetting.names("backups"))
         try:
             carried_out(resetting, goal_of(resetting, how, where, dns, list(states)), crash, told)
         except Refused:  # the copy has not begun, after a snapshot: there is no position to move
-            assert resetting.held() == before
+            assert resetting.places() == before
         new = set(resetting.names("backups")) - names
-        assert resetting.held() == before or new, "every change had a backup first"
+        assert resetting.places() == before or new, "every change had a backup first"
         states |= dict.fromkeys(sorted(new), before)
     if told.crashes == crashed:
-        plan, before = resetting.plan(SNAPSHOT), resetting.held()
+        plan, before = resetting.plan(SNAPSHOT), resetting.places()
         with pytest.raises(Crash):
             resetting.execute(plan, CrashAt(point="after_rows"))
         told.crashes += 1
@@ -117,8 +117,8 @@ def example(resetting: Resetting, steps: list[Any], told: Told) -> None:
     for entry in reversed(mine):
         if entry.step == DONE and entry.id in states:
             assert resetting.undo(entry.id).outcome == DONE
-            assert resetting.held() == states[entry.id]
-    assert resetting.held() == start
+            assert resetting.places() == states[entry.id]
+    assert resetting.places() == start
     intents = {line.action_id for line in resetting.lines() if line.phase is AuditPhase.INTENT}
     assert {entry.id for entry in mine} <= intents
     told.examples += 1

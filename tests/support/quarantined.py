@@ -27,7 +27,7 @@ from core.sinks.postgres.write.statements import TargetTable
 from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]
-HOLDING = SinkOptions(on_bad_row="quarantine")
+QUARANTINING = SinkOptions(on_bad_row="quarantine")
 
 
 class Stage(Protocol):
@@ -64,7 +64,7 @@ class Target:
         self.epoch = self.store.raise_epoch()
         self.position = Position(0)
 
-    def sink(self, options: SinkOptions = HOLDING, copying: str = "direct") -> PostgresSink:
+    def sink(self, options: SinkOptions = QUARANTINING, copying: str = "direct") -> PostgresSink:
         """A worker's side in a session of its own, as a task begins."""
         self.session.close()
         made = PostgresSink(self.session, self.table, options, copying)

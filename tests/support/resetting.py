@@ -95,7 +95,7 @@ class Resetting:
     def names(self, kind: str) -> list[str]:
         return sorted(path.stem for path in (self.folder / kind).glob("*.json"))
 
-    def quarantined(self) -> dict[str, Any]:
+    def places(self) -> dict[str, Any]:
         """Rows (but their epoch) and points by DN: what an undo has to bring back."""
         found: dict[str, Any] = {row.key.shard: (self._row(row), {}) for row in self.rows()}
         for shard, flag, point in self.points():

@@ -107,7 +107,7 @@ def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0
         "seen": {"row": row},
         "to": {"position": f"{after}/-1"},
         "skipped": count(skipped),
-        "replayed": count(again),
+        "read_again": count(again),
         "effect": f"applies {again} changes again",
     }
 

@@ -85,12 +85,12 @@ class PlantedQuarantines:
             raise self.fault
 
 
-HOLDING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
+QUARANTINING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
 
 
 def holding(folder: Path, *rows: QuarantineEntry, **more: object) -> tuple[Filled, PlantedQuarantines]:
     """A console whose job orders_rt holds these entries, and says so in its report."""
-    made = console(folder, sink_options=HOLDING, **more)  # type: ignore[arg-type]
+    made = console(folder, sink_options=QUARANTINING, **more)  # type: ignore[arg-type]
     tell(made, sum(one.state is EntryState.QUARANTINED and one.kind != "B" for one in rows))
     return made, retained(made, *rows)
 

@@ -27,7 +27,7 @@ def words(order: Order) -> list[str]:
 
 def retained(app: ConsoleApp, key: str) -> None:
     assert isinstance(app.screen, TableScreen)
-    app.screen.table.retained(key)
+    app.screen.table.move_to(key)
 
 
 @pytest.mark.parametrize("first", [[], ["2"]])

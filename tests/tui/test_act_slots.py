@@ -49,7 +49,7 @@ def skipping(*numbers: int) -> dict[str, Any]:
     return reset_plan(*moves, slot=SLOT, goal={"kind": "latest", "text": "latest"})
 
 
-def replaying(**more: Any) -> dict[str, Any]:
+def in_history(**more: Any) -> dict[str, Any]:
     return reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), slot=SLOT, **more)
 
 
@@ -68,7 +68,7 @@ def value(app: ConsoleApp, part: str) -> str:
     return app.screen.query_one(f"#act-{part}", Input).value
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
@@ -108,7 +108,7 @@ async def test_a_typical_reset_takes_at_most_twenty_keys_beside_its_reason(
     ]
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_what_comes_over_a_slow_line_in_one_piece_goes_where_it_was_typed_for(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
@@ -123,7 +123,7 @@ async def test_what_comes_over_a_slow_line_in_one_piece_goes_where_it_was_typed_
     assert runs.done == []
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_the_reason_of_arming_is_there_already(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await arm(pilot, made.app, "INC-7")
     await opened(pilot, made.app, "r", "enter")
@@ -172,7 +172,7 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
     drive(made, do, size)
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_a_read_only_console_rehearses_to_the_button(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "enter")
     await until(pilot, made.app, "RO: nothing can be applied")
@@ -224,7 +224,7 @@ async def test_a_name_and_a_number_are_typed_not_pasted(made: Filled, runs: Plan
     assert not runs.done
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_letters_act_while_the_plan_has_the_focus_and_enter_does_nothing_there(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
@@ -255,7 +255,7 @@ async def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(
     assert isinstance(made.app.screen, SlotsScreen) and not runs.done
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_what_was_observed_is_shown_dn_by_dn(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
     await arm(pilot, made.app)
     await opened(pilot, made.app, "r", "enter")
@@ -276,7 +276,7 @@ async def test_what_was_observed_is_shown_dn_by_dn(made: Filled, runs: Planted, 
     assert "slotkeeper slots undo 20261121T023341-abcdef" in shown
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_a_stale_plan_says_what_moved_and_is_planned_again(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
@@ -295,7 +295,7 @@ async def test_a_stale_plan_says_what_moved_and_is_planned_again(
     assert runs.orders[2].words == runs.orders[0].words
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_an_expired_plan_is_not_carried_out(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "enter")
     await until(pilot, made.app, "plan 7f3a")
@@ -311,7 +311,7 @@ async def test_an_expired_plan_is_not_carried_out(made: Filled, runs: Planted, p
 
 def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(tmp_path: Path) -> None:
     checks = [{"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
-    made, runs = made_with(tmp_path, planned(replaying(checks=checks, possible=False), code=3))
+    made, runs = made_with(tmp_path, planned(in_history(checks=checks, possible=False), code=3))
     made.store.set_state("orders_rt", JobState.RUNNING)
 
     async def do(pilot: Pilot[int]) -> None:
@@ -332,7 +332,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         await press(pilot, "y")
         assert runs.done[0].words[1:] == ("jobs", "stop", "--json", "--reason=INC-2304", "orders_rt")
         runs.end(list(runs.actions)[-1], 0, {"job": "orders_rt", "state": "STOPPED"})
-        runs.answers = planned(replaying())
+        runs.answers = planned(in_history())
         await until(pilot, made.app, "observed STOPPED")
         await press(pilot, "escape")
         await until(pilot, made.app, "Checks  ok job at rest")
@@ -352,7 +352,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         ("b", "20260101T000000-abcdef", ["--to=backup", "--backup=20260101T000000-abcdef"]),
     ],
 )
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_each_target_has_a_letter_and_those_with_a_value_ask_for_it(
     made: Filled, runs: Planted, pilot: Pilot[int], letter: str, text: str, expected: list[str]
 ) -> None:
@@ -372,7 +372,7 @@ def test_the_last_finished_reset_is_undone_by_its_backup(tmp_path: Path) -> None
     def answers(order: Order) -> Answer | None:
         if order.listed:
             return None
-        return 0, {"resets": resets} if "history" in order.words else replaying(), ""
+        return 0, {"resets": resets} if "history" in order.words else in_history(), ""
 
     made, runs = made_with(tmp_path, answers)
 
@@ -477,7 +477,7 @@ def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
     drive(made, do)
 
 
-@driven(lambda folder: made_with(folder, planned(replaying())))
+@driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_the_slot_of_the_key_press_is_acted_upon_though_rows_move(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
@@ -540,7 +540,7 @@ def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words:
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r", "enter")
         await until(pilot, made.app, words)
-        runs.answers = planned(replaying())
+        runs.answers = planned(in_history())
         await press(pilot, "n")
         await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
 
@@ -560,7 +560,7 @@ async def test_the_seconds_of_planning_are_counted(made: Filled, runs: Planted, 
 
 def test_what_children_write_is_text_and_nothing_else(tmp_path: Path) -> None:
     nasty = "\x1b]52;c;aGFjaw==\x07[@click=app.quit]x[/]\u202e\x9b31m"
-    plan = replaying(source=nasty, notes=[nasty], sql=[nasty], undo=nasty, job=nasty)
+    plan = in_history(source=nasty, notes=[nasty], sql=[nasty], undo=nasty, job=nasty)
     plan["checks"] = [{"name": nasty, "ok": None, "sentence": nasty}]
     plan["moves"][0]["seen"]["row"]["key"]["shard"] = nasty
     made, runs = made_with(tmp_path, planned(plan))

@@ -16,7 +16,13 @@ from tests.tui.quarantined import entries, holding
 
 GOLDENS = Path(__file__).with_name("goldens")
 SCREENS = {"overview": "1", "jobs": "2", "slots": "3 r", "audit": "7", "job": "1 g j enter r"}
-QUARANTINED = {"quarantine_overview": "1", "errors": "4", "quarantine": "enter", "held_row": "enter", "held_menu": "a"}
+QUARANTINED = {
+    "quarantine_overview": "1",
+    "errors": "4",
+    "quarantine": "enter",
+    "quarantine_entry": "enter",
+    "quarantine_menu": "a",
+}
 SIZES = [SMALL, LARGE, (60, 15)]
 
 
@@ -52,8 +58,8 @@ def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_p
             await press(pilot, *keys.split())
             if name == "errors":
                 await until(pilot, made.app, "quarantined")
-                made.app.screen.query_one(LiveTable).retained("held\x1forders_rt\x1f")
-            words = {"errors": ("quarantined",), "quarantine": (" 4809 ",), "held_row": ("***",)}.get(name, ())
+                made.app.screen.query_one(LiveTable).move_to("quarantined\x1forders_rt\x1f")
+            words = {"errors": ("quarantined",), "quarantine": (" 4809 ",), "quarantine_entry": ("***",)}.get(name, ())
             await until(pilot, made.app, *words)
             while name == "errors" and not made.app.shown.sinks:
                 await pilot.pause(0.01)

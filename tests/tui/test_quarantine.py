@@ -24,7 +24,7 @@ from tests.tui.planted import arm, plant, typed, until
 from tests.tui.quarantined import PlantedQuarantines, entries, entry, holding, retained, tell
 
 TINY = (60, 15)
-KEY = "held\x1forders_rt\x1f"
+KEY = "quarantined\x1forders_rt\x1f"
 
 
 def shown(app: ConsoleApp, kind: type[TableScreen]) -> TableScreen:
@@ -38,7 +38,7 @@ async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
     await until(pilot, made.app, "orders_rt", "quarantined")
     await until_asked(pilot, lambda: bool(made.app.shown.sinks))
     found = shown(made.app, ErrorsScreen)
-    found.table.retained(KEY)
+    found.table.move_to(KEY)
     await pilot.pause()
     return found
 
@@ -78,7 +78,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
     assert "3 rows in quarantine (orders_rt)" in text and "[1 Overview]" in text
     for digit in ("1", "2"):
         await press(pilot, digit)
-        shown(made.app, TableScreen).table.retained("orders_rt")
+        shown(made.app, TableScreen).table.move_to("orders_rt")
         await pilot.pause()
         text = screen(made.app)
         assert "wrong  3 rows in quarantine, which the target lacks" in text
@@ -93,7 +93,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
 async def test_the_errors_of_a_job_show_its_rows_and_enter_opens_them(
     made: Filled, _: object, pilot: Pilot[int]
 ) -> None:
-    shown(made.app, TableScreen).table.retained("orders_rt")
+    shown(made.app, TableScreen).table.move_to("orders_rt")
     await press(pilot, "enter", "E")
     text = await until(pilot, made.app, "3 rows in quarantine, oldest 11-21 01:53 UTC, limit 100")
     assert "Errors > orders_rt" in text and "stock_rt" not in text
@@ -109,7 +109,7 @@ async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, 
     found = shown(made.app, TableScreen)
     key = next(one for one in keys_of(found) if one.startswith("rows_quarantined"))
     assert not any("job_retrying" in one and "orders_rt" in one for one in cells(found))
-    found.table.retained(key)
+    found.table.move_to(key)
     await pilot.pause()
     text = screen(made.app)
     assert "the target refused these rows" in text and "with more than 100 of a table" in text
@@ -118,7 +118,7 @@ async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, 
     tell(made, 4)
     await press(pilot, "r")
     assert "0 acknowledged" in screen(made.app), "another row is news"
-    found.table.retained(next(one for one in keys_of(found) if one.startswith("rows_quarantined")))
+    found.table.move_to(next(one for one in keys_of(found) if one.startswith("rows_quarantined")))
     await press(pilot, "enter")
     await until(pilot, made.app, "Quarantine orders_rt 4")
 
@@ -231,13 +231,13 @@ async def test_one_entry_whole_with_its_values_and_its_neighbours(
 ) -> None:
     await listed(pilot, made)
     await press(pilot, "enter")
-    text = await until(pilot, made.app, "12345.60", "entry 42 held")
+    text = await until(pilot, made.app, "12345.60", "entry 42 quarantined")
     found = shown(made.app, QuarantineEntryScreen)
     assert "* amount" in text and "note                 NULL" in text
     await press(pilot, "j", "j")
     assert "amount = 12345.60" in screen(made.app)
     await press(pilot, "right_square_bracket")
-    await until(pilot, made.app, "entry 41 held", "12345.60")
+    await until(pilot, made.app, "entry 41 quarantined", "12345.60")
     assert made.app.screen is not found and quarantines.asked[-1] == (41, False)
     await press(pilot, "escape")
     assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
@@ -296,7 +296,7 @@ def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: 
         await press(pilot, "4")
         text = await until(pilot, made.app, "rows in quarantine: ?")
         assert "fatal" in text and "stock_rt" in text, "the errors are there all the same"
-        shown(made.app, ErrorsScreen).table.retained(KEY)
+        shown(made.app, ErrorsScreen).table.move_to(KEY)
         await pilot.pause()
         assert "connection refused" in screen(made.app)
         tell(made, 3)
@@ -325,7 +325,7 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
         for one in made.app.services.sinks._sinks:
             one.asked = float("-inf")
         await press(pilot, "r", "1", "4")
-        shown(made.app, ErrorsScreen).table.retained(KEY)
+        shown(made.app, ErrorsScreen).table.move_to(KEY)
         await pilot.pause()
         assert asked == ["counts"] and "3 rows in quarantine, by its last report" in screen(made.app)
 
@@ -354,15 +354,15 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     number = len(quarantines.asked)
     local = made.app.shown.local
     assert local is not None
-    made.app.replay = planted = _Past()
-    made.app.replayed(local)
+    made.app.history = planted = _Past()
+    made.app.show_moment(local)
     await press(pilot, "r", "A")
     assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
     await press(pilot, "escape")
     text = await until(pilot, made.app, "3 rows in quarantine, by its last report")
     assert "[4 Errors" in text and len(quarantines.asked) == number
-    assert planted is made.app.replay
-    made.app.leave_replay()
+    assert planted is made.app.history
+    made.app.leave_history()
     await until(pilot, made.app, "3 rows in quarantine, oldest")
 
 
@@ -421,11 +421,11 @@ def test_all_of_a_job_is_replayed_from_its_line(tmp_path: Path) -> None:
         await arm(pilot, made.app)
         await errors(pilot, made)
         await press(pilot, "a")
-        assert "replay all that is held, 4 entries" in screen(made.app)
+        assert "replay all that is quarantined, 4 entries" in screen(made.app)
         await press(pilot, "r", "y")
         assert words(runs) == [("errors", "replay", "--json", "--reason=INC-2304", "--all", "orders_rt")]
         runs.end(next(iter(runs.actions)), 0, {"entries": []})
-        await until(pilot, made.app, "nothing is held")
+        await until(pilot, made.app, "nothing is quarantined")
 
     drive(made, do)
 
@@ -468,7 +468,7 @@ def test_the_menus_letters_act_on_what_was_chosen_and_never_on_what_is_over(tmp_
         await press(pilot, "R")
         assert "REPLAY 4 ENTRIES" in screen(made.app)
         await press(pilot, "escape", "a", "D")
-        assert "DISCARD 4 ENTRIES" in screen(made.app) and "all entries that are held then" in screen(made.app)
+        assert "DISCARD 4 ENTRIES" in screen(made.app) and "all entries that are quarantined then" in screen(made.app)
         await press(pilot, "escape", "enter")
         await until(pilot, made.app, "entry 12 superseded")
         await press(pilot, "a", "r")
@@ -499,7 +499,7 @@ def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_p
         await press(pilot, "4")
         await until(pilot, made.app, "foreign_rt", "3 rows in quarantine")
         found = shown(made.app, ErrorsScreen)
-        found.table.retained(next(key for key in keys_of(found) if "foreign_rt" in key))
+        found.table.move_to(next(key for key in keys_of(found) if "foreign_rt" in key))
         await press(pilot, "a", "r")
         assert "this configuration has no such job" in screen(made.app)
         await press(pilot, "escape", "enter")

@@ -25,7 +25,7 @@ async def test_holder_with_state_deadline_and_bar_are_shown(made: Filled, pilot:
     await press(pilot, "3", "r")
     text = screen(made.app)
     assert "job RUN" in text and "job never" in text and "external" in text and "OF TTL" in text
-    assert "#......." in text and "held by job orders_rt: RUNNING" in text
+    assert "#......." in text and "read by job orders_rt: RUNNING" in text
     assert all(len(line) == LARGE[0] for line in lines(made.app))
 
 

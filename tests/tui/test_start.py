@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.tui.terminal import WATCH_SECONDS
+from console.tui.terminal import POLL_SECONDS
 from core.config.load import load
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 
@@ -36,7 +36,7 @@ def test_a_terminal_that_is_gone_ends_the_console(hangup_ignored: bool, tmp_path
     terminal = Terminal(tmp_path, before=ignore_hangup if hangup_ignored else None)
     terminal.read_until(b"orders_rt")
     terminal.hang_up()
-    terminal.end(within=WATCH_SECONDS + 1)  # raises where it still runs
+    terminal.end(within=POLL_SECONDS + 1)  # raises where it still runs
 
 
 @pytest.mark.parametrize(("args", "env"), [(["--mono"], {}), ([], {"NO_COLOR": "1"})], ids=["option", "NO_COLOR"])

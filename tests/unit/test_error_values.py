@@ -118,8 +118,8 @@ def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> Non
 
 
 def test_the_console_says_the_type_of_a_foreign_exception_alone() -> None:
-    tells_nothing(store_reader.told(LoudError(TEXT)))
-    assert "LoudError" in store_reader.told(LoudError(TEXT))
+    tells_nothing(store_reader.message_of(LoudError(TEXT)))
+    assert "LoudError" in store_reader.message_of(LoudError(TEXT))
 
 
 def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:

@@ -59,8 +59,8 @@ class AckTable(TableScreen):
             self._change(lambda file: file.put(key, ack), said)
 
     def _key(self) -> str:
-        if self.console.replaying:
-            self.console.say("a moment of the past cannot be acknowledged; R leaves the replay", Level.WARNING)
+        if self.console.in_history:
+            self.console.say("a moment of the past cannot be acknowledged; R leaves history", Level.WARNING)
             return ""
         row = self.table.cursor_key
         key = self.ack_of(row) if row is not None else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from textual.message import Message
 
-from console.monitor.store_reader import told
+from console.monitor.store_reader import message_of
 from console.tui.screens.table import TableScreen
 
 
@@ -51,7 +51,7 @@ class AskingScreen(TableScreen):
             try:
                 found = question()
             except Exception as error:  # the top of a thread: whatever it is must be told
-                fault = told(error)
+                fault = message_of(error)
             self.post_message(Answered(number, found, fault))
 
         threading.Thread(target=work, name=f"slotkeeper-ask-{number}", daemon=True).start()

@@ -247,7 +247,7 @@ class Frame(Screen[None]):
             stale=local is not None and app.is_stale(local.at),
             now=app.now,
             paused=app.paused,
-            replay=app.replaying,
+            history=app.in_history,
             stand_in=app.stand_in,
         )
         text = Text(no_wrap=True, end="")

@@ -36,7 +36,7 @@ class ErrorsScreen(AckTable):
 
     def rows(self) -> list[Row]:
         """What still matters first; of what matters alike, rows that are held before errors."""
-        every = [*group_rows(self._held(), self._acks(), self.console.now), *self._errors()]
+        every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *self._errors()]
         return sorted(every, key=lambda row: rank(row.level))
 
     def _errors(self) -> list[Row]:
@@ -45,7 +45,7 @@ class ErrorsScreen(AckTable):
 
     def about(self) -> str:
         """How many kinds, how often in all; how many rows are held."""
-        number = sum(one.number or 0 for one in self._held())
+        number = sum(one.number or 0 for one in self._quarantines())
         return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
@@ -87,13 +87,13 @@ class ErrorsScreen(AckTable):
         quarantined, one = self._quarantine_at(key), self._error(key)
         return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
 
-    def _held(self) -> list[JobQuarantine]:
+    def _quarantines(self) -> list[JobQuarantine]:
         loaded = self.console.services.loaded
         found = quarantine_of(self.console.shown, loaded.jobs if loaded else {})
         return [one for one in found if self.job in ("", one.job)]
 
     def _quarantine_at(self, key: str | None) -> JobQuarantine | None:
-        return next((one for one in self._held() if one.key == key), None)
+        return next((one for one in self._quarantines() if one.key == key), None)
 
     def _error(self, key: str | None) -> ErrorRow | None:
         local = self.console.shown.local

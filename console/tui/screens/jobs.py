@@ -62,7 +62,7 @@ class _OfJobs(TableScreen):
             else []
         )
 
-    def told(self, key: str | None) -> list[tuple[Level, str]]:
+    def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
         """What is wrong with a job and what is safe to do."""
         job = self.console.shown.job(key) if key else None
         if job is None:
@@ -70,7 +70,7 @@ class _OfJobs(TableScreen):
         different = job.verified is not None and job.verified.verdict == "different"
         return [
             (job.level, f"wrong  {what_is_wrong(job)}"),
-            (Level.FINE, f"safe   {what_is_safe(job)}"),
+            (Level.FINE, f"do     {what_is_safe(job)}"),
             (
                 Level.CRITICAL if different else Level.FINE,
                 f"target {safe(job.tables[1] or '?', 60)}{_more(job)}  {proof(job, self.console.now)}",
@@ -94,8 +94,8 @@ class OverviewScreen(_OfJobs):
         if local is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
-        if self.console.replaying:
-            slots = Level.REST, "slots: not recorded; R leaves the replay"
+        if self.console.in_history:
+            slots = Level.REST, "slots: not recorded; R leaves history"
         if local.fault:
             return [*self.fault(), slots]
         return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
@@ -104,7 +104,7 @@ class OverviewScreen(_OfJobs):
         """The job under the cursor, then what happened last anywhere."""
         local = self.console.shown.local
         events: Iterator[str] = iter(event_lines(local, 8) if local else ())
-        lines = [*self.told(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
+        lines = [*self.detail_of(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
 
@@ -119,7 +119,7 @@ class JobsScreen(_OfJobs):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor."""
         job = self.console.shown.job(key) if key else None
-        lines = [*self.fault(), *self.told(key)]
+        lines = [*self.fault(), *self.detail_of(key)]
         if job is not None and job.state is not None:
             lines.append((Level.FINE, _run(job)))
         return (safe(key, 60) if key else "Job"), lines
@@ -168,10 +168,10 @@ class JobScreen(TableScreen):
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
-        ways = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
+        routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
         middle = (job.level, f"wrong  {what_is_wrong(job)}") if job.level in FAULTS else (Level.FINE, work(job))
         return [
-            (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {ways}".rstrip()),
+            (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {routes}".rstrip()),
             (Level.FINE, figures(job, self.console.ascii_only)),
             middle,
             (Level.FINE, process(job, self._detail(), now)),
@@ -182,7 +182,7 @@ class JobScreen(TableScreen):
         job, detail = self.console.shown.job(self.job), self._detail()
         lines: list[tuple[Level, str]] = []
         if job is not None:
-            lines += [(Level.FINE, f"safe   {what_is_safe(job)}"), self._risk(job)]
+            lines += [(Level.FINE, f"do     {what_is_safe(job)}"), self._risk(job)]
             lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []

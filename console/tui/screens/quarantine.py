@@ -31,8 +31,10 @@ class QuarantineScreen(AskingScreen):
     """The entries of one job: those that are held, or all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("A", "every", "all", id="held-every", tooltip="also what is over: superseded, replayed, discarded"),
-        Binding("f", "further", "further", id="held-further", tooltip="the entries before these"),
+        Binding(
+            "A", "every", "all", id="quarantine-every", tooltip="also what is over: superseded, replayed, discarded"
+        ),
+        Binding("f", "further", "further", id="quarantine-further", tooltip="the entries before these"),
     ]
     number = "4"
     has_strip = True
@@ -40,7 +42,7 @@ class QuarantineScreen(AskingScreen):
     panel_height = 8
     usual_order = "newest first"
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help", "back", "open", "act", "held-every", "mark", "filter", "refresh", "copy",
+        "help", "back", "open", "act", "quarantine-every", "mark", "filter", "refresh", "copy",
     )  # fmt: skip
 
     def __init__(self, job: str, key: str = "") -> None:
@@ -80,8 +82,8 @@ class QuarantineScreen(AskingScreen):
         """Ask the sink."""
         of = self.quarantined()
         spec = models.asked_by(of, self.console.services.loaded)
-        if self.console.replaying or spec is None:
-            self.fault = models.NOT_RECORDED if self.console.replaying else models.NO_SINK
+        if self.console.in_history or spec is None:
+            self.fault = models.NOT_RECORDED if self.console.in_history else models.NO_SINK
             self.redraw()
             return
         wanted, quarantines = models.wanted_of(of, self.every, limit, before), self.console.services.quarantines
@@ -99,7 +101,7 @@ class QuarantineScreen(AskingScreen):
 
     def rows(self) -> list[Row]:
         """The entries; none of them in a replay."""
-        return self._rows if not self.console.replaying else []
+        return self._rows if not self.console.in_history else []
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
@@ -131,7 +133,7 @@ class QuarantineScreen(AskingScreen):
         """What is wrong with the row under the cursor and what a replay would do."""
         one = self._entry(key)
         if one is None:
-            empty = "asking" if self.asked_at is not None else self.fault or "nothing is held"
+            empty = "asking" if self.asked_at is not None else self.fault or "nothing is quarantined"
             return "Entry", [(Level.REST, "no row is chosen" if self.rows() else safe(empty, 300))]
         return f"Entry {one.id}  {one.state.value}", models.entry_lines(
             one, models.other_half(one, self.entries), self.console.now
@@ -179,7 +181,7 @@ class QuarantineEntryScreen(AskingScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "mask", "mask", id="held-mask", tooltip="unmasking a PROD source is audited"),
+        Binding("v", "mask", "mask", id="quarantine-mask", tooltip="unmasking a PROD source is audited"),
     ]
     its_name = "Columns"
     number = "4"
@@ -188,7 +190,7 @@ class QuarantineEntryScreen(AskingScreen):
     panel_height = 9
     usual_order = "as in the table"
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help", "back", "act", "held-mask", "filter", "previous", "next", "pane", "copy",
+        "help", "back", "act", "quarantine-mask", "filter", "previous", "next", "pane", "copy",
     )  # fmt: skip
 
     def __init__(self, spec: JobSpec, entry: QuarantineEntry, other: QuarantineEntry | None, choice: Choice) -> None:
@@ -213,7 +215,7 @@ class QuarantineEntryScreen(AskingScreen):
 
     def _read(self, unmask: bool) -> None:
         loaded, quarantines, spec = self.console.services.loaded, self.console.services.quarantines, self._spec
-        if self.console.replaying or loaded is None:
+        if self.console.in_history or loaded is None:
             self.fault = models.NOT_RECORDED
             self.redraw()
             return
@@ -239,7 +241,7 @@ class QuarantineEntryScreen(AskingScreen):
 
     def rows(self) -> list[Row]:
         """The columns."""
-        return models.value_rows(self.entry, self.hidden) if not self.console.replaying else []
+        return models.value_rows(self.entry, self.hidden) if not self.console.in_history else []
 
     def about(self) -> str:
         """Its state, and whether it can be seen."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
-from console.monitor.store_reader import told
+from console.monitor.store_reader import message_of
 from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
 from console.views.rows import Row
@@ -39,7 +39,7 @@ class SlotHistoryScreen(TableScreen):
         try:
             self._backups = self._read()
         except Exception as error:  # whatever a damaged file is: the audit is shown all the same
-            self._fault = told(error)
+            self._fault = message_of(error)
         super().on_mount()
 
     def rows(self) -> list[Row]:

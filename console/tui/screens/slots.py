@@ -75,7 +75,7 @@ class _OfSlots(TableScreen):
         else:
             self.app.push_screen(SlotHistoryScreen(one.seen.table, one.slot.name))
 
-    def told(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
+    def detail_of(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
         """What a slot's figures mean."""
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
@@ -106,15 +106,15 @@ class SlotsScreen(_OfSlots):
 
     def about(self) -> str:
         """The age of the oldest look."""
-        if self.console.replaying:
-            return "slots are not recorded; R leaves the replay"
+        if self.console.in_history:
+            return "slots are not recorded; R leaves history"
         if self.console.shown.tables:
             return f"seen {self.oldest()} ago"
         return "no source was asked yet" if self.console.has_sources else "no job with a source is configured"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What it means."""
-        return self.told(key)
+        return self.detail_of(key)
 
     def opened(self, key: str) -> None:
         """One slot DN by DN."""
@@ -155,7 +155,7 @@ class SlotScreen(_OfSlots):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What it means."""
-        return self.told(self.key, key)
+        return self.detail_of(self.key, key)
 
     def crumb(self) -> str:
         """Where one is."""

@@ -252,8 +252,8 @@ class TableScreen(Frame):
 
     def action_act(self) -> None:
         """What can be done with the marked rows, or with this one."""
-        if self.console.replaying:
-            self.console.say("a moment of the past cannot be acted upon; R leaves the replay", Level.WARNING)
+        if self.console.in_history:
+            self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
             return
         keys = self._meant()
         if keys:
@@ -309,7 +309,7 @@ class TableScreen(Frame):
         key = keys[(keys.index(here) + step) % len(keys)]
         if not self.close_screen():
             return
-        below.table.hold(key)
+        below.table.move_to(key)
         below.opened(key)
         opened = self.app.screen
         if isinstance(opened, TableScreen) and type(opened) is type(self):
@@ -349,7 +349,7 @@ class TableScreen(Frame):
     def on_input_submitted(self) -> None:
         """Keep the filter; the cursor may go to what is left."""
         self._end_filter()
-        self.table.hold_first()
+        self.table.move_to_first()
 
     def _end_filter(self) -> None:
         self._show_filter(False)

@@ -46,7 +46,7 @@ class WelcomeScreen(Frame):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: tuple[Level, str] = (Level.FINE, "")
+        self._message: tuple[Level, str] = (Level.FINE, "")
 
     def body(self) -> Iterator[Widget]:
         """The words."""
@@ -55,7 +55,7 @@ class WelcomeScreen(Frame):
     def draw(self) -> None:
         """The words."""
         words = Text("\n" + "\n".join(WORDS) + "\n\n", end="")
-        self.say("body", words.append(self.paragraph([self._told], 8)))
+        self.say("body", words.append(self.paragraph([self._message], 8)))
 
     def action_demo(self) -> None:
         """Leave; then the demo begins in this terminal."""
@@ -63,7 +63,7 @@ class WelcomeScreen(Frame):
 
     def action_write(self) -> None:
         """Write the example to where a configuration is looked for; what is there stays."""
-        self._told = self._written(default_path(os.environ))
+        self._message = self._written(default_path(os.environ))
         self.redraw()
 
     def _written(self, path: Path) -> tuple[Level, str]:

@@ -72,7 +72,7 @@ class LiveTable(Drawn, can_focus=True):
         self._fields: tuple[Column, ...] = ()
         self._header = Strip([])
         self._marked: frozenset[str] = frozenset()
-        self._held: str | None = None
+        self._cursor: str | None = None
         self._top = 0
         self._made: dict[int, _Made] = {}
         self.cursor_row = 0
@@ -80,7 +80,7 @@ class LiveTable(Drawn, can_focus=True):
     @property
     def cursor_key(self) -> str | None:
         """The key that the cursor is on; None where its row is not shown."""
-        return self._held if self._held in self._places else None
+        return self._cursor if self._cursor in self._places else None
 
     @property
     def show_cursor(self) -> bool:
@@ -110,19 +110,19 @@ class LiveTable(Drawn, can_focus=True):
         by_key = {row.key: row for row in rows}
         self._rows = list(by_key.values())
         self._places = {key: place for place, key in enumerate(by_key)}
-        if self._held is None and self._rows:
-            self._held = self._rows[0].key
+        if self._cursor is None and self._rows:
+            self._cursor = self._rows[0].key
         self._follow()
         self._draw()
         if self.cursor_key != before:
             self.post_message(self.Moved())
 
-    def hold(self, key: str) -> None:
+    def move_to(self, key: str) -> None:
         """Put the cursor on a row that is shown: asked for by a person."""
         if key in self._places:
             self._go(self._places[key])
 
-    def hold_first(self) -> None:
+    def move_to_first(self) -> None:
         """Put the cursor on the first row where its own is not shown: asked for by a person."""
         if self.cursor_key is None:
             self._go(0)
@@ -194,13 +194,13 @@ class LiveTable(Drawn, can_focus=True):
         """The cursor to that place, as near as there is a row."""
         if self._rows:
             self.cursor_row = max(0, min(place, len(self._rows) - 1))
-            self._held = self._rows[self.cursor_row].key
+            self._cursor = self._rows[self.cursor_row].key
             self._reveal()
             self._draw()
             self.post_message(self.Moved())
 
     def _follow(self) -> None:
-        place = self._places.get(self._held or "")
+        place = self._places.get(self._cursor or "")
         if place is not None and place != self.cursor_row:
             self.cursor_row = place
             self._reveal()

@@ -134,7 +134,7 @@ class Streaming:
         self._names: dict[str, tuple[str, ...]] = {}
         self._record_ttls = record_ttls(*(one.part for one in begun))
         self._leases = Leases(ctx)
-        self._told = 0.0
+        self._since = 0.0
         self._lanes: dict[str, Lane] = {}
 
     def polled(self) -> Streaming:
@@ -223,8 +223,8 @@ class Streaming:
             loop.lanes[name] = replace(loop.lanes[name], state=LaneState.RUNNING)
 
     def _tell_pause(self) -> None:
-        if not self._told:
-            self._told = self._ctx.clock.monotonic()
+        if not self._since:
+            self._since = self._ctx.clock.monotonic()
             self._ctx.narrator.event(JobEvent.PAUSED)
 
 
@@ -244,11 +244,11 @@ def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
 
 def _wait_out_pause(ctx: JobContext) -> None:
     """A pause before any lane streamed: only what is wanted is asked for."""
-    told = False
+    reported = False
     while ctx.wanted() is WantedState.PAUSE:
-        if not told:
+        if not reported:
             ctx.narrator.event(JobEvent.PAUSED)
-            told = True
+            reported = True
         ctx.pause(0.5)
-    if told and ctx.wanted() is WantedState.RUN:
+    if reported and ctx.wanted() is WantedState.RUN:
         ctx.narrator.event(JobEvent.RESUMED)

@@ -54,16 +54,16 @@ class KeepAlive:
 
     def wait_out_pause(self) -> None:
         """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
-        told = False
+        reported = False
         while self._ctx.wanted() is WantedState.PAUSE:
-            if not told:
+            if not reported:
                 self._ctx.narrator.event(JobEvent.PAUSED)
-                told = True
+                reported = True
             self.again()
             self._ctx.pause(0.5)
-        if told and self._ctx.wanted() is WantedState.RUN:
+        if reported and self._ctx.wanted() is WantedState.RUN:
             self._ctx.narrator.event(JobEvent.RESUMED)
-        if told or self._ctx.wanted() is not WantedState.RUN:
+        if reported or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:

@@ -62,7 +62,7 @@ class Leases:
         """
         with self.lock:
             for number, part in enumerate(() if self._ended else self._ctx.parts):
-                if not _held(part.sessions.store(), asks=number == 0):  # one session holds them all
+                if not _leased(part.sessions.store(), asks=number == 0):  # one session holds them all
                     if self._ended:
                         return  # a session that is opened by now would be nobody's
                     with about(self._ctx, part):
@@ -96,7 +96,7 @@ class Leases:
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
 
 
-def _held(store: Store, asks: bool) -> bool:
+def _leased(store: Store, asks: bool) -> bool:
     try:
         return store.leased(asks)
     except Unreachable:

@@ -31,7 +31,7 @@ class Beside(threading.Thread):
         self._call = call
         self._cancel = cancel
         self._sever = sever
-        self._told = False
+        self._reported = False
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -54,9 +54,9 @@ class Beside(threading.Thread):
 
         Waits once: a second time it returns at once.
         """
-        if self._told:
+        if self._reported:
             return
-        self._told = True
+        self._reported = True
         asking = threading.Thread(target=self._ask, name="slotkeeper-cancel", daemon=True)
         asking.start()  # a server that hangs may not answer this either
         self.join(GIVEN_UP)

@@ -86,8 +86,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _each(ctx, openings, lambda one: one.refuse_unread())
     _each(ctx, openings, lambda one: one.adopt(epoch))
     _each(ctx, openings, _Opening.admit_again)
-    unfinished = any(one.unfinished for one in openings)
-    begun = _each(ctx, openings, lambda one: one.begun(epoch, unfinished))
+    copying = any(one.copying for one in openings)
+    begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
     return _all_open_ended(ctx, begun)
 
 
@@ -192,16 +192,16 @@ class _Opening:
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
     @property
-    def unfinished(self) -> bool:
+    def copying(self) -> bool:
         """Whether a copy without a stream has still to be done here."""
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
-    def begun(self, epoch: int, unfinished: bool) -> Begun:
-        """The slot of a new channel is made, and the rest goes on; `unfinished` where any channel is."""
+    def begun(self, epoch: int, copying: bool) -> Begun:
+        """The slot of a new channel is made, and the rest goes on; `copying` where any channel is."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
         if self._action is None:
-            return _begin_copy_only(begun, self.store, unfinished, self._made)
+            return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
             start_point.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
@@ -402,7 +402,7 @@ def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: Slo
         lock.record(Registered(status.latest, status.latest, status.xmin))
 
 
-def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -> Begun:
+def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
     """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished.
 
     One that cannot go on, or whose target is gone, begins again, too: no stream rests on it.
@@ -413,7 +413,7 @@ def _begin_copy_only(begun: Begun, store: Store, unfinished: bool, made: bool) -
         raise Refused(what, "set binlog = true, or choose another slot name for the copy", where="sink")
     if begun.state is LaneState.COPYING and not made and target.half_done(way) is None:
         return replace(begun, copying=way)
-    if unfinished and begun.state is LaneState.RUNNING and not made:
+    if copying and begun.state is LaneState.RUNNING and not made:
         return begun
     before = (LaneState.CREATING, LaneState.COPYING, LaneState.RUNNING)
     store.set_state(Turn(begun.epoch, len(begun.rows), before, LaneState.CREATING))

@@ -96,7 +96,7 @@ def _gate(ctx: ResetContext) -> None:
     """What has to hold at this moment, the lease last: it is taken by asking."""
     refuse([ctx.at_rest()])
     refuse([planning.lease_check(ctx)])
-    refuse([planning.unfinished_check(ctx), planning.writable_check(ctx)])
+    refuse([planning.open_reset_check(ctx), planning.writable_check(ctx)])
 
 
 def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
@@ -114,7 +114,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
         moved = ctx.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
-            raise _unfinished(entry, error) from error
+            raise _still_open(entry, error) from error
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {_said(error)}"))
     if moved:
         stale = f"nothing is changed: plan {plan.id} is stale, this moved: {'; '.join(moved)}"
@@ -145,7 +145,7 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
     except SlotkeeperError as error:
         if error.kind in PASSING:
             ctx.resets.step(entry.id, WRITTEN, str(error))
-            raise _unfinished(entry, error) from error
+            raise _still_open(entry, error) from error
         return go_back(ctx, entry, plan, epoch, error)
     return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen))
 
@@ -161,7 +161,7 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
         why = _said(error)
         left = ctx.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
     except SlotkeeperError as problem:
-        raise _unfinished(entry, problem) from problem
+        raise _still_open(entry, problem) from problem
     if left:
         why = f"{why}; left as it is: {'; '.join(left)}"
         ctx.resets.step(entry.id, GOING_BACK, why)
@@ -182,7 +182,7 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
     except SlotkeeperError as error:
         if error.kind in waits:
             ctx.resets.step(entry.id, GOING_BACK, why)
-            raise _unfinished(entry, error) from error
+            raise _still_open(entry, error) from error
         also = "" if str(error) in why else f"; on the way back: {_said(error)}"
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
     return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
@@ -195,7 +195,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
     if result.outcome == DONE:
-        ctx.told(f"reset {entry.id}: {result.sentence}")
+        ctx.report(f"reset {entry.id}: {result.sentence}")
     ctx.probe("after_told")
     ctx.files.remove(RESETS, entry.id)
     return result
@@ -244,6 +244,6 @@ def _asked(now: object, to: object) -> str:
     return f"{said(now)} -> {said(to)}"
 
 
-def _unfinished(entry: ResetEntry, error: SlotkeeperError) -> Busy:
+def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
     hint = f"the job does not start until then: slotkeeper slots reset --resume {typed(entry.table, entry.slot)}"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)

@@ -40,7 +40,7 @@ def silent(point: str) -> None:
 
 @dataclass
 class ResetContext:
-    """Everything that a reset is given; `at_rest` says whether the job is, `told` hears that it was reset.
+    """Everything that a reset is given; `at_rest` says whether the job is, `report` hears that it was reset.
 
     `silence` ends the job's other sessions at the source, False where it is not certain; `can_copy` says whether the
     target is empty or absent.
@@ -53,7 +53,7 @@ class ResetContext:
     actor: Actor
     audit: Callable[[AuditLine], None]
     at_rest: Callable[[], Check]
-    told: Callable[[str], None]
+    report: Callable[[str], None]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
     clock: Clock

@@ -217,7 +217,7 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if old is None or new is None or old == new or move.seen.lost:
         return move
     if new < old:
-        return replace(move, replayed=ctx.retention.count(move.seen.shard, new, old))
+        return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
     if move.seen.floor is not None and move.seen.floor > old.point:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
@@ -263,7 +263,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     found = [
         ctx.at_rest(),
         lease_check(ctx),
-        unfinished_check(ctx),
+        open_reset_check(ctx),
         table_check(goal, seen.identity.text, known),
         nodes_check(goal, saved, seen.shards),
         slot_check(goal, seen.lanes),
@@ -306,9 +306,9 @@ def _taken(ctx: ResetContext) -> bool:
     return False
 
 
-def unfinished_check(ctx: ResetContext) -> Check:
+def open_reset_check(ctx: ResetContext) -> Check:
     """No earlier reset stands half done."""
-    open_ = ctx.resets.unfinished()
+    open_ = ctx.resets.open_entry()
     if open_ is None:
         return Check("no open reset", True, "none is unfinished")
     return Check("no open reset", False, f"reset {open_.id} is unfinished ({open_.step}): slots reset --resume")

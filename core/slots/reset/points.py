@@ -142,9 +142,9 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
 def recount(ctx: ResetContext, plan: ResetPlan) -> None:
     """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
     for move in plan.moves:
-        if not move.back or not move.replayed.whole or move.before is None or move.to.position is None:
+        if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
         now = ctx.retention.count(move.seen.shard, move.to.position, move.before)
-        if now.whole and now.total < move.replayed.total:
-            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.replayed.total} changes are left"
+        if now.whole and now.total < move.read_again.total:
+            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes are left"
             raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")

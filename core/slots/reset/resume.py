@@ -20,7 +20,7 @@ def resume(ctx: ResetContext) -> Result:
     """Bring the slot's unfinished reset to its end; Refused where there is none, or the job is not at rest."""
     apply.refuse([ctx.at_rest()])
     apply.refuse([plan.lease_check(ctx)])
-    entry = ctx.resets.unfinished()
+    entry = ctx.resets.open_entry()
     if entry is None:
         return _forget(ctx)
     apply.say(ctx, entry, Phase.INTENT, "slots reset --resume")
@@ -59,7 +59,7 @@ def _forget(ctx: ResetContext) -> Result:
         if entry.step == BACKED_UP:
             return apply.end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
-            ctx.told(f"reset {name}: {entry.outcome}")
+            ctx.report(f"reset {name}: {entry.outcome}")
         ctx.files.remove(RESETS, name)
         return Result(name, entry.step, entry.outcome)
     raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")

@@ -55,7 +55,7 @@ class _Table:
     """What is known of one table; `asked` is when each question was last put, by a clock of our own."""
 
     asked: dict[str, float] = field(default_factory=dict)
-    told: TableAnswer | None = None
+    answer: TableAnswer | None = None
     at: datetime | None = None
     unread: Sequence[UnreadRows] | None = ()
     counted_at: datetime | None = None
@@ -115,23 +115,23 @@ class StatusPoller:
             mine = self._tables[each[0]]
             asked = mine.asked.get(each[1])
             if asked is None:
-                return (0 if each[1] == "points" else 1 if mine.told else 3), 0.0
+                return (0 if each[1] == "points" else 1 if mine.answer else 3), 0.0
             every = POINTS_EVERY if each[1] == "points" else mine.count_every
             return 2, -(now - asked) / every
 
         return min(((table, question) for table in self._tables for question in ("points", "count")), key=waiting)
 
     def _points(self, table: str, mine: _Table) -> None:
-        told = self._reader.told(table)
-        if told is None:
+        answer = self._reader.read_table(table)
+        if answer is None:
             del mine.asked["points"]  # asked again at the next turn, in other words
             return
-        if told.options is None:
+        if answer.options is None:
             raise Refused(f"there is no table {table}", "check the table's name", where="source")
-        if told.points is None and (mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY):
-            mine.ours = {slot: self._ours(table, slot, told.now) for slot in sorted(self._owners[table])}
+        if answer.points is None and (mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY):
+            mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
             mine.ours_at = self._now()
-        mine.told, mine.at = told, self._utc()
+        mine.answer, mine.at = answer, self._utc()
 
     def _count(self, table: str, mine: _Table) -> None:
         began = self._now()
@@ -148,12 +148,12 @@ class StatusPoller:
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:
-        told, at = mine.told, mine.at
-        if told is None or at is None:
+        answer, at = mine.answer, mine.at
+        if answer is None or at is None:
             return None
-        slots = inspect(self._source, table, self._owners[table], told.points, mine.unread)
+        slots = inspect(self._source, table, self._owners[table], answer.points, mine.unread)
         if mine.late:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
-        ttl = ttl_of(told.options or "")
-        found = put_together(ttl, told.consume_timeout, told.now, told.points, mine.unread, mine.ours)
+        ttl = ttl_of(answer.options or "")
+        found = put_together(ttl, answer.consume_timeout, answer.now, answer.points, mine.unread, mine.ours)
         return PolledTable(slots, found, at, mine.counted_at)

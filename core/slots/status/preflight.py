@@ -103,10 +103,10 @@ class Preflight:
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
-MOMENT = "this is true for this moment: the next commit on the table may hold it back again"
+MOMENT = "this is true for this moment: the next commit on the table may retain it again"
 CONTRADICTION = (
     "vendor texts contradict each other on VACUUM FULL: the text for 8.3.0 says that it clears increments and points, "
-    "newer ones that it waits until they are read; after it, look at the slots"
+    "newer ones that it waits until they are read; after it, list the slots"
 )
 WOULD = {
     Action.VACUUM_FULL: "it would wait up to {limit}, under a lock that blocks DML on the whole table, then fail",
@@ -136,7 +136,7 @@ def judge(facts: Facts) -> Preflight:
     )
     notes = [MOMENT, CONTRADICTION]
     if facts.points is None:
-        notes.append("this kernel cannot list slots (9.1.0.223 or newer can): who holds back what is not known")
+        notes.append("this kernel cannot list slots (9.1.0.223 or newer can): who retains what is not known")
     if facts.consumed and unread:
         notes.append(f"the server says that all is read while it counts {unread} unread rows: ask again")
     return Preflight(

@@ -76,7 +76,7 @@ class SlotRetained:
     def left(self) -> TimeLeft | None:
         """What ends first among the DNs; None where it is unknown for one."""
         known = [one.left for one in self.shards if one.left is not None]
-        return min(known, key=lambda one: one.cleared_at) if known and len(known) == len(self.shards) else None
+        return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
 
     @property
     def furthest_back(self) -> ShardRetained | None:

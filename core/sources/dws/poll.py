@@ -30,7 +30,7 @@ class DwsStatusPoller:
         self._session = Session(endpoint, password, application_name, QUIET)
         self._lists = True
 
-    def told(self, table: str) -> TableAnswer | None:
+    def read_table(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel has just turned out not to list points."""
         try:
             rows = self._rows("points" if self._lists else "clock", {"table": table, **named(table)}, _SQL)

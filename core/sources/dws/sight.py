@@ -23,11 +23,11 @@ CURE = "GRANT gs_role_read_all_stats TO {user}"
 
 def read(session: DwsSession) -> Sight:
     """What our login can see now; what a server refuses to tell is not seen."""
-    counted = _told(session, "coordinators")
+    counted = _rows_of(session, "coordinators")
     return Sight(
         coordinators=int(counted[0][0]) or None if counted else None,
-        everyone=_administers(session) or _count(_told(session, "statistics")),
-        across=_count(_told(session, "list_across")) and _told(session, "open_across", _own(session)) is not None,
+        everyone=_administers(session) or _count(_rows_of(session, "statistics")),
+        across=_count(_rows_of(session, "list_across")) and _rows_of(session, "open_across", _own(session)) is not None,
     )
 
 
@@ -39,7 +39,7 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
     }
     for pid, start, user, name in session.rows("open_across", _own(session), of=_SQL) if across else ():
         found.setdefault((pid, start), Waiter(pid, start, user or "?", name or ""))
-    prepared = _told(session, "prepared") or []
+    prepared = _rows_of(session, "prepared") or []
     return [*found.values(), *(Waiter(0, safe(gid, 80), owner, safe(base, 80)) for gid, owner, base in prepared)]
 
 
@@ -71,7 +71,7 @@ def _count(rows: Rows | None) -> bool:
     return bool(rows and rows[0][0])
 
 
-def _told(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> Rows | None:
+def _rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None = None) -> Rows | None:
     try:
         return session.rows(name, parameters, of=_SQL)
     except SlotkeeperError:

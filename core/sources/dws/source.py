@@ -411,10 +411,10 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
     for shard, flags in sorted(by_shard.items()):
         some = list(flags.values())
         points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
-        told = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
-        names = {number: name for name, _, number in told}
+        described = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
+        names = {number: name for name, _, number in described}
         key = tuple(names[number] for number in str(some[0][8] or "").split())
-        columns = tuple(Column(name, spelled) for name, spelled, _ in told)
+        columns = tuple(Column(name, spelled) for name, spelled, _ in described)
         found.append(
             SlotStatus(
                 shard,

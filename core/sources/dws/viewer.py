@@ -29,7 +29,7 @@ _NO_RELATION = "42P01"
 _CLOSED = frozenset({"42501", "42703"})
 """No right to pgxc_class, or a catalog without one of the columns."""
 
-_NOT_TOLD = frozenset({"42501", "42703", "42883", "42P01"})
+_UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
 """No right to a catalog, or a catalog of another shape."""
 
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
@@ -135,8 +135,8 @@ class DwsViewer:
             distribution,
             str(kind),
             str(persistence),
-            row_security=self._told("row_security", oid) if secures else None,
-            redacted=self._told("redaction", oid) if masks else None,
+            row_security=self._flag("row_security", oid) if secures else None,
+            redacted=self._flag("redaction", oid) if masks else None,
             owned=bool(owned),
             administers=bool(administers),
             partitioned=kind == "p" or str(parts or "n") != "n",
@@ -149,12 +149,12 @@ class DwsViewer:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _told(self, statement: str, oid: int) -> bool | None:
+    def _flag(self, statement: str, oid: int) -> bool | None:
         """A yes or no about a table; None where the server does not tell it to us."""
         try:
             return bool(self._rows(statement, {"oid": oid})[0][0])
         except SlotkeeperError as error:
-            if error.code in _NOT_TOLD:
+            if error.code in _UNKNOWN:
                 return None
             raise
 

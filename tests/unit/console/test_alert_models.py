@@ -91,8 +91,8 @@ def test_ways_out_that_lose_nothing_come_before_those_that_lose_changes() -> Non
 
 def test_an_unfinished_reset_an_unreadable_store_and_a_damaged_audit_fire() -> None:
     mark = OpenReset("r1", "orders_rt", "ods.orders", "s1")
-    found = alerts(monitor(unfinished=(mark,), fault="state file is damaged", damaged=2), NOW)
-    assert [one.rule for one in found] == ["reset_unfinished", "store_unreadable", "audit_damaged"]
+    found = alerts(monitor(open_resets=(mark,), fault="state file is damaged", damaged=2), NOW)
+    assert [one.rule for one in found] == ["reset_open", "store_unreadable", "audit_damaged"]
     assert "slotkeeper slots reset --resume ods.orders s1" in found[0].options[0].do
 
 

@@ -35,12 +35,12 @@ def test_the_last_error_of_a_failed_job_is_fatal_and_earlier_ones_are_past() -> 
 
 
 def test_an_error_is_healed_once_its_job_runs_well_again() -> None:
-    assert standings(local(JobState.RUNNING, Level.FINE, error("a", "1")), {}, NOW)[0][1] is Standing.HEALED
+    assert standings(local(JobState.RUNNING, Level.FINE, error("a", "1")), {}, NOW)[0][1] is Standing.RECOVERED
 
 
 def test_the_error_of_a_job_that_retries_is_open() -> None:
     made = local(JobState.RUNNING, Level.WARNING, error("a", "1", OLD), error("a", "2", OLD + timedelta(minutes=9)))
-    assert [state for _, state in standings(made, {}, NOW)] == [Standing.HEALED, Standing.OPEN]
+    assert [state for _, state in standings(made, {}, NOW)] == [Standing.RECOVERED, Standing.OPEN]
     assert open_count(made, {}, NOW) == 1
     assert open_count(None, {}, NOW) == 0
 

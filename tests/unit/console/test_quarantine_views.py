@@ -41,7 +41,7 @@ from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from tests.tui.filled import NOW
-from tests.tui.quarantined import HOLDING, entries, entry
+from tests.tui.quarantined import QUARANTINING, entries, entry
 from tests.unit.config.samples import SECOND_JOB, VALID
 from tests.unit.console.test_status import RUNNING
 
@@ -52,7 +52,7 @@ COUNT = QuarantineCount("dws1", "ods.orders", "orders_slot", "orders_rt", 3, OLD
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, JobSpec]:
     config: Path = tmp_path_factory.mktemp("quarantined") / "c.toml"
-    text = VALID.replace("[jobs.orders_rt.sink_options]", f"[jobs.orders_rt.sink_options]\n{HOLDING}")
+    text = VALID.replace("[jobs.orders_rt.sink_options]", f"[jobs.orders_rt.sink_options]\n{QUARANTINING}")
     config.write_text(text + SECOND_JOB, encoding="utf-8")
     return dict(load(config, {}).jobs)
 
@@ -221,7 +221,7 @@ def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:
     unknown = entry_actions(Choice("orders_rt", (), None, None, every=True), jobs)
     assert [one.key for one in unknown] == ["r", "d"] and "not known" in unknown[1].why_not
     assert unknown[0].why_not == "", "a replay needs no number"
-    assert "nothing is held" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
+    assert "nothing is quarantined" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
 
 
 def test_commands_are_those_of_the_command_line() -> None:

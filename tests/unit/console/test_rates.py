@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bars, hurts
+from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bars, bottleneck
 from core.domain.report import JobReport, LaneReport
 
 LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", 140, 100, 100, 9, 1.0, "", "", "", 0.5, 0.0, 0.0, 0.0)
@@ -81,10 +81,10 @@ def test_rows_copied_and_events_applied_are_not_one_counter() -> None:
 
 def test_a_side_hurts_where_it_is_retried_or_takes_the_time_of_a_job_that_is_behind() -> None:
     retried = replace(REPORT, lanes=(replace(LANE, retry="retrying 1, next in 2 s", side="sink"),))
-    assert hurts(retried, None, None) == "sink hurts"
-    assert hurts(REPORT, Busy(0.8, 0.1, 0.1), 60.0) == "source hurts"
-    assert hurts(REPORT, Busy(0.8, 0.1, 0.1), 2.0) == ""
-    assert hurts(REPORT, Busy(0.5, 0.4, 0.1), 60.0) == ""
+    assert bottleneck(retried, None, None) == "sink hurts"
+    assert bottleneck(REPORT, Busy(0.8, 0.1, 0.1), 60.0) == "source hurts"
+    assert bottleneck(REPORT, Busy(0.8, 0.1, 0.1), 2.0) == ""
+    assert bottleneck(REPORT, Busy(0.5, 0.4, 0.1), 60.0) == ""
 
 
 def test_every_glyph_of_the_ascii_set_is_ascii() -> None:

@@ -42,13 +42,13 @@ def test_numbers_sort_as_numbers_and_what_is_unknown_is_none() -> None:
 
 
 def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
-    local = Local(NOW, unfinished=(OpenReset("r1", "j", "ods.orders", "orders_dr"),))
+    local = Local(NOW, open_resets=(OpenReset("r1", "j", "ods.orders", "orders_dr"),))
     row = next(one for one in slot_rows([seen()], NOW, local) if one.cells["slot"].endswith("orders_dr"))
     assert row.level is Level.CRITICAL and row.cells["mark"] == "x"
     one = next(each for each in all_slots([seen()]) if each.slot.name == "orders_dr")
     level, said = slot_lines(one, NOW, local)[0]
     assert level is Level.CRITICAL and said.endswith("slotkeeper slots reset --resume ods.orders orders_dr")
-    damaged = Local(NOW, unfinished=(OpenReset("r1", "?", "?", "?"),))
+    damaged = Local(NOW, open_resets=(OpenReset("r1", "?", "?", "?"),))
     assert slot_history.open_reset_of(damaged, "a", "b") is not None
 
 
@@ -62,7 +62,7 @@ def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
 
 def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_guards() -> None:
     view, _ = slot("it's", 1, 5)
-    lines = slot_history.by_hand_lines("ods.orders", view, "dn_2")
+    lines = slot_history.manual_sql_lines("ods.orders", view, "dn_2")
     assert "goes round every guard" in lines[0]
     text = "\n".join(lines)
     assert "pgxc_register_binlog_sync_point('ods.orders', 'it''s', n.node_id, 88512330, false, 88512290)" in text

@@ -160,7 +160,7 @@ def plan_of(move: Move) -> ResetPlan:
 
 def test_a_plan_round_trips_and_a_changed_one_is_refused() -> None:
     counts = Count((("I", 3), ("d", 1)), True, 40, 1_000)
-    plan = plan_of(replace(moved(Position(40)), replayed=counts, skipped=Count((("", 2),), False)))
+    plan = plan_of(replace(moved(Position(40)), read_again=counts, skipped=Count((("", 2),), False)))
     assert plan_from(plan_text(plan)) == plan
     assert plan.skipped == 2
     for text in (plan_text(plan).replace("601.0", "9999.0"), "{}", "nonsense", "[]"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.domain.slot import TableIdentity, UserType
 from core.domain.text import safe
-from core.sinks.postgres.check.made_types import BY_HAND, cure, literal, pasteable, same
+from core.sinks.postgres.check.made_types import MANUAL, cure, literal, pasteable, same
 
 
 def read_back(token: str) -> str:
@@ -67,7 +67,7 @@ def test_what_a_type_needs_is_made_before_it_and_once() -> None:
 
 
 def test_a_type_with_functions_of_its_own_has_no_statement() -> None:
-    assert cure(_type("a.both"), IDENTITY, lambda name: True) == BY_HAND
+    assert cure(_type("a.both"), IDENTITY, lambda name: True) == MANUAL
 
 
 def test_a_composite_is_the_same_with_domains_or_with_their_bases() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.sinks.postgres.check.types import at_postgres, exact, holds
+from core.sinks.postgres.check.types import at_postgres, exact, fits
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from core.sinks.postgres.check.types import at_postgres, exact, holds
     ],
 )
 def test_fits(target: str, source: str) -> None:
-    assert holds(target, source)
+    assert fits(target, source)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_fits(target: str, source: str) -> None:
     ],
 )
 def test_does_not_fit(target: str, source: str) -> None:
-    assert not holds(target, source)
+    assert not fits(target, source)
 
 
 @pytest.mark.parametrize(

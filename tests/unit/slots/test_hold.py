@@ -50,7 +50,7 @@ def test_the_point_that_was_registered_longest_ago_is_cleared_first() -> None:
     found = listed(point("dn_1", "a", False, 5, 10), point("dn_1", "a", True, 5, 90), *both("dn_2", "a", 5, 5, 20))
     left = found.slot("a").left
     assert left is not None and (left.seconds, left.severity) == (10, Severity.CRITICAL)
-    assert left.cleared_at == NOW + timedelta(seconds=10)
+    assert left.expires_at == NOW + timedelta(seconds=10)
     assert [one.known_by for one in found.slot("a").shards] == [KnownBy.SERVER, KnownBy.SERVER]
 
 

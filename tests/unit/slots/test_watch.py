@@ -29,7 +29,7 @@ class Source:
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     _known: bool = False
 
-    def told(self, table: str) -> TableAnswer | None:
+    def read_table(self, table: str) -> TableAnswer | None:
         self.asked.append((self.at, "points", table))
         if not self.lists and not self._known:
             self._known = True

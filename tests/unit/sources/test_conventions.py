@@ -12,7 +12,7 @@ from core.domain.position import Position
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import questions
 from core.sources.dws.probe.findings import Beside, Event, Written
-from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, Reader, Told
+from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, ProbeFinding, Reader
 from tests.architecture.checkout import ROOT
 
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)
@@ -38,13 +38,13 @@ def test_the_examples_hold(module: object) -> None:
 
 
 def test_a_right_history_is_told_right() -> None:
-    assert decide.codes(HISTORY) == Told("I d B U")
-    told = [decide.pairs(HISTORY), decide.old_keys(HISTORY, WRITTEN), decide.one_point(HISTORY, WRITTEN)]
-    assert told == [Told("yes")] * 3 and decide.old_images(HISTORY) == Told("yes")
+    assert decide.codes(HISTORY) == ProbeFinding("I d B U")
+    finding = [decide.pairs(HISTORY), decide.old_keys(HISTORY, WRITTEN), decide.one_point(HISTORY, WRITTEN)]
+    assert finding == [ProbeFinding("yes")] * 3 and decide.old_images(HISTORY) == ProbeFinding("yes")
 
 
 @pytest.mark.parametrize(
-    ("told", "answer"),
+    ("finding", "answer"),
     [
         (decide.codes([*HISTORY, event(15, 2, "D")]), "I d B U D"),
         (decide.pairs([event(12, 2, "B"), event(12, 4, "U")]), "no"),
@@ -60,40 +60,40 @@ def test_a_right_history_is_told_right() -> None:
         (decide.purged([1, 2, 3], 2, [3], None)[1], "no"),
     ],
 )
-def test_what_the_reader_cannot_stand_is_wrong_and_says_why(told: Told, answer: str) -> None:
-    assert told.answer == answer and told.reader is Reader.WRONG and told.because
+def test_what_the_reader_cannot_stand_is_wrong_and_says_why(finding: ProbeFinding, answer: str) -> None:
+    assert finding.answer == answer and finding.reader is Reader.WRONG and finding.because
 
 
 @pytest.mark.parametrize(
-    "told",
+    "finding",
     [
         decide.pairs(HISTORY[:1]),
         decide.old_images(HISTORY[:1]),
         decide.backward("", 9, 8, 5),
         decide.purged([1, 2], 2, [1, 2], "no")[1],
         decide.refreshes(None, None, None),
-        decide.untold(),
+        decide.no_finding(),
         decide.xmin_kept(5, [4], [5], [5]),
     ],
 )
-def test_where_nothing_was_shown_nothing_is_told(told: Told) -> None:
-    assert told.answer is None and told.because and told.reader is Reader.UNKNOWN
+def test_where_nothing_was_shown_nothing_is_told(finding: ProbeFinding) -> None:
+    assert finding.answer is None and finding.because and finding.reader is Reader.UNKNOWN
 
 
 def test_other_writers_never_make_an_answer() -> None:
     kept, busy, quiet = Beside(-1, 0), Beside(-4, 3), Beside(-1, 0)
     assert decide.latest([kept, busy, kept, busy, busy, busy]) is None, "two of six stop at our own commit"
     assert decide.latest([busy] * 12) is None
-    assert decide.latest([quiet, quiet, Beside(0, 1)]) == Told("no"), "one proof outweighs what only seems so"
+    assert decide.latest([quiet, quiet, Beside(0, 1)]) == ProbeFinding("no"), "one proof outweighs what only seems so"
     assert decide.moves([(5, 12)] * 9, 8) is None and decide.moves([(1, 9)] * 2, 8) is None
-    assert decide.moves([(1, 9), (1, 9), (30, 8)], 8) == Told("no"), "one proof outweighs what only seems so"
+    assert decide.moves([(1, 9), (1, 9), (30, 8)], 8) == ProbeFinding("no"), "one proof outweighs what only seems so"
 
 
 def test_old_images_that_differ_are_told_as_they_are() -> None:
     mixed = decide.old_images([UPDATE[0], event(14, 2, "d", value=None)])
     assert mixed.answer == "some" and mixed.reader is Reader.RIGHT
-    told = questions.conventions([Answer(QUESTIONS["full_old_images"], mixed)])
-    assert told == {"full_old_images": None}
+    finding = questions.switches([Answer(QUESTIONS["full_old_images"], mixed)])
+    assert finding == {"full_old_images": None}
 
 
 def test_a_reader_stands_where_a_step_leaves_it() -> None:

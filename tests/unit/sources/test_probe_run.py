@@ -11,9 +11,9 @@ from core.domain.endpoint import Endpoint
 from core.domain.slot import Shard
 from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
 from core.sources.dws.probe import session as session_probe
-from core.sources.dws.probe.questions import NEVER_ASKED, Answer, Told
+from core.sources.dws.probe.questions import NEVER_ASKED, Answer, ProbeFinding
 from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.session import Group, ProbeContext, Told_, run
+from core.sources.dws.probe.session import Found, Group, ProbeContext, run
 from core.sources.dws.session import DwsSession
 
 
@@ -25,15 +25,15 @@ def ctx(home: str = "dn_1") -> ProbeContext:
 
 
 def tells(*names: str) -> Group:
-    def group(at: ProbeContext) -> Iterator[Told_]:
+    def group(at: ProbeContext) -> Iterator[Found]:
         for name in names:
-            yield name, Told("yes"), f"seen by {at.table}"
+            yield name, ProbeFinding("yes"), f"seen by {at.table}"
 
     return group
 
 
 def fails(error: SlotkeeperError, *names: str) -> Group:
-    def group(at: ProbeContext) -> Iterator[Told_]:
+    def group(at: ProbeContext) -> Iterator[Found]:
         yield from tells(*names)(at)
         raise error
 
@@ -62,10 +62,10 @@ def test_a_group_that_fails_keeps_what_it_told(error: SlotkeeperError) -> None:
         ("two", ("xc_node_id",), tells("xc_node_id")),
     ]
     found = asked(groups)
-    assert found["pairs"].told == Told("yes") and found["pairs"].evidence == ("seen by s.t",)
-    assert found["old_keys"].told == Told(None, because="all places are taken")
-    assert found["xc_node_id"].told == Told("yes")
-    assert {name: found[name].told.because for name in NEVER_ASKED} == dict(NEVER_ASKED)
+    assert found["pairs"].finding == ProbeFinding("yes") and found["pairs"].evidence == ("seen by s.t",)
+    assert found["old_keys"].finding == ProbeFinding(None, because="all places are taken")
+    assert found["xc_node_id"].finding == ProbeFinding("yes")
+    assert {name: found[name].finding.because for name in NEVER_ASKED} == dict(NEVER_ASKED)
 
 
 @pytest.mark.parametrize("error", [Unreachable("gone", code="08006"), AccessRefused("refused", code="28P01")])
@@ -76,21 +76,21 @@ def test_a_server_that_is_gone_ends_it(error: SlotkeeperError) -> None:
 
 def test_a_right_that_is_missing_ends_its_group_only() -> None:
     found = asked([("one", ("pairs",), fails(AccessRefused("no right", code="42501")))])
-    assert found["pairs"].told.because == "no right"
+    assert found["pairs"].finding.because == "no right"
 
 
 def test_after_the_time_nothing_more_is_begun() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
     found = asked(groups, ticks=0.4 * session_probe.TIME_LIMIT)
-    assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
-    assert found["xc_node_id"].told.because == "the probe had taken 120 s"
+    assert [found[name].finding.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
+    assert found["xc_node_id"].finding.because == "the probe had taken 120 s"
 
 
 def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
     found = asked(groups, ctx(home=""))
-    assert [found[name].told.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
-    assert "no DN showed them" in found["xc_node_id"].told.because
+    assert [found[name].finding.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
+    assert "no DN showed them" in found["xc_node_id"].finding.because
 
 
 def test_what_a_server_says_is_shown_without_its_functions() -> None:

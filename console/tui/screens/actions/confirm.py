@@ -54,7 +54,7 @@ class Confirm(FieldsScreen):
         """The words of the button."""
         raise NotImplementedError
 
-    def told(self) -> Lines:
+    def lines(self) -> Lines:
         """What it means."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class Confirm(FieldsScreen):
         """What would be done to what."""
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{self.verb().upper()} {self.what()}   {safe(where, 30)}")
-        self.sheet.fill("confirm", self.wrapped([*self.told(), (Level.REST, self.APART)]))
+        self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
 
     def crumb(self) -> str:
         """Where one is."""
@@ -175,7 +175,7 @@ class JobConfirm(Confirm):
         """The words of the button."""
         return f"{self.verb().capitalize()} {len(self.names)} job{'s' if len(self.names) > 1 else ''}"
 
-    def told(self) -> Lines:
+    def lines(self) -> Lines:
         """The jobs as they are now, and what the verb means."""
         for name in self.names:
             job = self.console.shown.job(name)
@@ -183,7 +183,7 @@ class JobConfirm(Confirm):
             yield (job.level if job else Level.UNKNOWN), f"{safe(name, 60)}   {state}"
             if job is not None and len(self.names) == 1:
                 yield Level.FINE, f"wrong   {what_is_wrong(job)}"
-                yield Level.FINE, f"safe    {what_is_safe(job)}"
+                yield Level.FINE, f"do      {what_is_safe(job)}"
         yield Level.FINE, f"means   {_MEANS[self._verb]}"
         if self._verb is JobVerb.RESTART and self.console.services.loaded:
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"

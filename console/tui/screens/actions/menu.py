@@ -149,7 +149,7 @@ class SlotMenu(Menu):
         """What can be done."""
         local = self.console.shown.local
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
-        return slot_entries(self.facts, holder, local.unfinished if local else ())
+        return slot_entries(self.facts, holder, local.open_resets if local else ())
 
     def named(self) -> str:
         """To what."""

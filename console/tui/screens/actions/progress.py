@@ -35,7 +35,7 @@ class Progress(ActScreen):
         self.actions: list[Action] = []
         self._timer: Timer | None = None
 
-    def told(self) -> outcome.Lines:
+    def lines(self) -> outcome.Lines:
         """The lines."""
         raise NotImplementedError
 
@@ -54,11 +54,11 @@ class Progress(ActScreen):
         """How far they are."""
         names = ", ".join(dict.fromkeys(safe(one.record.what, 60) for one in self.actions))
         self.headline(f"{names or 'action'}   {'over' if self.over else 'on its way'}")
-        self.sheet.fill("progress", self.wrapped(self.told()))
+        self.sheet.fill("progress", self.wrapped(self.lines()))
 
     def crumb(self) -> str:
         """Where one is."""
-        return "over" if self.over else "on its way; leaving this screen ends nothing"
+        return "done" if self.over else "on its way; leaving this screen ends nothing"
 
     def _refresh(self) -> None:
         self.actions = [one for id in self.ids if (one := self.runs.find(id)) is not None]
@@ -87,7 +87,7 @@ class JobProgress(Progress):
         super().__init__(ids)
         self.verb = verb
 
-    def told(self) -> outcome.Lines:
+    def lines(self) -> outcome.Lines:
         """Requested and observed, job by job."""
         now, lines = self.console.now_real(), []
         for one in self.actions:
@@ -99,7 +99,7 @@ class JobProgress(Progress):
 class EntryProgress(Progress):
     """Rows in quarantine that were to be replayed or discarded."""
 
-    def told(self) -> outcome.Lines:
+    def lines(self) -> outcome.Lines:
         """Row by row."""
         lines: outcome.Lines = []
         for one in self.actions:
@@ -117,7 +117,7 @@ class SlotProgress(Progress):
         super().__init__([id])
         self.doing = doing
 
-    def told(self) -> outcome.Lines:
+    def lines(self) -> outcome.Lines:
         """Requested and observed, DN by DN."""
         lines: outcome.Lines = []
         for one in self.actions:

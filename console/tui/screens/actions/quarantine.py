@@ -53,7 +53,7 @@ class EntryMenu(Menu):
 
     def named(self) -> str:
         """To what."""
-        which = "all entries that are held" if self.choice.every else f"entries {_named(self.choice.ids) or '-'}"
+        which = "all entries that are quarantined" if self.choice.every else f"entries {_named(self.choice.ids) or '-'}"
         return f"quarantine of job {safe(self.choice.job, 60)}   {which}"
 
     def taken(self, entry: Entry) -> None:
@@ -86,9 +86,9 @@ class EntryConfirm(Confirm):
         """The words of the button."""
         return f"{self.verb().capitalize()} {self._entries}"
 
-    def told(self) -> Lines:
+    def lines(self) -> Lines:
         """Which rows, and what the verb means."""
-        which = f"entries {_named(self._ids)}" if self._ids else "all entries that are held then"
+        which = f"entries {_named(self._ids)}" if self._ids else "all entries that are quarantined then"
         yield Level.FINE, f"{which}; the two halves of a changed key move together"
         for number, means in enumerate(_MEANS[self._verb]):
             final = self._verb is EntryVerb.DISCARD and not number

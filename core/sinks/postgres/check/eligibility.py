@@ -156,7 +156,7 @@ def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[O
     for column in identity.columns:
         if column.name in target.key and not form(column.type, identity):
             what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
-            yield _objection(target, f"{what}: no row of it can be held in quarantine", 'set on_bad_row = "stop"')
+            yield _objection(target, f"{what}: no row of it can be quarantined", 'set on_bad_row = "stop"')
 
 
 def _other_objections(target: TargetTable, facts: TargetFacts, options: SinkOptions) -> Iterator[Objection]:
@@ -216,7 +216,7 @@ def type_objections(name: str, identity: TableIdentity, session: SinkSession) ->
             if lacks(spelled):
                 what = f"target {name} cannot be made: the sink has no type {spelled} (column {column.name!r})"
                 what += ", the row type of a table" if own and own.table else ""
-                found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.BY_HAND))
+                found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.MANUAL))
     return found
 
 
@@ -261,7 +261,7 @@ def _column_objections(
         yield _objection(target, what, f"{alter} TYPE {there.base}")
     source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
-        if not types.holds(has, wanted):
+        if not types.fits(has, wanted):
             over = f"a domain over {wanted}" if wanted != column.type else column.type
             what = f"column {column.name!r} is {there.type}, the source's is {over}"
             yield _objection(target, what, f"{alter} TYPE {types.at_postgres(wanted)}")

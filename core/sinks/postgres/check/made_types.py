@@ -14,7 +14,7 @@ from core.domain.text import safe
 from core.sinks.postgres.check import types
 from core.sqltext import quoted
 
-BY_HAND = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
+MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
 """The cure where no statement is known: of base types, which have functions of their own."""
 
 _ATTRIBUTE = re.compile(r'("(?:[^"]|"")*"|[^\s"]+) (.*)', re.DOTALL)
@@ -25,7 +25,7 @@ def cure(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]) -
     """The statements that make a type and what it needs, the innermost first; `lacks` asks the sink by name."""
     needed = list(dict.fromkeys(_needed(one, identity, lacks)))
     made = [_statement(each, identity) for each in needed if each.kind != "m"]
-    return pasteable("; ".join(made)) if all(made) else BY_HAND
+    return pasteable("; ".join(made)) if all(made) else MANUAL
 
 
 def same(source: UserType, known: UserType, identity: TableIdentity, there: Iterable[UserType]) -> bool:

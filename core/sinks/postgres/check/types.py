@@ -79,7 +79,7 @@ def at_postgres(type_: str) -> str:
     return type_
 
 
-def holds(target: str, source: str) -> bool:
+def fits(target: str, source: str) -> bool:
     """Whether every value of the source's type fits the target's type and reads the same there.
 
     >>> holds("bigint", "integer"), holds("integer", "bigint"), holds("text", "character varying(20)")

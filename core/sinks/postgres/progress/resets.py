@@ -83,7 +83,7 @@ class PostgresResets(PostgresProgress):
                 return list(moved.values())
             pairs = zip(swap.expected, swap.wanted, strict=True)
             hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
-            quarantine_reset.rewind(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
+            quarantine_reset.before_move(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
             for was, row in hit:
                 values = {**parameters_of(row), **_expected(was), "epoch": epoch}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
@@ -111,7 +111,7 @@ class PostgresResets(PostgresProgress):
         found = self._entries("reset", {"id": reset})
         return found[0] if found else None
 
-    def unfinished(self) -> ResetEntry | None:
+    def open_entry(self) -> ResetEntry | None:
         """The slot's reset that a crash left behind."""
         found = self._entries("unfinished", self._all)
         return found[0] if found else None

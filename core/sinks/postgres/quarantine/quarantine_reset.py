@@ -29,7 +29,7 @@ def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows:
     return found
 
 
-def rewind(
+def before_move(
     session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow], by: str, undone: str
 ) -> None:
     """Before the rows are moved to `rows`: archive as `by`, and bring back what `undone` archived."""

@@ -27,7 +27,7 @@ from core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
 from core.sinks.postgres.write.statements import TargetTable
 
 SQL, Literal = pg.sql.SQL, pg.sql.Literal
-_OTHER_COLUMNS = Bad("", "", "", "the target's mirrored columns are others now than when the row was held")
+_OTHER_COLUMNS = Bad("", "", "", "the target's mirrored columns are others now than when the row was quarantined")
 _UNIT = ("id", "state", "shard", "pair", "damaged", "names")
 
 

@@ -82,7 +82,7 @@ class Quarantine:
         shard = lanes[0][0] if len(lanes) == 1 else EVERYWHERE
         return Copied(lanes[0][0], shard, min(point or 0 for _, point in lanes))
 
-    def hold(self, unit: int, bad: Bad, alone: bool = True, copied: Copied | None = None) -> None:
+    def add(self, unit: int, bad: Bad, alone: bool = True, copied: Copied | None = None) -> None:
         """Hold a unit; raises QUARANTINE FULL where the limit is passed, and then nothing of the step stays.
 
         `alone` leaves out the old half of a changed key, because there is none.
@@ -97,7 +97,7 @@ class Quarantine:
         values = {**bad.values, **place, "unit": unit, "alone": alone, "names": list(self._table.columns)}
         units = Identifier(self._table.units)
         if not self._run("hold", values, columns=self._texts(), units=units).rowcount:
-            raise Defect(f"unit {unit} was not held: its lane has no progress row")
+            raise Defect(f"unit {unit} was not quarantined: its lane has no progress row")
 
     def just_quarantined(self) -> Composable:
         """(point, sequence, key) of what this transaction holds, as SELECT."""
@@ -124,7 +124,7 @@ class Quarantine:
 
     def _full(self, bad: Bad) -> Trouble:
         limit, key = self._options.quarantine_limit, self._key
-        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit} lets it hold"
+        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit} allows"
         place = f" ({bad.constraint or bad.column})" if bad.constraint or bad.column else ""
         sentence = f"{what}; the last one: {bad.sqlstate} {bad.message}{place}"
         hint = SAFE[TroubleName.QUARANTINE_FULL]

@@ -91,7 +91,7 @@ class RowIsolation:
             return self._among(first, last) or self._try(text_staging.rows(self._table, first, last), into)
 
         def single(unit: int, bad: Bad) -> None:
-            self._kept.hold(unit, bad, copied=copied)
+            self._kept.add(unit, bad, copied=copied)
 
         self._walk(attempt, single)
 
@@ -152,7 +152,7 @@ class RowIsolation:
                 return
             alone = self._try(text_staging.piece(self._table, unit, unit, "B"), self._into, keep=False) is not None
         assert bad is not None
-        self._kept.hold(unit, bad, alone)
+        self._kept.add(unit, bad, alone)
 
     def _before(self, unit: int, bad: Bad) -> None:
         """The event before one that is held: where it is bad too, only the end of its key is left of it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from core.domain.position import NOTHING, Position
-from core.sources.dws.probe.questions import Told, needs, yes_or_no
+from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
 
 CODES = ("I", "d", "B", "U")
 _BUSY = "other writers move the cluster's point too often"
@@ -55,7 +55,7 @@ def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> 
     return asked[0] in found, asked[1] in found
 
 
-def counted(number: int, during: int, after: int) -> Told:
+def counted(number: int, during: int, after: int) -> ProbeFinding:
     """Whether a snapshot counts a transaction: where it begins while transaction `number` is open, and afterwards.
 
     >>> counted(70, 70, 75).answer, counted(70, 73, 75).answer, counted(70, 60, 60).answer
@@ -74,7 +74,7 @@ class Beside:
     after: int
 
 
-def latest(rounds: Sequence[Beside], least: int = 3) -> Told | None:
+def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
     """What the newest point is, from rounds with one commit of ours each; None where more rounds may tell.
 
     A point that is not handed out yet is shown only where the newest point is the first unsafe one: one such round is a
@@ -91,7 +91,7 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> Told | None:
     return None
 
 
-def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Told | None:
+def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> ProbeFinding | None:
     """Whether an act of ours moves the cluster's point, from how far apart two commits of ours lie: with as many looks
     in between, and with so many acts. None where more rounds may tell.
 
@@ -108,19 +108,19 @@ def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Told
     return None
 
 
-def untold() -> Told:
+def no_finding() -> ProbeFinding:
     """Where other writers moved what was looked at all the time."""
-    return Told(None, because=_BUSY)
+    return ProbeFinding(None, because=_BUSY)
 
 
-def refreshes(before: object, same: object, other: object) -> Told:
+def refreshes(before: object, same: object, other: object) -> ProbeFinding:
     """From a slot's time of registration: before, after the same point again, after another point.
 
     >>> refreshes(1, 2, 3).answer, refreshes(1, 1, 2).answer, refreshes(1, 1, 1).answer
     ('yes', 'no', None)
     """
     if None in (before, same, other):
-        return Told(None, because="this kernel does not tell when a slot was registered")
+        return ProbeFinding(None, because="this kernel does not tell when a slot was registered")
     if same != before:
         return yes_or_no(True)
     return yes_or_no(
@@ -128,7 +128,7 @@ def refreshes(before: object, same: object, other: object) -> Told:
     )
 
 
-def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> Told:
+def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> ProbeFinding:
     """From xmins while all slots hold `kept`, while they hold a newer one, and while they hold `kept` again.
 
     An xmin that goes back follows the slots; one that other transactions held does not go back.
@@ -140,11 +140,11 @@ def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Se
     if max(seen) > kept:
         return yes_or_no(False)
     if max(released, default=kept) <= kept:
-        return Told(None, because="an open transaction holds the xmin back")
+        return ProbeFinding(None, because="an open transaction holds the xmin back")
     return yes_or_no(min(again) <= kept)
 
 
-def backward(error: str, before: int | None, asked: int, after: int | None) -> Told:
+def backward(error: str, before: int | None, asked: int, after: int | None) -> ProbeFinding:
     """From what a registration below the registered point did: its SQLSTATE, and the point before and after.
 
     >>> backward("", 9, 8, 8).answer, backward("22023", 9, 8, 9).answer, backward("", 9, 8, 9).because
@@ -153,32 +153,34 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> T
     if not error and after == asked:
         return yes_or_no(True)
     if after == before:
-        return Told("no", because="" if error else "accepted without an error, and the point stayed")
-    return Told(None, because=f"the point became {after}")
+        return ProbeFinding("no", because="" if error else "accepted without an error, and the point stayed")
+    return ProbeFinding(None, because=f"the point became {after}")
 
 
-def old_images(events: Sequence[Event]) -> Told:
+def old_images(events: Sequence[Event]) -> ProbeFinding:
     """Whether B and d carry columns beside the key (all of ours have a value there)."""
     full = {one.value is not None for one in events if one.kind in ("B", "d")}
     if len(full) != 1:
-        return Told("some" if full else None, because="" if full else "no old image was recorded")
+        return ProbeFinding("some" if full else None, because="" if full else "no old image was recorded")
     return yes_or_no(full.pop())
 
 
-def codes(events: Sequence[Event]) -> Told:
+def codes(events: Sequence[Event]) -> ProbeFinding:
     """Which codes there are, in the documented order; the reader knows no others."""
     found = {one.kind for one in events}
     unknown = sorted(found - set(CODES))
     said = " ".join([code for code in CODES if code in found] + unknown)
-    return Told(said or None, not unknown, f"{', '.join(unknown)} is not known to the reader" if unknown else "")
+    return ProbeFinding(
+        said or None, not unknown, f"{', '.join(unknown)} is not known to the reader" if unknown else ""
+    )
 
 
-def pairs(events: Sequence[Event]) -> Told:
+def pairs(events: Sequence[Event]) -> ProbeFinding:
     """Whether every B has its U right behind it."""
     ordered = sorted(events, key=lambda one: (one.point, one.sequence))
     befores = [i for i, one in enumerate(ordered) if one.kind == "B"]
     if not befores:
-        return Told(None, because="no update was recorded")
+        return ProbeFinding(None, because="no update was recorded")
     behind = {i: ordered[i + 1] if i + 1 < len(ordered) else None for i in befores}
     fine = all(
         u is not None and (u.kind, u.point, u.sequence) == ("U", ordered[i].point, ordered[i].sequence + 1)
@@ -187,31 +189,31 @@ def pairs(events: Sequence[Event]) -> Told:
     return needs(fine, True, "a B without its U ends its row")
 
 
-def old_keys(events: Sequence[Event], written: Sequence[Written]) -> Told:
+def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
     """Whether B and d name the keys that were there."""
     wanted = sorted(key for each in written for kind, key, _ in each.events if kind in ("B", "d"))
     found = [one.key for one in events if one.kind in ("B", "d")]
     return needs(sorted(map(str, found)) == sorted(map(str, wanted)), True, "rows are deleted by that key")
 
 
-def one_point(events: Sequence[Event], written: Sequence[Written]) -> Told:
+def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
     """Whether our transactions, in the order of their commits, are the points in their order, whole."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
     return needs(found == wanted, True, "a step would apply half a transaction, or in another order")
 
 
-def partition(refused: str, missing: Sequence[bool], deletes: int) -> Told:
+def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFinding:
     """What a partition that goes leaves: delete events of its rows, no point on any DN, or neither."""
     if refused:
-        return Told("refused")
+        return ProbeFinding("refused")
     if missing and all(missing):
-        return Told("clears")
+        return ProbeFinding("clears")
     if any(missing):
-        return Told("clears some", because="SLOT LOST is what a job says")
+        return ProbeFinding("clears some", because="SLOT LOST is what a job says")
     if deletes:
-        return Told("events")
-    return Told("neither", because="its rows stay in targets: DELETE them first, or take a new snapshot")
+        return ProbeFinding("events")
+    return ProbeFinding("neither", because="its rows stay in targets: DELETE them first, or take a new snapshot")
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
@@ -226,7 +228,7 @@ def reached(after: Position, end: int, events: Sequence[Event]) -> Position:
     return Position(end, kept if top is None else top)
 
 
-def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> Told:
+def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> ProbeFinding:
     """Whether each way of stepping got every change once; `got` is what each got."""
     there = sorted((one.point, one.sequence, one.kind) for one in wanted)
     fine = all(sorted(each) == there for each in got)
@@ -235,7 +237,7 @@ def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]
 
 def purged(
     points: Sequence[int], registered: int, left: Sequence[int], latest_inclusive: str | None
-) -> tuple[Told, Told]:
+) -> tuple[ProbeFinding, ProbeFinding]:
     """(gone at once, registered point kept) from the points before, the registered one, and what is left.
 
     >>> [told.answer for told in purged([1, 2, 3], 2, [2, 3], "no")], purged([1, 2, 3], 2, [3], "no")[1].reader.value
@@ -243,11 +245,11 @@ def purged(
     """
     gone = set(points) - set(left)
     if not gone:
-        return yes_or_no(False), Told(None, because="nothing was purged while the probe ran")
+        return yes_or_no(False), ProbeFinding(None, because="nothing was purged while the probe ran")
     unread = any(point > registered for point in gone)
-    at_once = Told("yes", not unread, "records beyond the registered point are gone" if unread else "")
+    at_once = ProbeFinding("yes", not unread, "records beyond the registered point are gone" if unread else "")
     if registered in left:
         return at_once, yes_or_no(True)
     safe = latest_inclusive == "yes"
     because = "a change that is committed late at that point would be lost: run no job here"
-    return at_once, Told("no", safe, "" if safe else because)
+    return at_once, ProbeFinding("no", safe, "" if safe else because)

@@ -34,7 +34,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProbeFinding:
     """A decision: `answer` None is "not told", `because` says why it is not, or why the reader is not right."""
 
     answer: str | None
@@ -54,7 +54,7 @@ class Answer:
     """A question with what was told and the calls that showed it, in a few words each."""
 
     question: Question
-    told: Told
+    finding: ProbeFinding
     evidence: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
@@ -65,23 +65,23 @@ class Answer:
             "asks": self.question.asks,
             "rule": self.question.rule,
             "documented": self.question.documented or None,
-            "answer": self.told.answer,
-            "reader": self.told.reader.value,
-            "because": self.told.because,
+            "answer": self.finding.answer,
+            "reader": self.finding.reader.value,
+            "because": self.finding.because,
             "evidence": list(self.evidence),
         }
 
 
-def yes_or_no(value: bool | None, because: str = "") -> Told:
+def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
     """A plain answer; `because` says why there is none.
 
     >>> yes_or_no(True).answer, yes_or_no(None, "no such function").answer
     ('yes', None)
     """
-    return Told(None, because=because) if value is None else Told("yes" if value else "no")
+    return ProbeFinding(None, because=because) if value is None else ProbeFinding("yes" if value else "no")
 
 
-def needs(value: bool | None, wanted: bool, because: str) -> Told:
+def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
     """A plain answer that the reader needs to be `wanted`; `because` says what else goes wrong, or why none is told.
 
     >>> needs(False, True, "rows would be lost").reader.value
@@ -89,13 +89,13 @@ def needs(value: bool | None, wanted: bool, because: str) -> Told:
     """
     if value is None or value == wanted:
         return yes_or_no(value, because if value is None else "")
-    return Told("yes" if value else "no", False, because)
+    return ProbeFinding("yes" if value else "no", False, because)
 
 
-def conventions(answers: Iterable[Answer]) -> dict[str, bool | None]:
+def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
     """The yes and no of every question that the stand-in has a switch for; None where it is not told."""
     said: Mapping[str | None, bool] = {"yes": True, "no": False}
-    return {one.question.name: said.get(one.told.answer) for one in answers if one.question.name in SWITCHED}
+    return {one.question.name: said.get(one.finding.answer) for one in answers if one.question.name in SWITCHED}
 
 
 def _parsed(text: str) -> Iterator[Question]:

@@ -13,8 +13,8 @@ from core.domain.slot import Shard
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import Told, needs, yes_or_no
-from core.sources.dws.probe.session import HOME, ProbeContext, Told_
+from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
+from core.sources.dws.probe.session import HOME, Found, ProbeContext
 from core.sources.dws.source import NO_COPY
 
 UNSEEN = (HOME, 1)
@@ -40,7 +40,7 @@ HISTORY = (
 """The questions of the three groups below."""
 
 
-def unknown_slot(ctx: ProbeContext) -> Iterator[Told_]:
+def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
     """Ask for a slot that is not there, then let recording begin."""
     ctx.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
     rows = ctx.ask_slot()
@@ -51,7 +51,7 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Told_]:
     points = sorted({str(row[2]) for row in rows})
     zero = not rows or points == ["0"]
     because = "" if zero else "a slot that was never registered would look like somebody else's"
-    fresh = Told(" ".join(points) if points else "no row", zero, because)
+    fresh = ProbeFinding(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = ctx.begin()
     statuses = ctx.read_status(None)
@@ -59,11 +59,11 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Told_]:
     if not whole:
         raise Refused("recording could not be begun: not every DN has both points", where="source")
     shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in statuses)
-    told = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
-    yield "full_sync", told, f"answered {said or 'nothing'}; points {shown}"
+    finding = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
+    yield "full_sync", finding, f"answered {said or 'nothing'}; points {shown}"
 
 
-def history(ctx: ProbeContext) -> Iterator[Told_]:
+def history(ctx: ProbeContext) -> Iterator[Found]:
     """Write, and read it raw."""
     _write(ctx)
     first = ctx.ask_slot()
@@ -92,7 +92,7 @@ def history(ctx: ProbeContext) -> Iterator[Told_]:
     ctx.home = _home(ctx, [Shard(str(row[0]), int(row[1])) for row in first])
 
 
-def ranges(ctx: ProbeContext) -> Iterator[Told_]:
+def ranges(ctx: ProbeContext) -> Iterator[Found]:
     """Ask for ranges of the home DN, by hand and as the reader does."""
     _, all_here = ctx.raw(ctx.home.node_id)
     mine = [one for one in all_here if one.key != UNSEEN]
@@ -106,7 +106,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Told_]:
     answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
     yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
     after, last = Position(own[0] - 1), ctx.here().latest
-    ways = {}
+    read_paths = {}
     for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
         try:
             got = ctx.read(after, last, copied)
@@ -115,13 +115,13 @@ def ranges(ctx: ProbeContext) -> Iterator[Told_]:
             if error.code not in NO_COPY:
                 raise
             got, refused = [], error.code
-        ways[name] = not refused
+        read_paths[name] = not refused
         yield name, yes_or_no(not refused), refused or f"{len(got)} rows"
-    if not any(ways.values()):
+    if not any(read_paths.values()):
         raise Refused("neither COPY nor a cursor reads from pgxc_get_binlog_changes", where="source")
     step = max(1, (last - own[0]) // WALK)
     widths = (step, 2 * step, last - own[0] + 1)
-    walks = [_walk(ctx, after, last, width, ways["copy_allowed"]) for width in widths]
+    walks = [_walk(ctx, after, last, width, read_paths["copy_allowed"]) for width in widths]
     counts = ", ".join(f"{len(walk)} in ranges of {width}" for walk, width in zip(walks, widths, strict=True))
     yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {ctx.home.name}; {counts}"
 

@@ -21,7 +21,7 @@ from core.drivers import pg
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe.findings import Event, Written
-from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Answer, Told
+from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Answer, ProbeFinding
 from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.source import DwsSlotAdmin
@@ -37,7 +37,7 @@ TIME_LIMIT = 120.0
 AT_FIRST = 2
 """The groups that find out where our records are; all others need it."""
 
-Told_ = tuple[str, Told, str]
+Found = tuple[str, ProbeFinding, str]
 """A question's name, what is told, and the evidence."""
 
 
@@ -50,7 +50,7 @@ class ProbeContext(DwsSlotAdmin):
         self.home = Shard("", 0)
         self.written: list[Written] = []
         self.events: list[Event] = []
-        self.answers: dict[str, Told] = {}
+        self.answers: dict[str, ProbeFinding] = {}
 
     def shards(self) -> list[Shard]:
         """The DNs of the table, as its slot tells them, or else of the cluster."""
@@ -152,7 +152,7 @@ class ProbeContext(DwsSlotAdmin):
         self.options = replace(self.options, new_system_value=new)
 
 
-Group = Callable[[ProbeContext], Iterator[Told_]]
+Group = Callable[[ProbeContext], Iterator[Found]]
 
 
 def run(
@@ -176,17 +176,17 @@ def run(
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:
-                for name, told, seen in ask(ctx):
-                    ctx.answers[name] = told
-                    answers[name] = Answer(QUESTIONS[name], told, (safe(seen, 300),) if seen else ())
+                for name, finding, seen in ask(ctx):
+                    ctx.answers[name] = finding
+                    answers[name] = Answer(QUESTIONS[name], finding, (safe(seen, 300),) if seen else ())
             except SlotkeeperError as error:
                 if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS) and error.code not in ("57014", "42501"):
                     raise
                 because = short(error)
         for name in names:
-            answers.setdefault(name, Answer(QUESTIONS[name], Told(None, because=because)))
+            answers.setdefault(name, Answer(QUESTIONS[name], ProbeFinding(None, because=because)))
     for name, because in NEVER_ASKED.items():
-        answers[name] = Answer(QUESTIONS[name], Told(None, because=because))
+        answers[name] = Answer(QUESTIONS[name], ProbeFinding(None, because=because))
     return [answers[name] for name in QUESTIONS if name in answers]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import Told, yes_or_no
-from core.sources.dws.probe.session import HOME, ProbeContext, Told_, short
+from core.sources.dws.probe.questions import ProbeFinding, yes_or_no
+from core.sources.dws.probe.session import HOME, Found, ProbeContext, short
 from core.sources.dws.session import DwsSession
 from core.sqltext import dotted
 
@@ -21,14 +21,14 @@ OLD_KEY = 91
 """The key of the row that is written under an old snapshot."""
 
 
-def elsewhere(ctx: ProbeContext) -> Iterator[Told_]:
+def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
     """Whether a transaction that is open at another coordinator holds back the snapshot of ours."""
     others = ctx.asked("coordinators", {})
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
     if not own or not found:
         because = "the cluster has one coordinator" if own else "which coordinator this is cannot be told"
-        yield "cluster_wide_snapshot", Told(None, because=because), f"{len(others)} coordinators"
+        yield "cluster_wide_snapshot", ProbeFinding(None, because=because), f"{len(others)} coordinators"
         return
     name, host, port = found[0]
     place = f"{name} at {host}:{port}"
@@ -36,7 +36,11 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Told_]:
         try:
             _sent(other, "BEGIN")
         except SlotkeeperError as error:
-            yield "cluster_wide_snapshot", Told(None, because=f"{place} does not let this login in"), short(error)
+            yield (
+                "cluster_wide_snapshot",
+                ProbeFinding(None, because=f"{place} does not let this login in"),
+                short(error),
+            )
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
@@ -49,10 +53,14 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Told_]:
     yield "cluster_wide_snapshot", decide.counted(number, during, after), seen
 
 
-def old_snapshot(ctx: ProbeContext) -> Iterator[Told_]:
+def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
     """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
     if ctx.said("clear_clears") != "yes":
-        yield "old_snapshot_recorded", Told(None, because="the slot could not be cleared: recording goes on"), ""
+        yield (
+            "old_snapshot_recorded",
+            ProbeFinding(None, because="the slot could not be cleared: recording goes on"),
+            "",
+        )
         return
     with closing(ctx.session.beside("@old")) as other:
         _sent(other, "BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -63,8 +71,8 @@ def old_snapshot(ctx: ProbeContext) -> Iterator[Told_]:
     ctx.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {OLD_KEY + 1}, 'o')")
     names, rows = ctx.raw_rows()
     keys = [row[names.index("id")] for row in rows]
-    told = yes_or_no(OLD_KEY in keys if OLD_KEY + 1 in keys else None, "a later row was not recorded either")
-    yield "old_snapshot_recorded", told, f"written before the slot's snapshot, then after: recorded {keys}"
+    finding = yes_or_no(OLD_KEY in keys if OLD_KEY + 1 in keys else None, "a later row was not recorded either")
+    yield "old_snapshot_recorded", finding, f"written before the slot's snapshot, then after: recorded {keys}"
 
 
 def _sent(session: DwsSession, statement: str) -> list[tuple[Any, ...]]:

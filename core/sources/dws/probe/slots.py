@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import Told, needs, yes_or_no
-from core.sources.dws.probe.session import HOME, ProbeContext, Told_
+from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
+from core.sources.dws.probe.session import HOME, Found, ProbeContext
 
 ROUNDS = 3
 MORE = 12
@@ -22,17 +22,21 @@ PURGED = 3
 """Transactions whose records a registration may purge."""
 
 
-def newest(ctx: ProbeContext) -> Iterator[Told_]:
+def newest(ctx: ProbeContext) -> Iterator[Found]:
     """What `latest` is beside the newest record of ours, and how the rows of DNs come."""
     rounds: list[decide.Beside] = []
-    while (told := decide.latest(rounds)) is None and len(rounds) < MORE:
+    while (finding := decide.latest(rounds)) is None and len(rounds) < MORE:
         before = ctx.here().latest
         _touch(ctx)
         after = ctx.here().latest
         own = _newest_own(ctx)
         rounds.append(decide.Beside(before - own, after - own))
     seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
-    yield "latest_inclusive", told or decide.untold(), f"newest point before and after a commit, less its point: {seen}"
+    yield (
+        "latest_inclusive",
+        finding or decide.no_finding(),
+        f"newest point before and after a commit, less its point: {seen}",
+    )
     answers = [ctx.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
     yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs tell {' '.join(sorted(points))}"
@@ -42,15 +46,17 @@ def newest(ctx: ProbeContext) -> Iterator[Told_]:
     yield "negative_node_ids", yes_or_no(ids[0] < 0), f"ids {' '.join(map(str, ids))}"
 
 
-def registering(ctx: ProbeContext) -> Iterator[Told_]:
+def registering(ctx: ProbeContext) -> Iterator[Found]:
     """Counts, the two points, the cluster's point, the time of registration."""
     dns = len(ctx.ask_slot())
     _touch(ctx)
     here = ctx.here()
     one = ctx.register(ctx.home, here.latest, False, here.xmin)
     points = ctx.here().points
-    told = needs(points.live == here.latest and points.durable != here.latest, True, "a registration moves both points")
-    yield "two_points", told, f"registered {here.latest} with false: {points.live} and {points.durable}"
+    finding = needs(
+        points.live == here.latest and points.durable != here.latest, True, "a registration moves both points"
+    )
+    yield "two_points", finding, f"registered {here.latest} with false: {points.live} and {points.durable}"
     counts = ctx.register_all(here.latest)
     right = needs(one == 1 and counts == [dns, dns], True, "every registration would count as partial")
     yield "register_counts", right, f"one DN: {one}; all {dns}: {_said(counts)}"
@@ -58,9 +64,9 @@ def registering(ctx: ProbeContext) -> Iterator[Told_]:
     yield _time_of_registration(ctx)
 
 
-def _own_moves(ctx: ProbeContext) -> Told_:
+def _own_moves(ctx: ProbeContext) -> Found:
     rounds: list[tuple[int, int]] = []
-    while (told := decide.moves(rounds, ACTS)) is None and len(rounds) < ROUNDS:
+    while (finding := decide.moves(rounds, ACTS)) is None and len(rounds) < ROUNDS:
         here, first = ctx.here(), _touched(ctx)
         for _ in range(ACTS):
             ctx.here()
@@ -70,10 +76,10 @@ def _own_moves(ctx: ProbeContext) -> Told_:
         rounds.append((second - first, _touched(ctx) - second))
     seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
     text = f"two commits of ours lie apart with {ACTS} looks and with {ACTS} registrations in between: {seen}"
-    return "register_moves_point", told or decide.untold(), text
+    return "register_moves_point", finding or decide.no_finding(), text
 
 
-def _time_of_registration(ctx: ProbeContext) -> Told_:
+def _time_of_registration(ctx: ProbeContext) -> Found:
     def at() -> object:
         rows = ctx.listed() or ()
         wanted = (ctx.home.name, False)
@@ -91,7 +97,7 @@ def _time_of_registration(ctx: ProbeContext) -> Told_:
     return "refresh_same_point", decide.refreshes(before, same, other), seen
 
 
-def holding(ctx: ProbeContext) -> Iterator[Told_]:
+def retaining(ctx: ProbeContext) -> Iterator[Found]:
     """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
     kept = ctx.here().xmin
 
@@ -104,7 +110,7 @@ def holding(ctx: ProbeContext) -> Iterator[Told_]:
         return found
 
     seen, released, again = statuses(kept, ROUNDS, MORE), list[int](), list[int]()
-    text = f"the slot holds {kept}: looks tell {_said(seen)}"
+    text = f"the slot holds {kept}: statuses say {_said(seen)}"
     if max(seen) <= kept:
         released = statuses(ctx.transaction_id(), ROUNDS, MORE)
         again = statuses(kept, ROUNDS, ROUNDS)
@@ -112,7 +118,7 @@ def holding(ctx: ProbeContext) -> Iterator[Told_]:
     yield "xmin_includes_slots", decide.xmin_kept(kept, seen, released, again), text
 
 
-def consuming(ctx: ProbeContext) -> Iterator[Told_]:
+def consuming(ctx: ProbeContext) -> Iterator[Found]:
     """Whether the newest record's own point counts as read."""
     _touch(ctx)
     newest_point = _newest_own(ctx)
@@ -126,7 +132,7 @@ def consuming(ctx: ProbeContext) -> Iterator[Told_]:
     yield "consumed_at_point", yes_or_no(bool(at)), text
 
 
-def purging(ctx: ProbeContext) -> Iterator[Told_]:
+def purging(ctx: ProbeContext) -> Iterator[Found]:
     """What a registration leaves of the records below its point."""
     base = ctx.here().latest
     for _ in range(PURGED):
@@ -135,13 +141,13 @@ def purging(ctx: ProbeContext) -> Iterator[Told_]:
     middle = before[len(before) // 2]
     ctx.register_all(middle)
     left = ctx.own(ctx.raw(ctx.home.node_id)[1])
-    told = decide.purged(before, middle, left, ctx.said("latest_inclusive"))
+    finding = decide.purged(before, middle, left, ctx.said("latest_inclusive"))
     seen = f"records at {_said(before)}; both points of all DNs at {middle}; left {_said(left[-6:])}"
-    yield "purge_at_once", told[0], seen
-    yield "registered_point_kept", told[1], seen
+    yield "purge_at_once", finding[0], seen
+    yield "registered_point_kept", finding[1], seen
 
 
-def backwards(ctx: ProbeContext) -> Iterator[Told_]:
+def backwards(ctx: ProbeContext) -> Iterator[Found]:
     """A registration below the registered point."""
     here = ctx.here()
     registered = max(here.latest, here.points.live or 0)
@@ -155,18 +161,18 @@ def backwards(ctx: ProbeContext) -> Iterator[Told_]:
     yield "backward_allowed", decide.backward(error, before, asked, after), seen
 
 
-def clearing(ctx: ProbeContext) -> Iterator[Told_]:
+def clearing(ctx: ProbeContext) -> Iterator[Found]:
     """Clear the slot: the last of these questions, because nothing is recorded afterwards."""
     try:
         count = ctx.session.rows("drop_slot", {"table": ctx.table, "slot": ctx.slot})[0][0]
     except SlotkeeperError as error:
         if error.code != "42883":
             raise
-        yield "clear_clears", Told(None, because="this kernel has no pgxc_binlog_clear_target_slot"), ""
+        yield "clear_clears", ProbeFinding(None, because="this kernel has no pgxc_binlog_clear_target_slot"), ""
         return
     left = ctx.listed()
-    told = yes_or_no(None if left is None else not left, "this kernel cannot list slots")
-    yield "clear_clears", told, f"{count} cleared, {len(left or ())} points listed afterwards"
+    finding = yes_or_no(None if left is None else not left, "this kernel cannot list slots")
+    yield "clear_clears", finding, f"{count} cleared, {len(left or ())} points listed afterwards"
 
 
 def _newest_own(ctx: ProbeContext) -> int:

@@ -11,9 +11,9 @@ from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import reading, sessions, slots
-from core.sources.dws.probe.questions import Answer, Told, needs, yes_or_no
+from core.sources.dws.probe.questions import Answer, ProbeFinding, needs, yes_or_no
 from core.sources.dws.probe.scratch import Scratch, probe_statement
-from core.sources.dws.probe.session import HOME, Group, ProbeContext, Told_, run, short
+from core.sources.dws.probe.session import HOME, Found, Group, ProbeContext, run, short
 from core.sources.dws.session import DwsSession
 from core.sqltext import dotted
 
@@ -21,7 +21,7 @@ _COLUMN = ("42703", "42883", "0A000")
 """Codes that say that there is no such column."""
 
 
-def columns(ctx: ProbeContext) -> Iterator[Told_]:
+def columns(ctx: ProbeContext) -> Iterator[Found]:
     """What a table of this server has and keeps beside what was declared."""
     names = {one.node_id: one.name for one in ctx.shards()}
     try:
@@ -29,8 +29,8 @@ def columns(ctx: ProbeContext) -> Iterator[Told_]:
         rows = ctx.session.composed_rows(statement, None)
         found = {int(node) for _, node in rows}
         home = {int(node) for place, node in rows if int(place) == HOME}
-        told = Told("yes" if found <= set(names) and home == {ctx.home.node_id} else "another DN")
-        yield "xc_node_id", told, f"{len(rows)} rows on {len(found)} DNs; ids of place {HOME}: {sorted(home)}"
+        finding = ProbeFinding("yes" if found <= set(names) and home == {ctx.home.node_id} else "another DN")
+        yield "xc_node_id", finding, f"{len(rows)} rows on {len(found)} DNs; ids of place {HOME}: {sorted(home)}"
     except SlotkeeperError as error:
         if error.code not in _COLUMN:
             raise
@@ -38,31 +38,31 @@ def columns(ctx: ProbeContext) -> Iterator[Told_]:
     code = ctx.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
     if not code:
         ctx.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
-    told = needs(bool(code), True, "a key can change its DN, and nothing orders its changes")
-    yield "distribution_key_fixed", told, code or "the UPDATE was taken"
+    finding = needs(bool(code), True, "a key can change its DN, and nothing orders its changes")
+    yield "distribution_key_fixed", finding, code or "the UPDATE was taken"
     ctx.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
     text = "SELECT v IS NULL FROM {t} WHERE place = %(place)s AND id = 9".replace("{t}", dotted(ctx.table))
     null = ctx.session.composed_rows(pg.sql.SQL(text), {"place": HOME})[0][0]
     yield "empty_is_null", yes_or_no(bool(null)), f"'' written, v IS NULL: {null}"
 
 
-def by_syncpoint(ctx: ProbeContext) -> Iterator[Told_]:
+def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
     """The cursor function at the very point of a record."""
     own = ctx.own(ctx.raw(ctx.home.node_id)[1])
     rows = ctx.asked("by_syncpoint", {"point": own[0], "node": ctx.home.node_id})
     seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
-    told = yes_or_no([row[0] for row in rows] == [own[0]])
-    yield "cursor_syncpoint_inclusive", told, f"asked at {own[0]}, found {seen or 'nothing'}"
+    finding = yes_or_no([row[0] for row in rows] == [own[0]])
+    yield "cursor_syncpoint_inclusive", finding, f"asked at {own[0]}, found {seen or 'nothing'}"
 
 
-def timed(ctx: ProbeContext) -> Iterator[Told_]:
+def timed(ctx: ProbeContext) -> Iterator[Found]:
     """A second table, with enable_binlog_timestamp, and the cursor function at the very time of a record."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.timed, timed=True)
     except SlotkeeperError as error:
         yield "timestamp_table", yes_or_no(False), error.code or error.message
-        yield "cursor_timestamp_inclusive", Told(None, because="no such table could be made"), ""
+        yield "cursor_timestamp_inclusive", ProbeFinding(None, because="no such table could be made"), ""
         return
     yield "timestamp_table", yes_or_no(True), scratch.timed
     other = ProbeContext(ctx.session, scratch, scratch.timed)
@@ -72,14 +72,18 @@ def timed(ctx: ProbeContext) -> Iterator[Told_]:
     other.home = ctx.home
     events = other.raw(other.home.node_id)[1]
     if not events or events[0].time_us is None:
-        yield "cursor_timestamp_inclusive", Told(None, because="its records carry no time"), f"{len(events)} records"
+        yield (
+            "cursor_timestamp_inclusive",
+            ProbeFinding(None, because="its records carry no time"),
+            f"{len(events)} records",
+        )
         return
     rows = other.asked("by_timestamp", {"us": events[0].time_us, "node": other.home.node_id})
     seen = f"asked at {events[0].time_us}, found {[row[1] for row in rows]}"
     yield "cursor_timestamp_inclusive", yes_or_no([row[1] for row in rows] == [events[0].time_us]), seen
 
 
-def without_binlog(ctx: ProbeContext) -> Iterator[Told_]:
+def without_binlog(ctx: ProbeContext) -> Iterator[Found]:
     """A session's own setting that keeps its changes out of the binlog."""
     before = len(ctx.raw()[1])
     try:
@@ -94,7 +98,7 @@ def without_binlog(ctx: ProbeContext) -> Iterator[Told_]:
         ctx.session.close()  # the setting goes with its session
 
 
-def ddl(ctx: ProbeContext) -> Iterator[Told_]:
+def ddl(ctx: ProbeContext) -> Iterator[Found]:
     """What DDL leaves of points and records."""
     oid = ctx.identify().oid
     ctx.register_all(ctx.here().latest)
@@ -102,11 +106,13 @@ def ddl(ctx: ProbeContext) -> Iterator[Told_]:
         ctx.act("VACUUM FULL {t}")
         kept = not ctx.here().points.missing
         same = ctx.identify().oid == oid
-        told = Told("yes" if kept else "no", because="" if same else "it is another table afterwards: SCHEMA CHANGED")
+        finding = ProbeFinding(
+            "yes" if kept else "no", because="" if same else "it is another table afterwards: SCHEMA CHANGED"
+        )
         points = ctx.here().points.both
-        yield "vacuum_full_keeps", told, f"points {points} afterwards, oid {'same' if same else 'other'}"
+        yield "vacuum_full_keeps", finding, f"points {points} afterwards, oid {'same' if same else 'other'}"
     else:
-        yield "vacuum_full_keeps", Told(None, because="it would wait: the server counts unread records"), ""
+        yield "vacuum_full_keeps", ProbeFinding(None, because="it would wait: the server counts unread records"), ""
     cleared, seen = _wiped(ctx, "ALTER TABLE {t} ADD COLUMN extra int", 77)
     yield "add_column_clears", yes_or_no(cleared), seen
     cleared, seen = _wiped(ctx, "TRUNCATE {t}", 78)
@@ -117,14 +123,14 @@ PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_d
 """Question, what is done to a partition, and the key of a row in it."""
 
 
-def partitions(ctx: ProbeContext) -> Iterator[Told_]:
+def partitions(ctx: ProbeContext) -> Iterator[Found]:
     """A third table, in partitions, and what one that goes leaves in its binlog."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.parts)
     except SlotkeeperError as error:
         for name, _, _ in PARTITIONS:
-            yield name, Told(None, because="no such table could be made"), error.code or error.message
+            yield name, ProbeFinding(None, because="no such table could be made"), error.code or error.message
         return
     other = ProbeContext(ctx.session, scratch, scratch.parts)
     for name, verb, key in PARTITIONS:
@@ -151,13 +157,15 @@ def _points(ctx: ProbeContext) -> list[bool]:
     return [not row[2] for row in ctx.ask_slot()] or [True]
 
 
-def errors(ctx: ProbeContext) -> Iterator[Told_]:
+def errors(ctx: ProbeContext) -> Iterator[Found]:
     """What a table that is gone answers; asked last, because each error ends the session."""
     try:
         ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:
-        told = Told(error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not seen as gone")
-        yield "missing_table_code", told, short(error)
+        finding = ProbeFinding(
+            error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not seen as gone"
+        )
+        yield "missing_table_code", finding, short(error)
 
 
 GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
@@ -172,7 +180,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
         ("two_points", "register_counts", "register_moves_point", "refresh_same_point"),
         slots.registering,
     ),
-    ("xmin", ("xmin_includes_slots",), slots.holding),
+    ("xmin", ("xmin_includes_slots",), slots.retaining),
     ("coordinators", ("cluster_wide_snapshot",), sessions.elsewhere),
     ("consuming", ("consumed_at_point",), slots.consuming),
     ("purging", ("purge_at_once", "registered_point_kept"), slots.purging),

@@ -1,4 +1,4 @@
-"""Replay on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
+"""History on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
 
 While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
 its own. Next door: `console.monitor.history` decides what a step is and reads; `console.tui.app` binds the keys.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from textual.timer import Timer
 
-from console.monitor.history import PLAY_SECONDS, Past, Replay
+from console.monitor.history import PLAY_SECONDS, Past, Playback
 from console.monitor.snapshot import Level, Local
 from core.errors import SlotkeeperError
 
@@ -33,7 +33,7 @@ class HistoryMode:
         self._app = app
         self._past = Past(app.services.loaded, app.services.folder, app.services.clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="slotkeeper-past")
-        self._replay: Replay | None = None
+        self._replay: Playback | None = None
         self._playing: Timer | None = None
         self.local: Local | None = None
 
@@ -45,7 +45,7 @@ class HistoryMode:
     def begin(self, then: str = "") -> None:
         """Show the newest moment, or that which is named."""
 
-        def first() -> Replay | None:
+        def first() -> Playback | None:
             found = self._past.begin()
             return self._past.go(found, then) if found is not None and then else found
 
@@ -71,11 +71,11 @@ class HistoryMode:
         """Go on by itself, or stop."""
         if self._playing is not None:
             self._quiet()
-            self._app.say("replay stands still")
+            self._app.say("history stands still")
         elif self._replay is not None:
             self._replay = self._replay.play()
             self._playing = self._app.set_interval(PLAY_SECONDS, self._next)
-            self._app.say("replay goes on by itself; p stops it")
+            self._app.say("history goes on by itself; p stops it")
 
     def renew(self) -> None:
         """Read the same moment again, for another job."""
@@ -99,10 +99,10 @@ class HistoryMode:
             self._playing.stop()
             self._playing = None
 
-    def _run(self, make: Callable[[], Replay | None]) -> None:
-        self._app.run_worker(self._show(make), group="replay", exclusive=True, exit_on_error=False)
+    def _run(self, make: Callable[[], Playback | None]) -> None:
+        self._app.run_worker(self._show(make), group="history", exclusive=True, exit_on_error=False)
 
-    async def _show(self, make: Callable[[], Replay | None]) -> None:
+    async def _show(self, make: Callable[[], Playback | None]) -> None:
         try:
             replay = await self._in_thread(make)
             job = self._app.job_shown
@@ -110,17 +110,17 @@ class HistoryMode:
         except (SlotkeeperError, ValueError) as error:
             self._app.say(str(error), Level.WARNING)
             if self.local is None:
-                self._app.leave_replay()
+                self._app.leave_history()
             return
         if replay is None or local is None:
             self._app.say(NOTHING, Level.WARNING)
-            self._app.leave_replay()
+            self._app.leave_history()
             return
         if self._playing is not None and not replay.playing:
             self._quiet()
-            self._app.say("replay has come to the end of what is recorded")
+            self._app.say("history has come to the end of what is recorded")
         self._replay, self.local = replay, local
-        self._app.replayed(local)
+        self._app.show_moment(local)
 
     async def _in_thread(self, do: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, do)

@@ -160,7 +160,7 @@ async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pi
 
 
 @driven()
-async def test_where_nothing_is_recorded_replay_says_so_and_does_not_begin(made: Filled, pilot: Pilot[int]) -> None:
+async def test_where_nothing_is_recorded_history_says_so_and_does_not_begin(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "R")
     await until(pilot, made.app, "nothing is recorded yet")
-    assert made.app.replay is None
+    assert made.app.history is None

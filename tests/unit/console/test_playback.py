@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.monitor.history import LONGEST_STEP, STEP, Replay, parse_moment
+from console.monitor.history import LONGEST_STEP, STEP, Playback, parse_moment
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 
@@ -34,20 +34,20 @@ def test_what_is_no_moment_of_the_past_is_told_in_a_sentence(said: str) -> None:
 
 
 def test_a_key_that_is_held_doubles_the_step_up_to_five_minutes() -> None:
-    replay, now, steps = Replay(NOW), 100.0, []
+    playback, now, steps = Playback(NOW), 100.0, []
     for _ in range(9):
-        replay = replay.toward(-1, now)
-        steps.append(replay.step)
+        playback = playback.toward(-1, now)
+        steps.append(playback.step)
         now += 0.1
     assert steps[:4] == [STEP, 2 * STEP, 4 * STEP, 8 * STEP]
     assert steps[-1] == LONGEST_STEP
-    assert replay.toward(-1, now + 1).step == STEP
-    assert replay.toward(1, now).step == STEP
+    assert playback.toward(-1, now + 1).step == STEP
+    assert playback.toward(1, now).step == STEP
 
 
 def test_a_step_lands_on_what_was_recorded_and_goes_across_gaps() -> None:
     here, hour = NOW.timestamp(), 3_600.0
-    back, on = Replay(NOW).toward(-1, 0.0), Replay(NOW).toward(1, 0.0)
+    back, on = Playback(NOW).toward(-1, 0.0), Playback(NOW).toward(1, 0.0)
     assert back.landed(here - hour, here).at == NOW - timedelta(hours=1)
     assert on.landed(here, here + hour).at == NOW + timedelta(hours=1)
     assert on.landed(here + 4, here + hour).at == NOW + timedelta(seconds=4)
@@ -55,13 +55,13 @@ def test_a_step_lands_on_what_was_recorded_and_goes_across_gaps() -> None:
 
 def test_at_either_end_one_stays() -> None:
     here = NOW.timestamp()
-    assert Replay(NOW).toward(1, 0.0).landed(here, None).at == NOW
-    assert Replay(NOW).toward(-1, 0.0).landed(None, here).at == NOW
-    assert not Replay(NOW).play().landed(here, None).playing
+    assert Playback(NOW).toward(1, 0.0).landed(here, None).at == NOW
+    assert Playback(NOW).toward(-1, 0.0).landed(None, here).at == NOW
+    assert not Playback(NOW).play().landed(here, None).playing
 
 
 def test_playing_ends_with_a_step() -> None:
-    playing = Replay(NOW).play()
+    playing = Playback(NOW).play()
     assert playing.playing
     assert playing.wanted == NOW + timedelta(seconds=STEP)
     assert not playing.toward(-1, 0.0).playing
