@@ -94,7 +94,7 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     took_ = f"{took(action, now):.1f} s"
     if action.record.code == 0:
         seen = state or observed(found) or shown
-        result = seen if seen == wanted else f"requested {wanted}, observed {seen}"
+        result = seen if verb is JobVerb.DRAIN and seen == wanted else f"requested {wanted}, observed {seen}"
         lines = [(Level.FINE, f"{name}: {result} at {ended:%H:%M:%S}Z, {took_}")]
     else:
         why, hint = complaint(said.err)

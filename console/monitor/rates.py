@@ -184,13 +184,15 @@ def _height(value: float) -> int:
 
 
 def bottleneck(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:
-    """The side that is in trouble ("bottleneck: source"), or that a job which is behind spends its time on; "" where
-    none."""
+    """The side that is in trouble ("source and sink" where both are), or that takes the time of a job which is behind.
+
+    "" where none is.
+    """
     retrying = {lane.side for lane in report.lanes if lane.retry} if report else set()
     sides = [side for side in ("source", "sink") if side in retrying]
     if sides:
-        return f"bottleneck: {' and '.join(sides)}"
+        return " and ".join(sides)
     if busy is None or lag is None or lag <= BEHIND_SECONDS:
         return ""
     shares = (("source", busy.read), ("sink", busy.write), ("registration", busy.register))
-    return next((f"bottleneck: {side}" for side, share in shares if share > _BUSIEST), "")
+    return next((side for side, share in shares if share > _BUSIEST), "")

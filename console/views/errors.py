@@ -26,7 +26,7 @@ ERROR_COLUMNS = (
     Column("job", "JOB", 12),
     Column("dn", "DN", 8, least=NARROW),
     Column("side", "SIDE", 6, least=WIDE),
-    Column("state", "STATE", 11),
+    Column("state", "STATE", 9),
     Column("signature", "SIGNATURE", 0),
 )
 _DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")

@@ -34,7 +34,7 @@ JOB_COLUMNS = (
     Column("spark", "10 MIN", 8),
     Column("sync", "IN SYNC", 7, right=True),
     Column("pid", "PID", 7, right=True, least=WIDEST),
-    Column("wrong", "WHAT IS WRONG", 22, least=130),
+    Column("wrong", "WHAT IS WRONG", 20, least=130),
 )
 PROCESS_COLUMNS = (
     Column("mark", "", 1),

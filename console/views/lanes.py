@@ -177,7 +177,7 @@ def work(job: JobFacts) -> str:
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
     side = bottleneck(job.report, job.busy, job.lag_seconds)
-    return f"busy with: {shares(job.busy)}" + (f"   {side}" if side else "")
+    return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {side}" if side else "")
 
 
 def shares(busy: Busy) -> str:

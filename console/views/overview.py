@@ -59,7 +59,7 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     apart = _apart(started)
     if doubted:
         also = f"; {apart}" if apart else ""
-        return Level.WARNING, f"{_named('targets not trustworthy', doubted)}{also}; {_proof(started, now)}"
+        return Level.WARNING, f"{_named('untrusted', doubted)}{also}; {_proof(started, now)}"
     if apart:
         return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
     return Level.FINE, f"targets: all follow; {_proof(started, now)}"
@@ -96,7 +96,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
         side = bottleneck(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
         if side:
             found.setdefault(side, []).append(job)
-    return [_named(side, its) for side, its in sorted(found.items())]
+    return [f"bottleneck: {side} ({_some(its)})" for side, its in sorted(found.items())]
 
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:

@@ -233,7 +233,7 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
         "job": safe(one.job, 80),
         "dn": "-",
         "side": "sink",
-        "state": "acked" if quiet else "quarantined",
+        "state": "acked" if quiet else "bad rows",
         "signature": one.text,
     }
     order = {"last": None, "first": one.oldest.timestamp() if one.oldest else None, "number": one.number}

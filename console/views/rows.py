@@ -29,7 +29,7 @@ FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 class Column:
     """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown.
 
-    `whole` is its label where it has room: from WIDEST on.
+    `whole` is its label where all columns have room for it.
     """
 
     key: str
@@ -102,12 +102,18 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tu
     >>> [[c.key for c in columns_for(wider, 20, wide)] for wide in (False, True)]
     [['a', 'c'], ['a', 'b']]
     """
-    shown = [_whole(one) if width >= WIDEST else one for one in columns if wide or one.least <= width]
-    while len(shown) > 1 and sum((one.width or LEAST_ROOM) + 1 for one in shown) > width:
+    shown = [one for one in columns if wide or one.least <= width]
+    whole = [_whole(one) for one in shown]
+    shown = whole if _least(whole) <= width else shown
+    while len(shown) > 1 and _least(shown) > width:
         fixed = [one for one in shown if one.width]
         shown.remove(fixed[-1])
     room = width - sum(one.width + 1 for one in shown)
     return tuple(replace(one, width=max(1, room)) if one.width == 0 else one for one in shown)
+
+
+def _least(columns: Iterable[Column]) -> int:
+    return sum((one.width or LEAST_ROOM) + 1 for one in columns)
 
 
 def _whole(one: Column) -> Column:

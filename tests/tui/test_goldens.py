@@ -57,9 +57,9 @@ def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_p
         for name, keys in QUARANTINED.items():
             await press(pilot, *keys.split())
             if name == "errors":
-                await until(pilot, made.app, "quarantined")
+                await until(pilot, made.app, "bad rows")
                 made.app.screen.query_one(LiveTable).move_to("quarantined\x1forders_rt\x1f")
-            words = {"errors": ("quarantined",), "quarantine": (" 4809 ",), "quarantine_entry": ("***",)}.get(name, ())
+            words = {"errors": ("bad rows",), "quarantine": (" 4809 ",), "quarantine_entry": ("***",)}.get(name, ())
             await until(pilot, made.app, *words)
             while name == "errors" and not made.app.shown.sinks:
                 await pilot.pause(0.01)

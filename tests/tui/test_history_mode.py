@@ -122,28 +122,28 @@ async def test_R_shows_what_was_recorded_and_steps_through_it_and_nothing_can_be
     made: Filled, pilot: Pilot[int]
 ) -> None:
     await press(pilot, "R")
-    shown = await until(pilot, made.app, "REPLAY 02:41:07Z")
+    shown = await until(pilot, made.app, "HISTORY 02:41:07Z")
     assert "FAILED" in shown
     await press(pilot, "less_than_sign")
-    shown = await until(pilot, made.app, "REPLAY 02:41:02Z")
+    shown = await until(pilot, made.app, "HISTORY 02:41:02Z")
     assert "orders_rt" in shown and "RUNNING" in shown
     await press(pilot, "a")
     assert "a moment of the past cannot be acted upon" in screen(made.app)
     await press(pilot, "greater_than_sign")
-    await until(pilot, made.app, "REPLAY 02:41:07Z")
+    await until(pilot, made.app, "HISTORY 02:41:07Z")
     await press(pilot, "3")
     assert "slots are not recorded" in screen(made.app)
     await press(pilot, "1", "R")
-    assert "REPLAY" not in screen(made.app) and made.app.now == made.clock.at
+    assert "HISTORY" not in screen(made.app) and made.app.now == made.clock.at
 
 
 @driven(recorded)
 async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:40:50", "enter")
-    await until(pilot, made.app, "REPLAY 02:40:50Z")
+    await until(pilot, made.app, "HISTORY 02:40:50Z")
     await press(pilot, "p")
-    await until(pilot, made.app, "REPLAY 02:40:52Z")
-    await until(pilot, made.app, "REPLAY 02:40:57Z")
+    await until(pilot, made.app, "HISTORY 02:40:52Z")
+    await until(pilot, made.app, "HISTORY 02:40:57Z")
     await press(pilot, "p")
     assert "stands still" in screen(made.app)
     await press(pilot, "colon", *"at", "space", *"25:00", "enter")
@@ -153,7 +153,7 @@ async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled,
 @driven(recorded)
 async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:35", "enter")
-    await until(pilot, made.app, "REPLAY 02:35:00Z")
+    await until(pilot, made.app, "HISTORY 02:35:00Z")
     made.app.open_job("orders_rt")
     shown = await until(pilot, made.app, LOG_NOT_RECORDED)
     assert "dn_2" in shown and "retrying 2" in shown

@@ -129,7 +129,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path) -> 
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
-        await until(pilot, made.app, "orders_rt", "quarantined")
+        await until(pilot, made.app, "orders_rt", "bad rows")
         await press(pilot, "j", "enter")
         await until(pilot, made.app, f"Quarantine orders_rt {len(PAYLOADS)}")
         for number, payload in enumerate(PAYLOADS):

@@ -39,7 +39,7 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
         assert "1m00s    500 \u2585\u2585\u2585\u2585\u2585\u2585\u2585\u2585" in first
         assert "2400" in first
         assert first.rstrip().endswith("-")
-        assert "busy with: source 16 % / sink 81 % / register 3 %   sink hurts" in shown
+        assert "busy with: source 16 % / sink 81 % / registration 3 %   bottleneck: sink" in shown
         assert "RUNNING since 11-21 02:31:07 (11m00s)" in shown
         assert "next risk: slot orders_slot: if nobody registers" in shown
 

@@ -31,7 +31,7 @@ async def test_the_overview_is_first_and_names_the_worst_job_with_no_key(made: F
     assert table_keys(made.app)[:2] == ["stock_rt", "invoice_rt"]
     assert table_keys(made.app)[-1] in ("legacy_rt", "orders", "second")
     assert "wrong  SLOT LOST: the registered point of dn_1 is gone" in shown
-    assert "safe   `slotkeeper slots reset` plans what can be done" in shown
+    assert "do     `slotkeeper slots reset` plans what can be done" in shown
     assert "dn_3" in shown  # the DN of invoice_rt that retries
 
 
@@ -164,7 +164,7 @@ async def test_slots_are_asked_for_only_while_they_are_shown(made: Filled, pilot
         await press(pilot, key)
     assert made.feed.statuses == before
     await press(pilot, "1")
-    assert "cleared 03:19:07Z, 48m00s left; seen" in screen(made.app)
+    assert "expires 03:19:07Z, 48m00s left; seen" in screen(made.app)
 
 
 @driven()

@@ -35,7 +35,7 @@ def shown(app: ConsoleApp, kind: type[TableScreen]) -> TableScreen:
 async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
     """The Errors screen with the cursor on what orders_rt holds, the sink having answered."""
     await press(pilot, "4")
-    await until(pilot, made.app, "orders_rt", "quarantined")
+    await until(pilot, made.app, "orders_rt", "bad rows")
     await until_asked(pilot, lambda: bool(made.app.shown.sinks))
     found = shown(made.app, ErrorsScreen)
     found.table.move_to(KEY)
@@ -82,7 +82,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         await pilot.pause()
         text = screen(made.app)
         assert "wrong  3 rows in quarantine, which the target lacks" in text
-        assert "safe   look at the rows: E or `slotkeeper errors list orders_rt`" in text
+        assert "do     read the rows: E or `slotkeeper errors list orders_rt`" in text
         assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
     assert "wrong  3 rows in quarantine" in screen(made.app)

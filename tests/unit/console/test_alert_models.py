@@ -74,7 +74,7 @@ def test_a_job_that_was_never_started_fires_nothing() -> None:
 def test_a_slot_near_its_end_names_the_point_in_time_and_what_is_lost() -> None:
     one = only(alerts(monitor(tables=(seen(23.2, 12_403_118),)), NOW))
     assert (one.rule, one.level, one.limit, one.value) == ("slot_ttl", Level.CRITICAL, "< 4h48m", "48m00s")
-    assert one.ignored == "at 03:19:07Z the point is cleared; 24.8M unread changes are lost to it"
+    assert one.ignored == "at 03:19:07Z the point expires; 24.8M unread changes are lost to it"
     assert only(alerts(monitor(tables=(seen(14),)), NOW)).level is Level.WARNING
 
 

@@ -78,7 +78,7 @@ def test_the_panel_has_the_whole_message_and_the_ways_out_with_names_put_in() ->
 def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: TroubleName) -> None:
     remedy = remedy_for(name.value, "")
     assert remedy is remedy_for("", f"{name.value}: x") and remedy is not UNKNOWN_KIND
-    assert remedy.title.startswith(f"{name.value}: safe: ")
+    assert remedy.title.startswith(f"{name.value}: ")
 
 
 @pytest.mark.parametrize(

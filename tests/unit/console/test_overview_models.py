@@ -33,7 +33,7 @@ def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
         Level.FINE, "targets: all follow; 1 of 1 verified equal, 2h05m ago",
     )  # fmt: skip
     behind = replace(JOB, name="b", state=JobState.CATCHING_UP)
-    assert trust([JOB, behind], NOW) == (Level.WARNING, "targets doubted: b; none was ever verified")
+    assert trust([JOB, behind], NOW) == (Level.WARNING, "untrusted: b; none was ever verified")
     level, words = trust([replace(JOB, verified=DIFFERENT), behind], NOW)
     assert (level, words) == (Level.CRITICAL, "targets: a DIFFERENT: 3 keys, 12m00s ago")
 
@@ -52,9 +52,9 @@ def test_who_is_on_it_is_told_for_ten_minutes() -> None:
     assert at_work(replace(local, quarantined=(), open_resets=()), NOW + timedelta(minutes=8)) == []
 
 
-def test_the_side_that_hurts_is_named_with_its_jobs() -> None:
+def test_the_bottleneck_is_named_with_its_jobs() -> None:
     slow = replace(JOB, busy=Busy(0.9, 0.05, 0.05), lag_seconds=99.0)
-    assert at_work(Local(NOW, (slow, replace(slow, name="b"), JOB)), NOW)[0][1] == "source hurts: a, b"
+    assert at_work(Local(NOW, (slow, replace(slow, name="b"), JOB)), NOW)[0][1] == "bottleneck: source (a, b)"
     assert at_work(Local(NOW, (replace(slow, alive=False),)), NOW) == []
 
 

@@ -166,7 +166,7 @@ def test_targets_are_trusted_apart_from_what_they_lack() -> None:
         "targets: all follow, apart from 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
     )
     doubted = job("c", level=Level.WARNING)
-    assert trust([quarantined, doubted], NOW)[1].startswith("targets doubted: c; 3 rows in quarantine (orders_rt); ")
+    assert trust([quarantined, doubted], NOW)[1].startswith("untrusted: c; 3 rows in quarantine (orders_rt); ")
 
 
 def test_what_is_known_of_them_loses_least_first() -> None:

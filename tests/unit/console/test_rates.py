@@ -79,10 +79,10 @@ def test_rows_copied_and_events_applied_are_not_one_counter() -> None:
     assert tracks.whole.rate(10.0) is None
 
 
-def test_a_side_hurts_where_it_is_retried_or_takes_the_time_of_a_job_that_is_behind() -> None:
+def test_a_side_is_the_bottleneck_where_it_is_retried_or_takes_the_time_of_a_job_that_is_behind() -> None:
     retried = replace(REPORT, lanes=(replace(LANE, retry="retrying 1, next in 2 s", side="sink"),))
-    assert bottleneck(retried, None, None) == "sink hurts"
-    assert bottleneck(REPORT, Busy(0.8, 0.1, 0.1), 60.0) == "source hurts"
+    assert bottleneck(retried, None, None) == "sink"
+    assert bottleneck(REPORT, Busy(0.8, 0.1, 0.1), 60.0) == "source"
     assert bottleneck(REPORT, Busy(0.8, 0.1, 0.1), 2.0) == ""
     assert bottleneck(REPORT, Busy(0.5, 0.4, 0.1), 60.0) == ""
 

@@ -34,13 +34,13 @@ def test_there_are_always_six_lines_of_one_line_each(job: JobFacts) -> None:
 
 
 def test_what_is_not_known_is_a_question_mark() -> None:
-    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ? sync points, worst DN ? of ?; events applied ?"
+    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ? commits, worst DN ? of ?; events applied ?"
 
 
 def test_the_worst_dn_and_the_copy_are_named() -> None:
     job = replace(RUNNING, report=replace(REPORT, chunks_done=3, chunks_total=9), behind=30, current=True)
     said = [text for _, text in list_lines(job, (), NOW)]
-    assert said[3] == "behind  30 sync points, worst DN dn_2 of 2; events applied 7"
+    assert said[3] == "behind  30 commits, worst DN dn_2 of 2; events applied 7"
     assert said[4] == "copy    chunks 3 of 9, rows 0"
 
 

@@ -58,7 +58,7 @@ class Progress(ActScreen):
 
     def crumb(self) -> str:
         """Where one is."""
-        return "done" if self.over else "on its way; leaving this screen ends nothing"
+        return "ended" if self.over else "on its way; leaving this screen ends nothing"
 
     def _refresh(self) -> None:
         self.actions = [one for id in self.ids if (one := self.runs.find(id)) is not None]
