@@ -152,7 +152,7 @@ class Supervisor:
     # After its end
 
     def _crashed(self, crash: Crashed) -> Ended | None:
-        """Tell it, and wait for the next try; what to end with where the run is held or a stop was wished."""
+        """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
         number = self._crashes.add(time.monotonic(), self._limits.crash_window)
         self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if number >= self._limits.crashes:

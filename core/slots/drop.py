@@ -46,7 +46,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     else:
         effects.append("it is the table's last slot: changes are no longer recorded")
     if allowed is None:
-        effects.append(f"abandon: this kernel cannot drop a slot (9.1.0.223 or newer can); {cleared(left)}")
+        effects.append(f"abandon: this kernel cannot drop a slot (9.1.0.223 or newer can); {expiry(left)}")
     calls = [f"SELECT {CLEARS}({{}})"] if allowed else []
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
@@ -58,7 +58,7 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
     """
     if not plan.sql:
         after = view_of(seen(viewer, asked), asked.slot)
-        return Done(f"abandoned; nothing was sent; {cleared(left)}", per_shard(after), (), after)
+        return Done(f"abandoned; nothing was sent; {expiry(left)}", per_shard(after), (), after)
     names = sorted(viewer.nodes(asked.table))
     count = admin.clear()
     after = view_of(seen(viewer, asked), asked.slot)
@@ -71,12 +71,12 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
     return Done(outcome, result, missed, after)
 
 
-def cleared(left: TimeLeft | None) -> str:
+def expiry(left: TimeLeft | None) -> str:
     """When the TTL clears a slot that nobody registers, in words."""
     if left is None:
-        return "its TTL clears it; when is not known"
+        return "it expires by its TTL; when is not known"
     at = f"{left.expires_at:%Y-%m-%dT%H:%M:%SZ}"
-    return f"its TTL clears it at {at} (in {in_words(left.seconds)}) if nobody registers until then"
+    return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
 
 
 DROP = SlotVerb(plan, drop)

@@ -33,7 +33,7 @@ def test_a_job_is_listed_paused_resumed_shown_and_stopped(jobs: Jobs, capsys: py
     assert call(jobs, "show", "orders") == 0
     assert f"pid {started.driver.pid} on" in capsys.readouterr().out
     assert call(jobs, "stop", "orders") == 0
-    assert capsys.readouterr().out == "orders: STOPPED (stopped as wished)\n"
+    assert capsys.readouterr().out == "orders: STOPPED (stopped as wanted)\n"
     assert call(jobs, "logs", "orders", "--lines", "50") == 0
     assert "fake driver is here" in capsys.readouterr().out
     assert call(jobs, "list") == 0

@@ -205,7 +205,7 @@ def test_both_halves_of_a_changed_key_are_held_together(pairs: Target) -> None:
     assert pairs.rows() == [(1, 0, "old")]
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("isolating", [False, True])
 @pytest.mark.parametrize(
     ("later", "rows", "left"),
     [

@@ -94,7 +94,7 @@ def test_an_exit_code_of_the_contract_is_an_end_and_no_crash(
 def test_a_stop_is_graceful_where_the_driver_listens(jobs: Jobs) -> None:
     jobs.start("orders")
     view = control.stop(jobs.store, "orders", Patience(SOON))
-    assert (view.state, view.reason, view.lives) == (JobState.STOPPED, "stopped as wished", False)
+    assert (view.state, view.reason, view.lives) == (JobState.STOPPED, "stopped as wanted", False)
     assert jobs.store.runs("orders")[0].exit_code == 12
     assert "driver killed" not in jobs.told("orders")
     assert control.stop(jobs.store, "orders").state is JobState.STOPPED

@@ -108,14 +108,14 @@ def test_an_empty_step_whose_session_was_lost_is_not_taken_for_done(
     assert row is not None and row.position == target.position
 
 
-@pytest.mark.parametrize("careful", [False, True], ids=["plain", "careful"])
+@pytest.mark.parametrize("isolating", [False, True], ids=["plain", "isolating"])
 def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
-    target: Target, lose: Loss, careful: bool
+    target: Target, lose: Loss, isolating: bool
 ) -> None:
     target.run("TRUNCATE t")
     planned(target.store, target.epoch)
     sink = target.sink(QUARANTINING)
-    take = sink.copy_chunk_isolating if careful else sink.copy_chunk
+    take = sink.copy_chunk_isolating if isolating else sink.copy_chunk
     assert take(target.lane, target.epoch, 0, io.BytesIO(line((1, "one")))) == 1
     lose(sink.session)
     with pytest.raises(Unreachable):
@@ -126,11 +126,11 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
     assert target.rows() == [(1, "one")]
 
 
-@pytest.mark.parametrize("careful", [False, True], ids=["plain", "careful"])
-def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, careful: bool) -> None:
+@pytest.mark.parametrize("isolating", [False, True], ids=["plain", "isolating"])
+def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, isolating: bool) -> None:
     target.run("TRUNCATE t")
     sink = target.sink(QUARANTINING)
-    stage = sink.stage_isolating if careful else sink.stage
+    stage = sink.stage_isolating if isolating else sink.stage
     assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
     lose(sink.session)
     with pytest.raises(Unreachable):

@@ -45,7 +45,7 @@ def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() ->
     [
         (job(JobState.FAILED, Level.CRITICAL, "SLOT LOST: dn_1: gone", trouble="SLOT LOST"), "job_failed"),
         (job(JobState.PAUSED, Level.WARNING, "applies nothing"), "job_paused"),
-        (job(JobState.STOPPED, Level.WARNING, "stopped as wished", alive=False), "job_stopped"),
+        (job(JobState.STOPPED, Level.WARNING, "stopped as wanted", alive=False), "job_stopped"),
         (job(JobState.RUNNING, Level.UNKNOWN, "started elsewhere", alive=None), "job_elsewhere"),
         (job(JobState.RUNNING, Level.CRITICAL, "no process: killed?", alive=False), "job_gone"),
         (job(JobState.RUNNING, Level.CRITICAL, "its driver lives and has not reported for 99 s"), "job_silent"),

@@ -44,7 +44,7 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: retrying 2"),
         (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Level.CRITICAL, "SLOT LOST"),
-        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wished"), Level.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wanted"), Level.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Level.REST, "never"),
         (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Level.WARNING, "SUPERSEDED"),
         (replace(RUNNING, state=JobState.FINISHED), Level.REST, ""),
