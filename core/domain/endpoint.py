@@ -6,7 +6,7 @@ Next door: `core.config.secrets` resolves references; `core.drivers.pg` connects
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +46,12 @@ class Endpoint:
         'dws1 (h:8000/gaussdb as etl)'
         """
         return f"{self.name} ({self.host}:{self.port}/{self.database} as {self.user})"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What opens one session: a server, its password as this process has resolved it, and the session's own name."""
+
+    endpoint: Endpoint
+    password: str = field(repr=False)
+    name: str

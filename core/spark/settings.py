@@ -27,9 +27,9 @@ _CORES_MAX = "4"
 def with_capacity(master: Master) -> tuple[str, int | None]:
     """The master with at least two places and the spare, and how many places those are (None: the cluster says).
 
-    >>> with_seats(Master.parse("local")), with_seats(Master.parse("local[8]"))
+    >>> with_capacity(Master.parse("local")), with_capacity(Master.parse("local[8]"))
     (('local[3]', 2), ('local[9]', 8))
-    >>> with_seats(Master.parse("spark://h:7077"))
+    >>> with_capacity(Master.parse("spark://h:7077"))
     ('spark://h:7077', None)
     """
     if master.kind is not MasterKind.LOCAL:

@@ -158,7 +158,7 @@ class PollSchedule:
 def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
     """Seconds between looks: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
 
-    >>> look_pause(1, 500, 10_000), look_pause(3, 500, 10_000), look_pause(99, 500, 10_000)
+    >>> poll_pause(1, 500, 10_000), poll_pause(3, 500, 10_000), poll_pause(99, 500, 10_000)
     (0.5, 1.5, 10.0)
     """
     return min(sleep_ms * max(1, empty_rounds), max_sleep_ms) / 1000

@@ -13,7 +13,7 @@ UNKNOWN = "?"
 def status(table: str) -> str:
     """Every registered point of a table; no slot is named, so none is made.
 
-    >>> look("ods.orders")
+    >>> status("ods.orders")
     "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
     """
     return f"SELECT * FROM pgxc_get_binlog_slots({literal(dotted(table))}, 0);"

@@ -82,11 +82,11 @@ def at_postgres(type_: str) -> str:
 def fits(target: str, source: str) -> bool:
     """Whether every value of the source's type fits the target's type and reads the same there.
 
-    >>> holds("bigint", "integer"), holds("integer", "bigint"), holds("text", "character varying(20)")
+    >>> fits("bigint", "integer"), fits("integer", "bigint"), fits("text", "character varying(20)")
     (True, False, True)
-    >>> holds("numeric(10,2)", "numeric(12,2)"), holds("numeric", "numeric(12,2)"), holds("text", "kinds.mood")
+    >>> fits("numeric(10,2)", "numeric(12,2)"), fits("numeric", "numeric(12,2)"), fits("text", "kinds.mood")
     (False, True, True)
-    >>> holds("jsonb", "json"), holds("text", "boolean"), holds("timestamp without time zone", "smalldatetime")
+    >>> fits("jsonb", "json"), fits("text", "boolean"), fits("timestamp without time zone", "smalldatetime")
     (False, False, True)
     """
     if target == source:

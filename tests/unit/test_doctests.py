@@ -1,0 +1,22 @@
+"""The examples in docstrings say what the code does."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+from tests.architecture.checkout import ROOT, sources
+
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sources(ROOT, "core", "console")
+    if ">>> " in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_hold(name: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert tried and not failed
