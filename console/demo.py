@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from core.clock import SystemClock
@@ -22,6 +21,7 @@ from core.config.load import load
 from core.config.model import Loaded
 from core.domain.job import JobState
 from core.drivers import pg
+from core.drivers.pg_table.reader import over
 from core.embedded import ledger, postgres, workload
 from core.embedded.markers import Latency, Marker, MarkerReader
 from core.embedded.orders import TABLE
@@ -34,8 +34,8 @@ from core.launch.control import Patience
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
-from core.verify.pg import open_pair
-from core.verify.reader import Comparison
+from core.verify.comparison import Comparison
+from core.verify.pair import open_pair
 
 JOB = "orders_rt"
 TARGET = "mart.orders"
@@ -299,7 +299,7 @@ class Demo:
         warehouse, sink = self._known()
         source, target = warehouse.connect(autocommit=False), sink.connect(SINK_DATABASE, autocommit=False)
         try:
-            return compare(*open_pair(partial(pg.transaction, source), TABLE, partial(pg.transaction, target), TARGET))
+            return compare(*open_pair(over(source), TABLE, over(target), TARGET))
         finally:
             source.close()
             target.close()

@@ -35,6 +35,7 @@ class ErrorValues:
     where: str = ""
     cause: str = ""
     trouble: str = ""
+    timed_out: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> ErrorValues:
@@ -42,7 +43,8 @@ class ErrorValues:
         known = classed(error)
         trouble = known.name.value if isinstance(known, Trouble) else ""
         cause = known.cause or origin(known.__cause__)
-        return cls(known.kind.value, known.message, known.hint, known.code, known.where, cause, trouble)
+        said = (known.message, known.hint, known.code, known.where, cause)
+        return cls(known.kind.value, *said, trouble, known.timed_out)
 
     def error(self) -> SlotkeeperError:
         """The error again; a kind that this version does not know is Unclassified.
@@ -55,4 +57,4 @@ class ErrorValues:
             trouble = TopologyTrouble if self.kind == ErrorKind.TOPOLOGY.value else Trouble
             return trouble(*said, name=TroubleName(self.trouble))
         known = {kind.value: kind for kind in ErrorKind}
-        return KINDS.get(known.get(self.kind, ErrorKind.UNKNOWN), Unclassified)(*said)
+        return KINDS.get(known.get(self.kind, ErrorKind.UNKNOWN), Unclassified)(*said).after_limit(self.timed_out)

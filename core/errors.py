@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import PurePath
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class ErrorKind(Enum):
@@ -41,6 +41,8 @@ class SlotkeeperError(Exception):
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
+    timed_out = False
+    """Whether our own limit ended what was asked; said by whoever knows the server's codes."""
 
     def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
         super().__init__(message, hint, code, where, cause)
@@ -52,6 +54,11 @@ class SlotkeeperError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def after_limit(self, timed_out: bool = True) -> Self:
+        """The same error, with whether our own limit ended what was asked."""
+        self.timed_out = timed_out
+        return self
 
 
 class ConfigError(SlotkeeperError):

@@ -25,7 +25,9 @@ from core.engine.driver.registration import widened
 from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.source import register_point
 from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.kind import PostgresConnection
 from core.sinks.postgres.write import statements as compose
+from core.sources.dws.source import DwsSlotAdmin
 from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
@@ -87,7 +89,9 @@ class Reader:
     """
 
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
-        self._admin = worker.open_admin(job, "library")
+        admin = worker.open_admin(job, "library")
+        assert isinstance(admin, DwsSlotAdmin), "the configuration admits one dialect"
+        self._admin = admin
         self._admin.points_proven = points_proven
         self._options = job.binlog
         self._position: dict[Shard, Position] = {}
@@ -173,7 +177,9 @@ class Sink:
         if self._options.quarantines:
             what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
-        self._session = worker.open_sink_session(job, "library")
+        opened = worker.sink_session(job, "library")
+        assert isinstance(opened, PostgresConnection), "the configuration admits one kind"
+        self._session = opened.session
         target, image = targets.target_of(job.channel, table), targets.image_of(job.channel, table)
         if job.channel.create_target:
             targets.create(self._session, job.channel.target, image)

@@ -28,7 +28,7 @@ from core.config import values
 from core.domain.job import JobState
 from core.domain.master import Master, MasterKind
 from core.launch.view import JobView
-from core.verify.reader import Comparison
+from core.verify.comparison import Comparison
 
 app = typer.Typer(help="Try everything on this machine, without a warehouse.")
 

@@ -29,15 +29,14 @@ import typer
 from console.cli import context, diagnostics, output, select
 from console.cli.options import OneJson, Reason
 from core.config.model import Loaded
-from core.domain.master import Master, MasterKind
+from core.domain.finding import Finding, Level
+from core.domain.master import WORKERS_NEED, Master, MasterKind
+from core.domain.probe import Answer, ProbePlan, Report
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
 from core.services import probe as probe_service
-from core.services.doctor import Finding, Level
-from core.services.probe import ProbePlan, Report
-from core.sources.dws.probe.questions import Answer
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
@@ -58,7 +57,7 @@ _BESIDE_HEAP = 300 << 20
 """What a JVM takes beside its heap, and a place's worker: measured 250 to 320 MB in all with a small heap."""
 _PER_TASK = 80 << 20
 _MASTER_SECONDS = 5.0
-_WORKERS = "its workers need Python with psycopg2, and each password_file, password_env or password_command"
+_WORKERS = f"its workers need Python with {WORKERS_NEED}, and each password_file, password_env or password_command"
 _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
 
 
@@ -283,7 +282,7 @@ def _probe(loaded: Loaded, wanted: ProbeWanted, as_json: bool, ascii_only: bool)
         if as_json:
             output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})
         else:
-            _show_plan(found, ascii_only)
+            _show_plan(found, probe_service.asked(loaded.sources[found.source]), ascii_only)
         return
     _refuse_without_consent(found, wanted)
     with _ended_by_signals():
@@ -322,11 +321,11 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _show_plan(found: ProbePlan, ascii_only: bool) -> None:
+def _show_plan(found: ProbePlan, asked: int, ascii_only: bool) -> None:
     output.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
     for effect in (
         "two scratch tables and a slot on each are made, written to, altered, emptied and dropped again",
-        f"{probe_service.ASKED} questions are asked about them; no other table or slot is touched",
+        f"{asked} questions are asked about them; no other table or slot is touched",
         "each registration may move the cluster's sync point by one, as a job's do",
     ):
         output.paragraph("effect", effect, ascii_only)
@@ -341,7 +340,7 @@ def _show_plan(found: ProbePlan, ascii_only: bool) -> None:
 def _tell(report: Report, ascii_only: bool) -> None:
     output.paragraph("", f"{report.plan.place}: {report.plan.server}", ascii_only)
     if report.plan.stand_in:
-        output.line("a stand-in, not a DWS", ascii_only)
+        output.line("a stand-in, not the real server", ascii_only)
     rows = [
         [one.question.name, one.finding.answer, one.question.documented or None, _reader(one)] for one in report.answers
     ]

@@ -136,7 +136,7 @@ def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str
 
 def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit: int) -> list[QuarantineEntry]:
     with quarantine.polling(job) as rows:
-        found = []
+        found: list[QuarantineEntry] = []
         for channel in job.channels:
             place = {"source": job.source.name, "source_table": channel.source_table, "slot": job.slot}
             found += rows.page(Wanted(states, **place, before=before, limit=limit))

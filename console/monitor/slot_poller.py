@@ -17,6 +17,7 @@ from core.config.places import tables
 if TYPE_CHECKING:
     from core.clock import Clock
     from core.config.model import Loaded
+    from core.domain.manual_sql import ManualSql
     from core.slots.status.poll import PollTurn
 
 
@@ -81,6 +82,12 @@ class SlotPoller:
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
             one = turn.seen
-            kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at)
+            manual = self._manual(source)
+            kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at, manual=manual)
         self._seen[source, table] = replace(kept, fault=message_of(error) if error else "")
         return self._seen[source, table]
+
+    def _manual(self, source: str) -> ManualSql | None:
+        from core.sources import registry  # its drivers are loaded by then: the source has answered
+
+        return registry.open(self._loaded.sources[source].dialect).manual if self._loaded else None

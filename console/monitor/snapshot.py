@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
     from core.domain.job import JobState
+    from core.domain.manual_sql import ManualSql
     from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
     from core.domain.spec import JobSpec
@@ -163,6 +164,8 @@ class TableSeen:
     retained: TableRetained | None = None
     fault: str = ""
     counted_at: datetime | None = None
+    manual: ManualSql | None = None
+    """What a person may type at this source; not known of what was recorded."""
 
 
 @dataclass(frozen=True, slots=True)

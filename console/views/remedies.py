@@ -1,6 +1,6 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
-The names of trouble and their safe ways are `core.domain.start`'s; SQLSTATEs are PostgreSQL's and DWS's.
+The names of trouble and their safe ways are `core.domain.start`'s, what a server's code means `core.domain.sqlstate`'s.
 Next door: `console.views.errors` and `console.views.alerts` show them.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from core.domain import refused_login
+from core.domain.sqlstate import Meaning, meaning_of
 from core.domain.start import SAFE
 from core.domain.text import typed
 from core.errors import TroubleName
@@ -139,7 +140,7 @@ _OPEN = Remedy(
     "what they wrote before recording began is in no binlog and in no copy yet; nothing is skipped",
     (
         Option("wait: the start goes on by itself once they have ended"),
-        Option("end it: an administrator sees it in pg_prepared_xacts, pgxc_stat_activity, other databases' sessions"),
+        Option("end it: the start names where an administrator sees it"),
         Option("let the login see all sessions: slotkeeper doctor prints the GRANT"),
         Option("raise `wait` in [jobs.JOB], then slotkeeper jobs start JOB"),
     ),
@@ -221,11 +222,11 @@ UNKNOWN_KIND = Remedy(
     (Option("slotkeeper jobs logs JOB shows what came before it"), _DOCTOR),
 )
 
-_BY_STATE = {
-    "08": _DOWN, "57P": _DOWN, "25006": _DOWN, "28": _LOGIN, "42501": _LOGIN, "57014": _SLOW, "53300": _BUSY,
-    "53": _FULL, "40": _BUSY, "55P": _BUSY, "25P03": _BUSY, "22": _ROW, "23": _ROW, "42": _OBJECT, "3D": _OBJECT,
-    "SIG": _CRASH, "exit ": _CRASH, "gone": _CRASH,
+_BY_MEANING = {
+    Meaning.DOWN: _DOWN, Meaning.LOGIN: _LOGIN, Meaning.LIMIT: _SLOW, Meaning.BUSY: _BUSY, Meaning.FULL: _FULL,
+    Meaning.ROW: _ROW, Meaning.OBJECT: _OBJECT,
 }  # fmt: skip
+_CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
     (r"driver ended", _CRASH),
@@ -264,9 +265,10 @@ def remedy_for(code: str, message: str) -> Remedy:
             return remedy
     if refused_login.refusal(code, message):
         return _LOCKED if refused_login.said(message, (refused_login.LOCKED,)) else _LOGIN
-    for length in (5, 4, 3, 2):
-        if code[:length] in _BY_STATE:
-            return _BY_STATE[code[:length]]
+    if code.startswith(_CRASHES):
+        return _CRASH
+    if said := meaning_of(code):
+        return _BY_MEANING[said]
     for pattern, remedy in _BY_WORDS:
         if re.search(pattern, message, re.IGNORECASE):
             return remedy

@@ -1,7 +1,7 @@
 """Pure functions on what else is known of a slot: its job's state, an unfinished reset, what was done to it, raw SQL.
 
 All of it is from this machine's own records and the last look: no question to anybody.
-Next door: `console.views.slots` has the slot itself, `core.sources.dws.manual_sql` the SQL.
+Next door: `console.views.slots` has the slot itself, `core.domain.manual_sql` the SQL.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from core.domain.text import safe, typed
 
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
+    from core.domain.manual_sql import ManualSql
     from core.slots.status.inspect import SlotView
 
 _SHORT = {
@@ -111,14 +112,12 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
     return f"last operation  {who}  {safe(last.action, 40)}{why}  {safe(said, 120)}"
 
 
-def manual_sql_lines(table: str, slot: SlotView, shard: str | None) -> list[str]:
-    """The raw SQL to look at a slot, and to register again what is registered on one DN."""
-    from core.sources.dws import manual_sql
-
+def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str | None) -> list[str]:
+    """The raw SQL to list a slot's points, and to register again what is registered on one DN."""
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
-    lines = [GUARDLESS, f"  {manual_sql.status(table)}"]
+    lines = [GUARDLESS, f"  {manual.status(table)}"]
     if one is not None:
-        text = manual_sql.register(table, slot.name, one.shard, one.live, one.durable, one.xmin)
+        text = manual.register(table, slot.name, one.shard, one.live, one.durable, one.xmin)
         lines.append("  what is registered there once more, so that its TTL begins anew:")
         lines += [f"  {each}" for each in text.splitlines()]
     return [safe(line, 400) for line in lines]

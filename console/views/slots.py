@@ -257,7 +257,9 @@ def slot_lines(
     ]
     said += [(Level.UNKNOWN, safe(text, 200)) for text in dict.fromkeys(untold)]
     back = one.retained.furthest_back
-    sql = slot_history.manual_sql_lines(table, slot, shard or (back.shard if back else None)) if slot.exists else []
+    at = shard or (back.shard if back else None)
+    manual = one.seen.manual if slot.exists else None
+    sql = slot_history.manual_sql_lines(manual, table, slot, at) if manual else []
     return said + [(Level.REST, text) for text in sql]
 
 

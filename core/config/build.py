@@ -142,6 +142,7 @@ def _job(
         wait_ms=given["wait"],
         progress_schema=sink.progress_schema,
         sink_kind=sink.kind,
+        source_kind=source.dialect,
         environment=source.environment,
         binlog=binlog,
         sink_options=options,

@@ -12,6 +12,8 @@ from enum import Enum
 
 LEAST_MEMORY = 512
 """MiB of a worker: Spark refuses an executor with a heap below 450 MiB."""
+WORKERS_NEED = "psycopg2"
+"""What the Python of a cluster's workers has to import; our own code is sent to them."""
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,(\d+))?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[(\d+),(\d+),(\d+)\]")
 _PLACE = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")

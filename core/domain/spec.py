@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.progress import LaneKey
 from core.errors import Defect
 
 
@@ -122,7 +123,8 @@ class JobSpec:
 
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
-    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `sink_kind` is "postgres" or "dws".
+    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `source_kind` and `sink_kind` are names of the
+    registries.
     """
 
     name: str
@@ -135,6 +137,7 @@ class JobSpec:
     wait_ms: int = 600_000
     progress_schema: str = "public"
     sink_kind: str = "postgres"
+    source_kind: str = "dws"
     environment: str = ""
     binlog: BinlogOptions = field(default_factory=BinlogOptions)
     sink_options: SinkOptions = field(default_factory=SinkOptions)
@@ -156,6 +159,10 @@ class JobSpec:
             if channel.source_table == source_table:
                 return replace(self, channels=(channel,))
         raise Defect(f"job {self.name} has no channel from {source_table}")
+
+    def lane_key(self, shard: str = "") -> LaneKey:
+        """The key of a lane's progress row; of all lanes of the channel, where no shard is named."""
+        return LaneKey(self.source.name, self.channel.source_table, self.slot, shard)
 
     @property
     def narrowed(self) -> tuple[JobSpec, ...]:

@@ -46,6 +46,9 @@ class Target(Protocol):
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
         """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
 
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
+
     def copying(self) -> str:
         """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how."""
 

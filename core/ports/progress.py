@@ -49,6 +49,17 @@ class Lock:
     record: Callable[[Registered], None]
 
 
+@dataclass(frozen=True, slots=True)
+class LaneSeen:
+    """A lane by its progress row: what we registered, and how many seconds ago."""
+
+    shard: str
+    position: str
+    live: int | None
+    durable: int | None
+    age: float | None
+
+
 class Rows(Protocol):
     """What a registration and an empty step need of the progress rows."""
 

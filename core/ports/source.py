@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol
 
 from core.domain.peek import ChangeRow, Filter, Range
 from core.domain.position import Position
+from core.domain.progress import Registered
 from core.domain.reset import Count
 from core.domain.sight import Sight
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
@@ -58,11 +59,17 @@ class Chunk:
 class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
+    shows_open: str
+    """Where an administrator sees the transactions that are open."""
+
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed; no slot is touched."""
 
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it does not exist or has no usable key."""
+
+    def selects(self, identity: TableIdentity) -> None:
+        """Refuse by name a mapping or a row filter that this table cannot serve."""
 
     def nodes(self) -> list[Shard]:
         """The DNs that hold the table, without touching any slot."""
@@ -131,8 +138,8 @@ class SlotAdmin(Protocol):
     def end_rivals(self) -> bool:
         """End other sessions that register the same lane; False where it is not certain."""
 
-    def end_sessions(self, pattern: str, own: str) -> bool:
-        """End our own sessions of earlier epochs; False where it cannot be known that they are gone."""
+    def end_sessions(self, pattern: str) -> bool:
+        """End our login's sessions of that name but this one; False where it cannot be known that they are gone."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -171,6 +178,9 @@ class Retention(SlotAdmin, Protocol):
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """The changes beyond `low` and up to `high`, by kind."""
 
+    def registration_text(self, node: int, points: Registered) -> list[str]:
+        """The calls that register these points on one DN, as a plan shows them."""
+
     def seconds(self) -> float:
         """The server's clock, in seconds since 1970."""
 
@@ -179,6 +189,19 @@ class Retention(SlotAdmin, Protocol):
 
     def record_ttl(self) -> int | None:
         """The TTL where records go by their own age, read or not; else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCalls:
+    """What slot commands send, as it is shown in their plans; `{}` stands for the table and the slot as literals.
+
+    `drops` is the name of the function that drops a slot.
+    """
+
+    create: tuple[str, ...]
+    register: str
+    drop: str
+    drops: str
 
 
 class SlotVerbs(SlotAdmin, Protocol):
@@ -190,6 +213,9 @@ class SlotVerbs(SlotAdmin, Protocol):
 
 class SlotViewer(Protocol):
     """What is asked of a source about the slots of its tables by commands that look; no call of it creates a slot."""
+
+    calls: SlotCalls
+    """What the slot commands of this kind send."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where this kernel has no function for it."""
@@ -212,8 +238,8 @@ class SlotViewer(Protocol):
     def settings(self) -> dict[str, str]:
         """Server settings that matter, those that the server has."""
 
-    def functions(self) -> Mapping[str, bool]:
-        """The binlog functions that are there, and whether we may call them."""
+    def may_drop(self) -> bool | None:
+        """Whether this login may drop a slot; None where this kernel cannot drop any."""
 
     def now(self) -> datetime:
         """The server's clock."""

@@ -13,8 +13,7 @@ from dataclasses import replace
 from core.domain.audit import AuditLine
 from core.domain.text import safe
 from core.errors import SlotkeeperError
-from core.sinks.postgres.progress.audit import SinkAudit
-from core.sinks.postgres.session import SinkSession
+from core.ports.kinds import SinkSession
 from core.slots.change import Done
 from core.state.audit import Audit, outcome
 from core.state.faults import StateError
@@ -26,7 +25,7 @@ class CopiedAudit(Audit):
 
     def __init__(self, folder: StateFolder, session: SinkSession | None) -> None:
         super().__init__(folder)
-        self._copy = SinkAudit(session) if session else None
+        self._copy = session.audit() if session else None
 
     def append(self, line: AuditLine) -> None:
         """Write one line; raises StateError where the file cannot be written.

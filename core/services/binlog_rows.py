@@ -2,7 +2,7 @@
 
 Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
 where those cannot be written. Nothing here creates a slot or moves a point.
-Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads.
+Next door: `core.slots.status.binlog_rows` searches, a source's reader reads.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from datetime import datetime
 from core.clock import Clock
 from core.config.model import Loaded
 from core.config.places import owners, tables
-from core.config.secrets import resolve
 from core.domain.peek import Ask, Page
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
 from core.services.audit import audited
-from core.services.sessions import open_source
+from core.services.sessions import login, open_source
 from core.services.slot_commands import own_lanes
 from core.slots.change import PROD, Done
 from core.slots.status.binlog_rows import peek
 from core.slots.status.poll import StatusPoller
 from core.slots.status.retained import OwnLane
-from core.sources.dws.peek import DwsPeek
-from core.sources.dws.poll import DwsStatusPoller
+from core.sources import registry
 from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
 
@@ -37,13 +35,13 @@ ACTION = "slots peek --unmask"
 
 def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
     """Watches the slots of the tables that configured jobs read at a source; nothing is asked before its first turn."""
-    endpoint = loaded.sources[source].endpoint
+    entry = loaded.sources[source]
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
 
     def ours(table: str, slot: str, now: datetime) -> Sequence[OwnLane]:
         return own_lanes(loaded.jobs[mine[table][slot]].of(table), now)
 
-    reader = DwsStatusPoller(endpoint, resolve(endpoint.password), f"slotkeeper-console/{source}")
+    reader = registry.open(entry.dialect).poller(login(entry.endpoint, f"slotkeeper-console/{source}"))
     return StatusPoller(reader, source, mine, ours, time.monotonic, clock.utc)
 
 
@@ -81,9 +79,9 @@ def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> 
 
 
 def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
-    session = open_source(loaded.sources[source].endpoint, f"slotkeeper-peek/{source}")
-    with closing(DwsPeek(session, _options(loaded, source, table).new_system_value)) as reader:
-        return peek(reader, source, table, ask, time.monotonic)
+    entry = loaded.sources[source]
+    with closing(open_source(entry.dialect, entry.endpoint, f"slotkeeper-peek/{source}")) as session:
+        return peek(session.reader(_options(loaded, source, table)), source, table, ask, time.monotonic)
 
 
 def _options(loaded: Loaded, source: str, table: str) -> BinlogOptions:

@@ -1,7 +1,7 @@
 """The quarantine: reading it, and the two verbs that end an entry.
 
 Each verb is audited: an intent line before (nothing is done where it cannot be written), what became of each after.
-Next door: `core.sinks.postgres.quarantine.entries` reads, `core.sinks.postgres.quarantine.replay` acts.
+Next door: `core.ports.quarantine` is what a sink is asked.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed
+from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, JobSpec
-from core.engine.driver.context import lane_key
 from core.errors import Refused
+from core.ports.quarantine import Quarantine
 from core.services.audit import CopiedAudit, audited
 from core.services.sessions import open_sink
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.quarantine.entries import QuarantineRows
-from core.sinks.postgres.quarantine.replay import Replays
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable
 from core.slots.change import Done
 from core.state.audit import actor, intent
 from core.state.folder import StateFolder
@@ -30,10 +26,10 @@ OnEach = Callable[[Replayed], None]
 
 
 @contextmanager
-def polling(job: JobSpec) -> Iterator[QuarantineRows]:
+def polling(job: JobSpec) -> Iterator[Quarantine]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
     with closing(open_sink(job)) as session:
-        yield QuarantineRows(session)
+        yield session.quarantine()
 
 
 def is_of(entry: QuarantineEntry, job: JobSpec) -> bool:
@@ -47,7 +43,7 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
     with polling(job) as rows:
         found = []
         for channel in job.channels:
-            ids = Replays(rows.session, lane_key(_of(job, channel), "")).quarantined()
+            ids = rows.ids(_of(job, channel).lane_key())
             found += [entry for id in ids if (entry := rows.entry(id)) is not None]
     return found
 
@@ -59,14 +55,12 @@ def replay(
 
     The job may run. Raises Refused without a reason, for an id that is none of the job's, and during a copy.
     """
-    tables: dict[str, TargetTable] = {}
+    tables: dict[str, TableIdentity] = {}
 
-    def one(session: SinkSession, channel: JobSpec, id: int) -> Replayed:
+    def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
-        tables[name] = tables.get(name) or _table(channel, session)
-        return Replays(session, lane_key(channel, "")).replay(
-            id, tables[name], channel.sink_options, actor().text, reason
-        )
+        tables[name] = tables.get(name) or _identity(channel)
+        return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, reason)
 
     return _each(job, folder, "errors replay", ids, reason, one, on_each)
 
@@ -76,8 +70,8 @@ def discard(
 ) -> list[Replayed]:
     """Give entries up: the target stays without those rows until their keys change again. Raises as `replay`."""
 
-    def one(session: SinkSession, channel: JobSpec, id: int) -> Replayed:
-        return Replays(session, lane_key(channel, "")).discard(id, actor().text, reason)
+    def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
+        return rows.discard(id, channel.lane_key(), actor().text, reason)
 
     return _each(job, folder, "errors discard", ids, reason, one, on_each)
 
@@ -88,7 +82,7 @@ def _each(
     action: str,
     ids: Sequence[int],
     reason: str,
-    act: Callable[[SinkSession, JobSpec, int], Replayed],
+    act: Callable[[Quarantine, JobSpec, int], Replayed],
     on_each: OnEach,
 ) -> list[Replayed]:
     """Do something to each entry between two audit lines; halves that went with an earlier one are not done twice."""
@@ -99,24 +93,25 @@ def _each(
     def after() -> dict[str, str]:
         return {str(one.id): f"{one.state.value} {one.sqlstate}".strip() for one in found}
 
-    with polling(job) as rows:
+    with closing(open_sink(job)) as session:
+        rows = session.quarantine()
         places = _places(job, rows, ids)
 
         def do() -> Done:
             for id in ids:
                 if any(id in one.ids for one in found):
                     continue
-                found.append(act(rows.session, places[id], id))
+                found.append(act(rows, places[id], id))
                 on_each(found[-1])
             over = sum(one.state is not EntryState.QUARANTINED for one in found)
             return Done(f"{over} of {len(found)} are over", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
-        audited(CopiedAudit(folder, rows.session), line, do, after)
+        audited(CopiedAudit(folder, session), line, do, after)
     return found
 
 
-def _places(job: JobSpec, rows: QuarantineRows, ids: Sequence[int]) -> dict[int, JobSpec]:
+def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, JobSpec]:
     """The job narrowed to the channel of each entry."""
     channels = {channel.source_table: _of(job, channel) for channel in job.channels}
     found = {}
@@ -133,7 +128,7 @@ def _of(job: JobSpec, channel: ChannelSpec) -> JobSpec:
     return replace(job, channels=(channel,))
 
 
-def _table(job: JobSpec, session: SinkSession) -> TargetTable:
-    """The target as the job's workers see it; the source is asked for its columns and key, no slot is touched."""
+def _identity(job: JobSpec) -> TableIdentity:
+    """The source's table as the job's workers see it; no slot is touched."""
     with closing(worker.open_source(job, "errors")) as source:
-        return targets.seen(session, targets.target_of(job.channel, source.identify()))
+        return source.identify()

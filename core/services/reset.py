@@ -15,16 +15,11 @@ from functools import partial
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded
 from core.domain.reset import Check
-from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
-from core.engine.driver.context import lane_key
 from core.errors import ConfigError, Refused
 from core.services.audit import CopiedAudit
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.progress.resets import PostgresResets
-from core.sinks.postgres.session import SinkSession
+from core.sinks import registry as sinks
 from core.slots.reset.context import Probe, ResetContext, silent
-from core.sources.dws.retention import DwsRetention
 from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
@@ -58,15 +53,15 @@ def reset_context(
     steal: str = "",
 ) -> Iterator[ResetContext]:
     """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
-    if job.sink_kind != "postgres":
-        what = f"the sink of slot {job.slot} is a DWS: a reset keeps its steps in PostgreSQL only"
+    if sinks.open(job.sink_kind).no_reset:
+        what = f"the sink of slot {job.slot} {sinks.open(job.sink_kind).no_reset}"
         cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
         cure += " (runbook.md)"
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    retention = DwsRetention(worker.dws_session(job, name), job.channel.source_table, job.slot, job.binlog)
-    sink = worker.open_sink_session(job, name)
-    resets = PostgresResets(sink, lane_key(job, ""), worker.who(job, name))
+    retention = worker.source_session(job, name).retention(job)
+    sink = worker.sink_session(job, name)
+    resets = sink.resets(job, worker.who(job, name))
     clock = SystemClock()
     with closing(retention), closing(resets):
         yield ResetContext(
@@ -79,18 +74,13 @@ def reset_context(
             at_rest=at_rest,
             report=report,
             silence=partial(end_job_sessions, job, retention),
-            can_copy=partial(_can_copy, job, sink),
+            can_copy=sink.target(job).takes_copy,
             clock=clock,
             pause=time.sleep,
             new_id=partial(_new_id, clock),
             steal=steal,
             probe=probe,
         )
-
-
-def _can_copy(job: JobSpec, session: SinkSession, identity: TableIdentity) -> bool:
-    target = targets.target_of(job.channel, identity)
-    return not targets.exists(session, target.name) or targets.is_empty(session, target)
 
 
 def _new_id(clock: Clock) -> str:

@@ -5,12 +5,16 @@ Next door: `core.wiring.worker` opens those of jobs, and of commands that change
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
 from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint
+from core.domain.endpoint import Endpoint, Login
 from core.domain.spec import JobSpec
-from core.sinks.postgres.session import SinkSession
-from core.sources.dws.session import DwsSession
-from core.sources.dws.viewer import DwsViewer
+from core.ports.kinds import SinkSession, SourceSession
+from core.ports.source import SlotViewer
+from core.sinks import registry as sinks
+from core.sources import registry as sources
 
 
 def poll_name(what: str) -> str:
@@ -22,16 +26,23 @@ def poll_name(what: str) -> str:
     return f"slotkeeper-status/{what}"[:63]
 
 
-def open_source(endpoint: Endpoint, name: str) -> DwsSession:
-    """A session at a source, by a name of its own."""
-    return DwsSession(endpoint, resolve(endpoint.password), name)
+def login(endpoint: Endpoint, name: str) -> Login:
+    """A login by a name of its own; raises ConfigError where the password cannot be had."""
+    return Login(endpoint, resolve(endpoint.password), name)
 
 
-def open_viewer(endpoint: Endpoint) -> DwsViewer:
-    """A session at a source that only looks."""
-    return DwsViewer(open_source(endpoint, poll_name(endpoint.name)))
+def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
+    """A session at a source, by a name of its own: of a command that looks, where none is given."""
+    return sources.open(kind).connect(login(endpoint, name or poll_name(endpoint.name)))
+
+
+@contextmanager
+def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
+    """A session at a source that only looks, for the block."""
+    with closing(open_source(kind, endpoint)) as session:
+        yield session.viewer()
 
 
 def open_sink(job: JobSpec) -> SinkSession:
     """A session at a job's sink that is not the job's."""
-    return SinkSession(job.sink, resolve(job.sink.password), poll_name(job.name), job.progress_schema, job.sink_kind)
+    return sinks.open(job.sink_kind).connect(login(job.sink, poll_name(job.name)), job.progress_schema)

@@ -19,11 +19,11 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
 from core.errors import Refused, SlotkeeperError
-from core.ports.source import LOST_ANSWER_WAIT
+from core.ports.kinds import SinkSession
+from core.ports.progress import LaneSeen
+from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from core.services.audit import CopiedAudit, audited
-from core.services.sessions import open_sink, open_source, open_viewer
-from core.sinks.postgres.check.viewer import LaneSeen, PostgresViewer
-from core.sinks.postgres.session import SinkSession
+from core.services.sessions import open_sink, open_source, viewing
 from core.slots.change import (
     Asked,
     ChangePlan,
@@ -40,8 +40,6 @@ from core.slots.change import (
 from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
 from core.slots.status.retained import OwnLane, TableRetained, consume_timeout, retained
-from core.sources.dws.source import DwsSlotVerbs
-from core.sources.dws.viewer import DwsViewer
 from core.state.audit import intent
 from core.state.folder import StateFolder
 from core.wiring import worker
@@ -61,7 +59,8 @@ class Polled:
 
 def poll(loaded: Loaded, source: str, table: str) -> Polled:
     """The slots of a source's table and what they hold back, without creating any; raises what the source raises."""
-    with closing(open_viewer(loaded.sources[source].endpoint)) as viewer:
+    entry = loaded.sources[source]
+    with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
         points, unread = viewer.points(table), viewer.unread(table)  # asked once, so that all is of one moment
         slots = inspect(source, table, mine, points, unread)
@@ -78,7 +77,8 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
     """Whether maintenance of a table may begin; `rates` is asked for jobs whose slots have unread rows."""
-    with closing(open_viewer(loaded.sources[source].endpoint)) as viewer:
+    entry = loaded.sources[source]
+    with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
         facts = gather(viewer, source, table, mine, consume_timeout(viewer))
     busy = sorted({mine[one.slot] for one in facts.unread or () if one.rows and one.slot in mine})
@@ -98,8 +98,8 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
 
 
 def _lanes(job: JobSpec) -> list[LaneSeen]:
-    with closing(PostgresViewer(open_sink(job))) as viewer:
-        return viewer.lanes(job.progress_schema, job.source.name, job.channel.source_table, job.slot)
+    with closing(open_sink(job)) as session:
+        return session.lanes(job)
 
 
 # -- changing -------------------------------------------------------------------------------------------------------
@@ -127,12 +127,12 @@ def change(
         source, table, slot = place
         if owner is None:  # it may be the slot of a job that could not be read
             loaded.whole()
-        viewer = stack.enter_context(closing(open_viewer(loaded.sources[source].endpoint)))
+        entry = loaded.sources[source]
+        viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
         if job and owner:
             owner = replace(owner, positions=_positions(job))
-        mine = owners(loaded, source, table)
-        asked = Asked(source, table, slot, loaded.sources[source].environment, owner, mine)
+        asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table))
         if consent.execute:
             refuse_unless_at_rest(owner)
         session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
@@ -143,7 +143,7 @@ def change(
         if not consent.execute:
             return Changed(plan)
         refuse_without_consent(plan, consent)
-        admin = stack.enter_context(closing(_open_admin(loaded, asked, job, plan.verb)))
+        admin = stack.enter_context(closing(_open_verbs(loaded, asked, job, plan.verb)))
         if job:
             _silence(job, admin)
         folder = StateFolder.open(loaded.state_dir)
@@ -165,7 +165,7 @@ def _positions(job: JobSpec) -> int | None:
         return None
 
 
-def _left(viewer: DwsViewer, asked: Asked) -> TimeLeft | None:
+def _left(viewer: SlotViewer, asked: Asked) -> TimeLeft | None:
     found = retained(viewer, asked.table, viewer.points(asked.table), (), dict)
     return found.slot(asked.slot).left if found else None
 
@@ -173,7 +173,8 @@ def _left(viewer: DwsViewer, asked: Asked) -> TimeLeft | None:
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
     """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
-    progress = worker.open_progress(job, "lease", worker.who(job, f"slots {verb}"))
+    session = worker.sink_session(job, "lease")
+    progress = session.progress(job, worker.who(job, f"slots {verb}"))
     try:
         if not progress.take_lease():
             holder = ""
@@ -186,19 +187,20 @@ def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
         if reset:
             hint = f"slotkeeper slots reset --resume {typed(job.channel.source_table, job.slot)}"
             raise Refused(f"reset {reset} of slot {job.slot} is unfinished", hint, where="sink")
-        yield progress.session
+        yield session
     finally:
-        progress.close()
+        session.close()
 
 
-def _silence(job: JobSpec, admin: DwsSlotVerbs) -> None:
+def _silence(job: JobSpec, admin: SlotAdmin) -> None:
     """No registration of a driver that was killed may land after ours: ended, or waited out."""
     if not end_job_sessions(job, admin):
         time.sleep(LOST_ANSWER_WAIT)
 
 
-def _open_admin(loaded: Loaded, asked: Asked, job: JobSpec | None, verb: str) -> DwsSlotVerbs:
+def _open_verbs(loaded: Loaded, asked: Asked, job: JobSpec | None, verb: str) -> SlotVerbs:
     # a job's name in it lets the job's next start end this session where it hangs
     name = worker.session_name(job.name, f"slots-{verb}") if job else f"slotkeeper-slots/{asked.slot}"[:63]
-    session = open_source(loaded.sources[asked.source].endpoint, name)
-    return DwsSlotVerbs(session, asked.table, asked.slot, job.binlog if job else BinlogOptions())
+    entry = loaded.sources[asked.source]
+    session = open_source(entry.dialect, entry.endpoint, name)
+    return session.verbs(asked.table, asked.slot, job.binlog if job else BinlogOptions())

@@ -39,8 +39,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
         effects.insert(0, "it is the first slot of the table: recording starts with it")
     if asked.owner is None:
         effects.append("no configured job reads it")
-    calls = [f"SELECT * FROM pgxc_get_binlog_sync_point({{}}, {flag}, 0)" for flag in ("false", "true")]
-    return planned(asked, "create", before, 0, effects, calls)
+    return planned(asked, "create", before, 0, effects, viewer.calls.create)
 
 
 def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:

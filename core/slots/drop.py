@@ -21,7 +21,6 @@ from core.slots.change import (
     view_of,
 )
 
-CLEARS = "pgxc_binlog_clear_target_slot"
 ROWS_LEFT = "the next start of job {job} refuses (SLOT LOST); a new snapshot is the way out"
 NO_ROWS = "job {job} has no progress row: its next start makes the slot anew"
 
@@ -32,9 +31,11 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     before = view_of(found, asked.slot)
     if before.exists is False:
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
-    allowed = viewer.functions().get(CLEARS)
+    allowed = viewer.may_drop()
     if allowed is False:
-        raise Refused(f"this user may not execute {CLEARS}", "ask for EXECUTE on it, or let the slot's TTL end")
+        raise Refused(
+            f"this user may not execute {viewer.calls.drops}", "ask for EXECUTE on it, or let the slot's TTL end"
+        )
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
     effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS)]
@@ -47,7 +48,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
         effects.append("it is the table's last slot: changes are no longer recorded")
     if allowed is None:
         effects.append(f"abandon: this kernel cannot drop a slot (9.1.0.223 or newer can); {expiry(left)}")
-    calls = [f"SELECT {CLEARS}({{}})"] if allowed else []
+    calls = [viewer.calls.drop] if allowed else []
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
 

@@ -43,9 +43,13 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
         )
     rows = before.unread
     effects = ["both points of every DN move to the newest sync point", f"skipped for good: {unread_rows(rows)}"]
-    call = "SELECT * FROM pgxc_register_full_sync_point({})"
     return planned(
-        asked, "register", before, rows, [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS)], [call]
+        asked,
+        "register",
+        before,
+        rows,
+        [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS)],
+        [viewer.calls.register],
     )
 
 

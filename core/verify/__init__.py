@@ -1,11 +1,12 @@
-"""Comparison of a source table with its mirror by bisecting checksums; may import drivers, domain and errors only.
+"""Comparison of a source table with its mirror by bisecting checksums; may import ports, domain and errors only.
 
-`compare` is the entry; `reader` holds the port and the values, `pg` the reader for PostgreSQL-compatible servers.
+`compare` is the entry; `comparison` holds the values, `core.ports.table` is what each side answers.
 """
 
 from __future__ import annotations
 
+from core.ports.table import Key, KeyRange, TableReader
 from core.verify.compare import compare
-from core.verify.reader import Comparison, Found, Key, KeyRange, Options, TableReader
+from core.verify.comparison import Comparison, Found, Options
 
 __all__ = ["Comparison", "Found", "Key", "KeyRange", "Options", "TableReader", "compare"]

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from core.clock import SystemClock
 from core.errors import Refused
-from core.verify.reader import WHOLE, Comparison, Key, KeyRange, Options, TableReader
+from core.ports.table import WHOLE, Key, KeyRange, TableReader
+from core.verify.comparison import Comparison, Options
 from core.verify.recheck import Suspects
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from core.verify.reader import Comparison, Digest, Found, Key, Options, TableReader
+from core.ports.table import Digest, Key, TableReader
+from core.verify.comparison import Comparison, Found, Options
 
 
 class Verdict(Enum):

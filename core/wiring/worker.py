@@ -1,4 +1,4 @@
-"""The composition root: from a job's values to sources, sinks and sessions; the only place that names them together.
+"""The composition root: from a job's values to sessions at its source and its sink, by their kinds.
 
 Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; `ENTRIES` is what workers call,
 and `core.engine.worker.stream_task` keeps their sessions from task to task.
@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from core.config.secrets import resolve
+from core.domain.endpoint import Login
 from core.domain.spec import JobSpec
-from core.engine.driver.context import WorkerEntries, lane_key
+from core.engine.driver.context import WorkerEntries
 from core.engine.worker import copy_task, stream_task
 from core.errors import ConfigError
-from core.ports.progress import Runner
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from core.ports.kinds import SinkSession, SourceSession
+from core.ports.progress import Runner, Store
+from core.ports.sink import StepSink
+from core.ports.source import SlotAdmin, Source
+from core.sinks import registry as sinks
+from core.sources import registry as sources
 
 
 def session_name(job: str, part: str) -> str:
@@ -39,42 +39,32 @@ def session_name(job: str, part: str) -> str:
     return f"slotkeeper/{short}/{part}"
 
 
-def open_source(job: JobSpec, part: str) -> DwsSource:
-    """A source session of a job's channel."""
-    return source_over(dws_session(job, part), job)
-
-
-def open_admin(job: JobSpec, part: str) -> DwsSlotAdmin:
-    """A source session of a job's channel that may register."""
-    return DwsSlotAdmin(
-        dws_session(job, part), job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel)
-    )
-
-
-def source_over(session: DwsSession, job: JobSpec, points_proven: bool = False) -> DwsSource:
-    """A job's channel over a source session; `points_proven` as a probe has recorded it."""
-    source = DwsSource(session, job.channel.source_table, job.slot, job.binlog, Selection.of(job.channel))
-    source.points_proven = points_proven
-    return source
-
-
-def dws_session(job: JobSpec, part: str) -> DwsSession:
+def source_session(job: JobSpec, part: str) -> SourceSession:
     """A source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
-    return DwsSession(endpoint, resolve(endpoint.password), session_name(job.name, part))
+    login = Login(endpoint, resolve(endpoint.password), session_name(job.name, part))
+    return sources.open(job.source_kind).connect(login)
 
 
-def open_sink_session(job: JobSpec, part: str) -> SinkSession:
+def sink_session(job: JobSpec, part: str) -> SinkSession:
     """A sink session of a job."""
-    return SinkSession(
-        job.sink, resolve(job.sink.password), session_name(job.name, part), job.progress_schema, job.sink_kind
-    )
+    login = Login(job.sink, resolve(job.sink.password), session_name(job.name, part))
+    return sinks.open(job.sink_kind).connect(login, job.progress_schema)
 
 
-def open_progress(job: JobSpec, part: str, runner: Runner) -> PostgresProgress:
+def open_source(job: JobSpec, part: str) -> Source:
+    """A job's channel over a source session of its own."""
+    return source_session(job, part).source(job)
+
+
+def open_admin(job: JobSpec, part: str) -> SlotAdmin:
+    """What may register a job's channel, over a source session of its own."""
+    return source_session(job, part).admin(job)
+
+
+def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
     """The progress rows of a job's channel over a session of their own."""
-    quarantines = job.sink_options.quarantines
-    return PostgresProgress(open_sink_session(job, part), lane_key(job, ""), runner, quarantines)
+    return sink_session(job, part).progress(job, runner)
 
 
 def who(job: JobSpec, run: str) -> Runner:
@@ -89,15 +79,13 @@ def who(job: JobSpec, run: str) -> Runner:
 class _Pair:
     """A source and a sink session of this worker; implements `core.engine.worker.stream_task.Pair`."""
 
-    source: DwsSession
+    source: SourceSession
     sink: SinkSession
 
-    def opened(self, job: JobSpec, copying: str) -> tuple[DwsSource, PostgresSink]:
+    def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
         """The channel that `job` is narrowed to; asks both servers."""
-        source = source_over(self.source, job)
-        target = targets.target_of(job.channel, source.identify())
-        limit = job.binlog.full_sync_binlog_read_timeout
-        return source, PostgresSink(self.sink, targets.seen(self.sink, target), job.sink_options, copying, limit)
+        source = self.source.source(job)
+        return source, self.sink.step_sink(job, source.identify(), copying)
 
     def close(self) -> None:
         self.source.close()
@@ -107,7 +95,7 @@ class _Pair:
 def open_pair(job: JobSpec, epoch: int) -> _Pair:
     """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker."""
     with _named_worker():
-        return _Pair(dws_session(job, str(epoch)), open_sink_session(job, str(epoch)))
+        return _Pair(source_session(job, str(epoch)), sink_session(job, str(epoch)))
 
 
 @contextmanager

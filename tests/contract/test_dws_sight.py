@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from core.domain.probe import ProbeFinding
 from core.drivers import pg
 from core.embedded import sight
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.probe import sessions
-from core.sources.dws.probe.questions import ProbeFinding
 from core.sources.dws.probe.scratch import Scratch
 from core.sources.dws.probe.session import ProbeContext
 from core.sources.dws.probe.session import run as ask

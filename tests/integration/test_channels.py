@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,12 +18,13 @@ from core.config.secrets import resolve
 from core.domain.position import Position
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
+from core.drivers.pg_table.reader import over
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.sinks.postgres.check import target
 from core.sinks.postgres.write.statements import TargetTable, shadow
 from core.verify.compare import compare
-from core.verify.pg import open_pair
+from core.verify.pair import open_pair
 from core.wiring import worker
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
@@ -45,7 +45,7 @@ def mirrored(mirror: Mirror) -> Callable[[], bool]:
             closing(pg.connect(job.source, resolve(job.source.password), "slotkeeper/test/verify")) as source,
             closing(pg.connect(job.sink, resolve(job.sink.password), "slotkeeper/test/verify")) as sink,
         ):
-            read = partial(pg.transaction, source), channel.source_table, partial(pg.transaction, sink), channel.target
+            read = over(source), channel.source_table, over(sink), channel.target
             pair = open_pair(*read, dict(channel.columns) or None, channel.where)
             return compare(*pair).equal
 

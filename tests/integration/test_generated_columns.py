@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from core.config.load import load
+from core.domain.finding import Level
 from core.domain.spec import BinlogOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
-from core.services.doctor import Level, check_source
+from core.services.doctor import check_source
 from core.sources.dws.viewer import DwsViewer
 from core.wiring.worker import open_admin
 from tests.support.mirror import MakeMirror, Mirror

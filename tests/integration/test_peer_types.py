@@ -10,22 +10,23 @@ import io
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.config.load import load
+from core.domain.finding import Level
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
 from core.drivers import pg
+from core.drivers.pg_table.reader import PgTable, over
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, RowRefused
-from core.services.doctor import Level, check_sink
+from core.services.doctor import check_sink
 from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
-from core.verify.pg import PgTable, open_pair
-from core.wiring.worker import open_sink_session, open_source
+from core.verify.pair import open_pair
+from core.wiring.worker import open_source, sink_session
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run
@@ -57,7 +58,7 @@ def _verified(mirror: Mirror, columns: Sequence[str] = ()) -> bool:
 def _pair(
     source: pg.Connection, table: str, sink: pg.Connection, target: str, mapping: dict[str, str] | None = None
 ) -> tuple[PgTable, PgTable]:
-    return open_pair(partial(pg.transaction, source), table, partial(pg.transaction, sink), target, mapping)
+    return open_pair(over(source), table, over(sink), target, mapping)
 
 
 def _target(mirror: Mirror, what: str) -> list[str]:
@@ -105,7 +106,7 @@ def test_columns_that_a_target_s_key_only_includes_are_no_key(
         f"CREATE UNIQUE INDEX bare ON {TARGET} (b, a) INCLUDE (note)",
     )
     mirror.job = replace(mirror.job, sink_kind=kind)
-    with closing(open_sink_session(mirror.job, "test")) as session:
+    with closing(sink_session(mirror.job, "test").session) as session:
         facts = eligibility.read(session, TARGET)
     assert facts is not None
     assert {key.index: key.columns for key in facts.keys} == {"orders_pkey": ("a", "b"), "bare": ("b", "a")}
@@ -242,7 +243,7 @@ NAMES = {
 def test_a_value_that_names_what_the_sink_lacks_is_a_row_refused(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(*(f"CREATE TABLE of_{name} (id bigint, v {name})" for name in NAMES))
-    with closing(open_sink_session(mirror.job, "test")) as session:
+    with closing(sink_session(mirror.job, "test").session) as session:
         for name, value in NAMES.items():
             with pytest.raises(RowRefused) as refused, session.transaction() as cursor:
                 cursor.copy_expert(f"COPY of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))

@@ -140,7 +140,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    viewer = sessions.open_viewer(stage.warehouse.endpoint())
+    viewer = sessions.open_source("dws", stage.warehouse.endpoint()).viewer()
     try:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
     finally:

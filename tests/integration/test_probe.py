@@ -20,12 +20,13 @@ from core.config.load import load
 from core.config.secrets import resolve
 from core.domain.audit import Phase
 from core.domain.endpoint import Endpoint
+from core.domain.finding import Level
 from core.domain.spec import BinlogOptions
 from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError, Unclassified
-from core.services.doctor import Level, check_source
+from core.services.doctor import check_source
 from core.sources.dws.probe import scratch
 from core.sources.dws.probe import tables as tables_probe
 from core.sources.dws.probe.questions import QUESTIONS
@@ -145,7 +146,7 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     assert place.call("--reason", "a look") == 0
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last is a path
-    assert "a stand-in, not a DWS" in " ".join(shown.split())
+    assert "a stand-in, not the real server" in " ".join(shown.split())
     assert "our reader is right under all of these" in " ".join(shown.split())
     assert "not asked" in shown and "it would take scaling the cluster" in shown
     lines = Audit(StateFolder.open(place.config.parent / "state")).read().lines

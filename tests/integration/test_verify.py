@@ -13,11 +13,12 @@ from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 
 from core.drivers import pg
+from core.drivers.pg_table.reader import PgTable, over
 from core.embedded.postgres import Server
 from core.errors import Refused
+from core.ports.table import WHOLE
 from core.verify import Comparison, Key, KeyRange, Options, compare
-from core.verify.pg import PgTable, open_pair
-from core.verify.reader import WHOLE
+from core.verify.pair import open_pair
 
 SMALL = Options(range_rows=40, fan_out=4, leaf_rows=8)
 DATABASES = ("verify_source", "verify_sink")
@@ -43,9 +44,7 @@ class Pair:
 
     def opened(self, table: str, target: str, mapping: dict[str, str] | None = None, where: str = "") -> Sides:
         """Readers of two tables."""
-        return open_pair(
-            partial(pg.transaction, self.source), table, partial(pg.transaction, self.sink), target, mapping, where
-        )
+        return open_pair(over(self.source), table, over(self.sink), target, mapping, where)
 
     def both(self, *statements: str) -> None:
         for connection in (self.source, self.sink):

@@ -163,7 +163,7 @@ class Crowd:
     def read_status(self, shard: Shard) -> SlotStatus:
         if shard.name in self.hanging:
             self.over.wait(STATUS_LIMIT)
-            raise Unreachable(f"{shard.name} does not answer", code="57014", where="source")
+            raise Unreachable(f"{shard.name} does not answer", where="source").after_limit()
         row = self.rows_[shard.name]
         assert row.registered is not None and row.position is not None
         points = SlotPoints(row.registered.live, row.registered.durable)

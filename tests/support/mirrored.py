@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +20,7 @@ import psutil
 from console.demo import SINK_DATABASE
 from core.domain.job import JobState
 from core.drivers import pg
+from core.drivers.pg_table.reader import over
 from core.embedded.orders import TABLE
 from core.launch import control
 from core.launch import identity as processes
@@ -29,8 +29,8 @@ from core.launch.launch import SUPERVISOR_LOCK
 from core.launch.view import JobView, observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
-from core.verify.pg import open_pair
-from core.verify.reader import Comparison
+from core.verify.comparison import Comparison
+from core.verify.pair import open_pair
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Mirrored:
         """Both tables row by row."""
         source, target = self.product.connect(), self.product.sink.connect(SINK_DATABASE, autocommit=False)
         try:
-            read = partial(pg.transaction, source), TABLE, partial(pg.transaction, target), f"mart.{self.name}"
+            read = over(source), TABLE, over(target), f"mart.{self.name}"
             return compare(*open_pair(*read))
         finally:
             source.close()

@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from core.domain.probe import Answer
 from core.embedded.switches import Switches, all_values
 from core.embedded.warehouse import Warehouse
-from core.sources.dws.probe.questions import Answer
 from core.sources.dws.probe.scratch import Scratch
 from core.sources.dws.probe.tables import ask_all
 from core.sources.dws.session import DwsSession

@@ -25,7 +25,7 @@ from core.domain.text import safe
 
 EXAMPLE = "config.example.toml"
 WORDS = (
-    "Slotkeeper mirrors the binlog of warehouse tables into PostgreSQL.",
+    "Slotkeeper mirrors the binlog of warehouse tables into a target.",
     "A job copies a table once and then follows it; each change counts once.",
     "Where the warehouse has dropped changes, a job stops and says so.",
     "There is no configuration yet.",

@@ -14,7 +14,7 @@ from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
-from core.domain.progress import LaneKey, LaneState
+from core.domain.progress import LaneState
 from core.domain.record_ttl import RecordTtls
 from core.domain.spec import JobSpec
 from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
@@ -102,11 +102,6 @@ def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
     if len(job.channels) > 1 and table not in error.message:
         error.message = f"{table}: {error.message}"
     return error
-
-
-def lane_key(job: JobSpec, shard: str) -> LaneKey:
-    """The key of a lane's progress row."""
-    return LaneKey(job.source.name, job.channel.source_table, job.slot, shard)
 
 
 def record_ttls(*parts: JobContext) -> RecordTtls:

@@ -33,8 +33,6 @@ TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
 LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that time at the sink, too"
-TIMED_OUT = "57014"
-"""The SQLSTATE of a statement that ran into its limit."""
 TELL_EVERY = 1.0
 
 
@@ -261,6 +259,6 @@ def _copy_of(begun: Begun) -> _Copy:
 
 def _advised(error: SlotkeeperError) -> SlotkeeperError:
     """The error, with what to do about a limit of time at the sink."""
-    if (error.where, error.code) == ("sink", TIMED_OUT):
+    if error.where == "sink" and error.timed_out:
         error.hint = error.hint or LONGER
     return error

@@ -44,7 +44,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
             ctx.narrator.retrying("")
             return
         if ctx.clock.monotonic() >= end:
-            raise Refused(still, _hint(lacks, ctx.job.name), where="source")
+            raise Refused(still, _hint(source.shows_open, lacks, ctx.job.name), where="source")
         ctx.narrator.retrying(still)
         between()
         pause(ctx, PAUSE)
@@ -71,9 +71,9 @@ def _retained(source: Source, counter: int, now: list[Waiter], lacks: str) -> st
     return ""
 
 
-def _hint(lacks: str, job: str) -> str:
+def _hint(where: str, lacks: str, job: str) -> str:
     more = ", or let this login see all sessions (slotkeeper doctor prints the GRANT)" if lacks else ""
-    seen = "an administrator sees it in pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
+    seen = f"an administrator sees it in {where}"
     return f"end it ({seen}), or raise `wait` in [jobs.{job}]{more}"
 
 

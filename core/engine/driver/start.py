@@ -22,7 +22,7 @@ from core.domain.topology import NodeChange
 from core.domain.turn import Turn
 from core.domain.watch import no_point
 from core.engine.driver import lease, start_point, topology
-from core.engine.driver.context import JobContext, about, lane_key, record_ttls
+from core.engine.driver.context import JobContext, about, record_ttls
 from core.engine.driver.keepalive import KeepAlive, Kept
 from core.engine.driver.open_transactions import pause, wait_for_open_transactions
 from core.engine.driver.topology import refuse
@@ -288,7 +288,7 @@ def _rows_of_nodes(ctx: JobContext, identity: TableIdentity) -> dict[str, Progre
 
 def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
     return ProgressRow(
-        key=lane_key(ctx.job, shard.name),
+        key=ctx.job.lane_key(shard.name),
         node_id=shard.node_id,
         target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
         position=None,
@@ -394,7 +394,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
 
 
 def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> None:
-    with store.registration(lane_key(ctx.job, status.shard.name), epoch) as lock:
+    with store.registration(ctx.job.lane_key(status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
             if admin.register(status.shard, status.latest, checkpoint, status.xmin) != 1:
                 raise Busy(f"{status.shard.name}: the first registration reached no node", where="source")

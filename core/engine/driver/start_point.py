@@ -15,7 +15,7 @@ from core.domain.slot import SlotStatus
 from core.domain.starting import StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
-from core.engine.driver.context import JobContext, lane_key
+from core.engine.driver.context import JobContext
 from core.engine.driver.open_transactions import wait_for_open_transactions
 from core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from core.ports.progress import Store
@@ -207,7 +207,7 @@ def _at_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> l
 
 
 def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
-    with store.registration(lane_key(ctx.job, one.status.shard.name), epoch) as lock:
+    with store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
         for checkpoint in (False, True):
             if starter.register(one.status.shard, one.point, checkpoint, one.xmin) != 1:
                 raise Busy(f"{one.status.shard.name}: the first registration reached no node", where="source")

@@ -13,7 +13,7 @@ from core.domain.progress import ProgressRow, Registered
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
-from core.engine.driver.context import JobContext, lane_key
+from core.engine.driver.context import JobContext
 from core.errors import Busy, TopologyTrouble, Trouble, TroubleName
 from core.ports.progress import Store
 from core.ports.source import SlotAdmin, Source
@@ -88,7 +88,7 @@ def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch:
     xmin = min((row.registered.xmin for row in rows if row.registered), default=0)
     return replace(
         rows[0],
-        key=lane_key(ctx.job, status.shard.name),
+        key=ctx.job.lane_key(status.shard.name),
         node_id=status.shard.node_id,
         position=Position(point),
         epoch=epoch,

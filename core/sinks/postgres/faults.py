@@ -13,6 +13,8 @@ from core.drivers import passing, pg
 from core.errors import AccessRefused, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
 
 BAD_ROW = ("22", "23")
+LIMIT = "57014"
+"""query_canceled: our statement_timeout."""
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
 """What a server says where a name leads to nothing."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
@@ -25,8 +27,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "sink")
-    if code == "57014":
-        return timed_out(message, "", code, "sink")
+    if code == LIMIT:
+        return timed_out(message, "", code, "sink").after_limit()
     if code in passing.BY_CODE:
         return passing.BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):

@@ -38,7 +38,6 @@ from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
 from core.slots.reset.context import PLANS, ResetContext
-from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
@@ -338,7 +337,6 @@ def _copy_check(ctx: ResetContext, identity: TableIdentity) -> Check:
 
 
 def _sql(ctx: ResetContext, moves: list[Move]) -> list[str]:
-    job = ctx.job
     lines = []
     for move in moves:
         name = move.seen.row.key.shard
@@ -347,10 +345,8 @@ def _sql(ctx: ResetContext, moves: list[Move]) -> list[str]:
             state = move.to.state.value
             lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}' ...")
         if move.points:
-            table, node, xmin = literal(dotted(job.channel.source_table)), move.seen.row.node_id, move.points.xmin
-            for flag, point in (("false", move.points.live), ("true", move.points.durable)):
-                call = f"{table}, {literal(job.slot)}, {node}, {point}, {flag}, {xmin}"
-                lines.append(f"source {name}: SELECT pgxc_register_binlog_sync_point({call})")
+            calls = ctx.retention.registration_text(move.seen.row.node_id, move.points)
+            lines += [f"source {name}: {call}" for call in calls]
     return lines
 
 

@@ -21,7 +21,6 @@ SECONDS = 5.0
 
 _FIRST_WIDTH = 1_000
 _WIDER, _NARROWER = 8, 16
-_TIMED_OUT = "57014"
 
 
 def peek(reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
@@ -66,7 +65,7 @@ def _shard(
 ) -> Shard:
     """The DN that was named; else the one with the oldest row that the slot has not read, or with any row."""
     if not nodes:
-        raise Refused("the source names no DN", "check the rights on pgxc_node", where="source")
+        raise Refused("the source names no DN", "check this login's rights on its catalog of nodes", where="source")
     if ask.dn and ask.dn not in nodes:
         raise Refused(f"there is no DN {ask.dn!r}", f"its DNs: {', '.join(sorted(nodes))}", where="source")
     if ask.dn:
@@ -160,7 +159,7 @@ class _Search:
         try:
             rows = self.reader.read(self.identity, self.table, self.shard, what, self.ask.filter)
         except SlotkeeperError as error:
-            if error.code != _TIMED_OUT or self.width <= 1:
+            if not error.timed_out or self.width <= 1:
                 raise
             self.width = max(1, self.width // _NARROWER)
             return None

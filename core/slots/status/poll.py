@@ -22,7 +22,6 @@ POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
 _SHARE = 20
 """A count may take at most this part of the time between two of them."""
-_TIMED_OUT = "57014"
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
@@ -47,7 +46,7 @@ class PollTurn:
     @property
     def everywhere(self) -> bool:
         """Whether the error is the server's, not the table's."""
-        return isinstance(self.error, Unreachable) and self.error.code != _TIMED_OUT
+        return isinstance(self.error, Unreachable) and not self.error.timed_out
 
 
 @dataclass
@@ -138,7 +137,7 @@ class StatusPoller:
         try:
             mine.unread = self._reader.unread(table)
         except SlotkeeperError as error:
-            if error.code != _TIMED_OUT:
+            if not error.timed_out:
                 raise
             mine.late = True
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)

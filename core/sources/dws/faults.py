@@ -20,6 +20,8 @@ from core.errors import (
     Unreachable,
 )
 
+LIMIT = "57014"
+"""query_canceled: our statement_timeout."""
 _POOLER = ("pooler: failed to create", "could not connect", "Connection refused", "connection to server")
 
 
@@ -33,13 +35,13 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
     if code == "42883":  # undefined_function
         return Refused(message, "this kernel lacks a binlog function: 9.1.0.200 or newer is needed", code, "source")
-    return _kind(code, text, timed_out)(message, "", code, "source")
+    return _kind(code, text, timed_out)(message, "", code, "source").after_limit(code == LIMIT)
 
 
 def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
     """What a code means here; a code that says no more than that a line is lost gives way to one in the sentence."""
-    if code == "57014":
-        return timed_out  # query_canceled: our statement_timeout
+    if code == LIMIT:
+        return timed_out
     if code == "53200" and timed_out is not TooLarge:
         return Busy  # nothing here could be made smaller, and others' memory comes free
     if code in passing.BY_CODE:

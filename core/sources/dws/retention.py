@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 from core.domain.position import Position
+from core.domain.progress import Registered
 from core.domain.reset import Count
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from core.domain.ttl import ttl_of
@@ -19,7 +20,7 @@ from core.errors import Refused, SlotkeeperError
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSlotAdmin, range_parts
 from core.sources.dws.viewer import DwsViewer
-from core.sqltext import statements
+from core.sqltext import dotted, literal, statements
 
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
@@ -90,6 +91,14 @@ class DwsRetention(DwsSlotAdmin):
         points = [int(point) for _, _, point, _ in found]
         times = [int(us) for _, _, _, us in found if us is not None]
         return Count(kinds, True, min(points, default=None), min(times, default=None))
+
+    def registration_text(self, node: int, points: Registered) -> list[str]:
+        """The calls that register these points on one DN, as a plan shows them."""
+        at = f"{literal(dotted(self.table))}, {literal(self.slot)}, {node}"
+        flags = (("false", points.live), ("true", points.durable))
+        return [
+            f"SELECT pgxc_register_binlog_sync_point({at}, {point}, {flag}, {points.xmin})" for flag, point in flags
+        ]
 
     def seconds(self) -> float:
         """The server's clock."""

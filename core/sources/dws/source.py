@@ -84,6 +84,8 @@ class DwsSource:
     Several may be over one session, one of them at a time.
     """
 
+    shows_open = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
+
     def __init__(
         self, session: DwsSession, table: str, slot: str, options: BinlogOptions, selection: Selection | None = None
     ) -> None:
@@ -325,12 +327,12 @@ class DwsSlotAdmin(DwsSource):
         """Hold one open session for the block: a lost one is not opened again inside it."""
         return self.session.pinned()
 
-    def end_sessions(self, pattern: str, own: str) -> bool:
-        """End our sessions whose name is like `pattern` and is not `own`; False where it is not certain.
+    def end_sessions(self, pattern: str, own: str | None = None) -> bool:
+        """End our sessions whose name is like `pattern` and is not `own` (this one's); False where it is not certain.
 
         Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
         """
-        names = {"pattern": pattern, "own": own}
+        names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
         try:
             self.session.rows("end_sessions", names)
             seen = self.sight()

@@ -15,6 +15,7 @@ from core.domain.slot import RegisteredPoint, UnreadRows
 from core.drivers.pg import number
 from core.drivers.session import Book, Rows
 from core.errors import Refused, SlotkeeperError
+from core.ports.source import SlotCalls
 from core.sources.dws.eligibility import ServerFacts, TableFacts
 from core.sources.dws.session import DwsSession
 
@@ -54,8 +55,18 @@ class TableSeen:
     complaint: str
 
 
+CALLS = SlotCalls(
+    create=tuple(f"SELECT * FROM pgxc_get_binlog_sync_point({{}}, {flag}, 0)" for flag in ("false", "true")),
+    register="SELECT * FROM pgxc_register_full_sync_point({})",
+    drop="SELECT pgxc_binlog_clear_target_slot({})",
+    drops="pgxc_binlog_clear_target_slot",
+)
+
+
 class DwsViewer:
     """One session that only looks; implements `core.ports.source.SlotViewer`."""
+
+    calls = CALLS
 
     def __init__(self, session: DwsSession) -> None:
         self.session = session
@@ -105,6 +116,10 @@ class DwsViewer:
     def functions(self) -> dict[str, bool]:
         """The binlog functions that are there, and whether we may call them."""
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
+
+    def may_drop(self) -> bool | None:
+        """Whether this login may drop a slot; None where this kernel has no function for it."""
+        return self.functions().get(CALLS.drops)
 
     def server_facts(self) -> ServerFacts:
         """What decides whether anything of this server can be followed."""

@@ -12,8 +12,9 @@ from console.__main__ import main
 from console.commands import doctor
 from core.config.load import load
 from core.config.model import Loaded
+from core.domain.finding import Level
 from core.domain.spec import SparkOptions
-from core.services.doctor import Level, grants
+from core.services.doctor import grants
 from tests.unit.config.samples import SECOND_JOB, VALID
 
 

@@ -11,6 +11,7 @@ from console.views.slot_history import Backup
 from console.views.slots import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
+from core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7)
@@ -24,7 +25,15 @@ JOB = JobFacts("orders_rt", Level.CRITICAL, JobState.FAILED, wrong="SLOT LOST")
 
 def seen() -> TableSeen:
     found = planted()
-    return TableSeen("dws1", "ods.orders", NOW, found.slots, found.retained, counted_at=NOW - timedelta(seconds=30))
+    return TableSeen(
+        "dws1",
+        "ods.orders",
+        NOW,
+        found.slots,
+        found.retained,
+        counted_at=NOW - timedelta(seconds=30),
+        manual=manual_sql,
+    )
 
 
 def test_the_holder_is_named_with_its_state() -> None:
@@ -62,12 +71,13 @@ def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
 
 def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_guards() -> None:
     view, _ = slot("it's", 1, 5)
-    lines = slot_history.manual_sql_lines("ods.orders", view, "dn_2")
+    lines = slot_history.manual_sql_lines(manual_sql, "ods.orders", view, "dn_2")
     assert "goes round every guard" in lines[0]
     text = "\n".join(lines)
     assert "pgxc_register_binlog_sync_point('ods.orders', 'it''s', n.node_id, 88512330, false, 88512290)" in text
     assert "n.node_id, 88512300, true, 88512290)" in text and text.endswith("n.node_name = 'dn_2';")
-    one = next(iter(all_slots([TableSeen("dws1", "t", NOW, *_parts(polled("t", slot("s", 1, 5))))])))
+    table = TableSeen("dws1", "t", NOW, *_parts(polled("t", slot("s", 1, 5))), manual=manual_sql)
+    one = next(iter(all_slots([table])))
     assert [level for level, text in slot_lines(one, NOW) if "pgxc_register" in text] == [Level.REST, Level.REST]
 
 

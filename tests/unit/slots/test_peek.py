@@ -50,7 +50,7 @@ class Reader:
     def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
         self.windows.append(what)
         if what.up_to - what.after.point > self.slow:
-            raise Unreachable("statement timeout", code="57014")
+            raise Unreachable("statement timeout").after_limit()
         rows = [ChangeRow(one, 2, "I", None, (str(one),)) for one in self.at]
         kept = [row for row in rows if what.after < row.position and row.point <= what.up_to]
         return kept[-what.most :] if what.newest else kept[: what.most]

@@ -12,6 +12,7 @@ from console.commands import slots
 from core.slots import create, drop, full_sync
 from core.slots.change import Asked, ChangePlan
 from core.slots.status.inspect import SlotView, TableSlots
+from core.sources.dws.viewer import CALLS
 
 ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
 AS_LITERAL = """('ods."O''Neil Lines"', 's'"""
@@ -21,7 +22,7 @@ def planned(module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch) -> C
     there = () if verb == "create" else (SlotView("s", None, True),)
     monkeypatch.setattr(module, "seen", lambda viewer, asked: TableSlots("dws1", asked.table, there))
     viewer = Mock()
-    viewer.functions.return_value = {drop.CLEARS: True}
+    viewer.may_drop.return_value, viewer.calls = True, CALLS
     made = module.plan(viewer, ASKED, None)
     assert isinstance(made, ChangePlan)
     return made

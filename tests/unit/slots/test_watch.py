@@ -88,7 +88,7 @@ def test_a_count_that_takes_long_is_asked_for_less_often() -> None:
 
 
 def test_a_count_that_runs_out_of_time_is_no_fault_and_doubles_its_interval() -> None:
-    source = Source(slow=3.0, count_fault=Unreachable("statement timeout", code="57014"))
+    source = Source(slow=3.0, count_fault=Unreachable("statement timeout").after_limit())
     watch = watched(source, "t")
     watch.turn()
     turn = watch.turn()

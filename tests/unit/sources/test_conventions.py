@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from core.domain.position import Position
+from core.domain.probe import Answer, ProbeFinding, Reader
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import questions
 from core.sources.dws.probe.findings import Beside, Event, Written
-from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Answer, ProbeFinding, Reader
+from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED
 from tests.architecture.checkout import ROOT
 
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from core.domain.endpoint import Endpoint
+from core.domain.probe import Answer, ProbeFinding
 from core.domain.slot import Shard
 from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
 from core.sources.dws.probe import session as session_probe
-from core.sources.dws.probe.questions import NEVER_ASKED, Answer, ProbeFinding
+from core.sources.dws.probe.questions import NEVER_ASKED
 from core.sources.dws.probe.scratch import Scratch
 from core.sources.dws.probe.session import Found, Group, ProbeContext, run
 from core.sources.dws.session import DwsSession

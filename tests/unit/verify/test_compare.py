@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.drivers.pg_table.keys import KeyColumn
 from core.errors import Refused
+from core.ports.table import Checksum, Digest
 from core.verify import Key, KeyRange, Options, compare
-from core.verify.keys import KeyColumn
-from core.verify.reader import Checksum, Digest
 from core.verify.recheck import Verdict, verdict
 
 Rows = dict[int, str]

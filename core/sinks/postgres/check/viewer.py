@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.drivers.session import Book, Rows
+from core.ports.progress import LaneSeen
 from core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("core.sinks.postgres.check", "viewer.sql")
@@ -35,17 +36,6 @@ class Rights:
 
     first: bool
     second: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LaneSeen:
-    """A lane by its progress row: what we registered, and how many seconds ago."""
-
-    shard: str
-    position: str
-    live: int | None
-    durable: int | None
-    age: float | None
 
 
 class PostgresViewer:

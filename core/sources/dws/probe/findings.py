@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from core.domain.position import NOTHING, Position
-from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
+from core.domain.probe import ProbeFinding
+from core.sources.dws.probe.questions import needs, yes_or_no
 
 CODES = ("I", "d", "B", "U")
 _BUSY = "other writers move the cluster's point too often"

@@ -7,69 +7,8 @@ Next door: `findings.py` decides the answers from what was seen, `session.py` se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
-
-class Reader(Enum):
-    """Whether our reader is right under an answer."""
-
-    RIGHT = "right"
-    WRONG = "WRONG"
-    UNKNOWN = "not known"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """`asks` is the question, `rule` why the reader is right whatever the answer, or what it needs.
-
-    `documented` is the answer that the vendor's pages give in words or by example; "" where they give none.
-    """
-
-    name: str
-    topic: str
-    asks: str
-    rule: str
-    documented: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeFinding:
-    """A decision: `answer` None is "not told", `because` says why it is not, or why the reader is not right."""
-
-    answer: str | None
-    right: bool = True
-    because: str = ""
-
-    @property
-    def reader(self) -> Reader:
-        """What the answer says about our reader."""
-        if self.answer is None:
-            return Reader.UNKNOWN
-        return Reader.RIGHT if self.right else Reader.WRONG
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A question with what was told and the calls that showed it, in a few words each."""
-
-    question: Question
-    finding: ProbeFinding
-    evidence: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        """The answer as plain values."""
-        return {
-            "name": self.question.name,
-            "topic": self.question.topic,
-            "asks": self.question.asks,
-            "rule": self.question.rule,
-            "documented": self.question.documented or None,
-            "answer": self.finding.answer,
-            "reader": self.finding.reader.value,
-            "because": self.finding.because,
-            "evidence": list(self.evidence),
-        }
+from core.domain.probe import Answer, ProbeFinding, Question
 
 
 def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:

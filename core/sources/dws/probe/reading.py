@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from core.domain.position import Position
+from core.domain.probe import ProbeFinding
 from core.domain.slot import Shard
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
+from core.sources.dws.probe.questions import needs, yes_or_no
 from core.sources.dws.probe.session import HOME, Found, ProbeContext
 from core.sources.dws.source import NO_COPY
 

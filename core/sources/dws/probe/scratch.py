@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.domain.probe import Left
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
@@ -23,15 +24,6 @@ MAKE_LIMIT_MS = 30_000
 
 _UNSURE = ("08", "57")
 """Classes of SQLSTATEs after which a statement may have taken effect all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A table that could not be dropped, and the statement that does it."""
-
-    table: str
-    why: str
-    cure: str
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import Any
 
 from core.domain.position import Position
+from core.domain.probe import Answer, ProbeFinding
 from core.domain.slot import RegisteredPoint, Shard, SlotStatus
 from core.domain.spec import BinlogOptions
 from core.domain.text import safe
@@ -21,7 +22,7 @@ from core.drivers import pg
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
 from core.sources.dws.probe.findings import Event, Written
-from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Answer, ProbeFinding
+from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
 from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.source import DwsSlotAdmin

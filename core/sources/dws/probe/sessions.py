@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+from core.domain.probe import ProbeFinding
 from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import ProbeFinding, yes_or_no
+from core.sources.dws.probe.questions import yes_or_no
 from core.sources.dws.probe.session import HOME, Found, ProbeContext, short
 from core.sources.dws.session import DwsSession
 from core.sqltext import dotted

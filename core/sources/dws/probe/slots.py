@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from core.domain.probe import ProbeFinding
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import ProbeFinding, needs, yes_or_no
+from core.sources.dws.probe.questions import needs, yes_or_no
 from core.sources.dws.probe.session import HOME, Found, ProbeContext
 
 ROUNDS = 3

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from core.domain.probe import Answer, ProbeFinding
 from core.drivers import pg
 from core.errors import SlotkeeperError
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import reading, sessions, slots
-from core.sources.dws.probe.questions import Answer, ProbeFinding, needs, yes_or_no
+from core.sources.dws.probe.questions import needs, yes_or_no
 from core.sources.dws.probe.scratch import Scratch, probe_statement
 from core.sources.dws.probe.session import HOME, Found, Group, ProbeContext, run, short
 from core.sources.dws.session import DwsSession

@@ -1,17 +1,20 @@
-"""What a comparison needs of a table, as a port, and what it answers, as values.
+"""What a comparison asks of one table, whatever keeps it, and the values that it is asked with.
 
-Next door: `compare` walks the ranges, `recheck` decides which differences persist, `pg` reads real tables.
+Next door: `core.verify` compares; `core.drivers.pg_table` reads tables of PostgreSQL-compatible servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
 Key = tuple[str, ...]
 """A row's key: the text form of each key column under the pinned text settings, in canonical spelling."""
+
+COUNTED = "counted"
+"""The form of a column in a row's hash that every kind knows: its text with its length before it."""
 
 Digest = tuple[str | None, ...]
 """One hash per compared column, None where the value is NULL; values themselves never leave the server."""
@@ -79,64 +82,40 @@ class TableReader(Protocol):
         """The column hashes of those of `keys` that exist; several rows of one key are strung together."""
 
 
-def _no_keys(_: Collection[Key]) -> Collection[Key]:
-    return ()
-
-
-def _silent(_done: int, _planned: int) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to compare.
-
-    `settled` waits until the sink must hold everything that the source had when it was called, and says whether it
-    came to that; None means that nothing moves. `quarantined` picks those keys that are known to be held back.
-    `on_range` is told (ranges done, ranges known so far); what it raises ends the comparison. `named` bounds the keys
-    kept per kind, `pending` the differing keys held in memory at a time.
-    """
-
-    settled: Callable[[], bool] | None = None
-    quarantined: Callable[[Collection[Key]], Collection[Key]] = _no_keys
-    on_range: Callable[[int, int], None] = _silent
-    range_rows: int = 100_000
-    fan_out: int = 16
-    leaf_rows: int = 2_000
-    named: int = 100
-    pending: int = 10_000
-    confirmations: int = 2
-    rounds: int = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Keys of one kind of difference: how many in all, and the first of them by name."""
-
-    count: int = 0
-    keys: tuple[Key, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a comparison found; row counts are sums over ranges read at different moments.
-
-    `unsettled` are keys that could not be judged: they kept moving, or the sink did not catch up in time. They are
-    never counted as equal. `differing_columns` counts, per source column, the rows in which it differs.
-    """
-
-    rows_source: int
-    rows_sink: int
-    ranges: int
-    missing: Found
-    extra: Found
-    different: Found
-    unsettled: Found
-    quarantined: Found
-    differing_columns: tuple[tuple[str, int], ...]
-    seconds: float
+class ComparedKey(Protocol):
+    """A column of a compared table's key."""
 
     @property
-    def equal(self) -> bool:
-        """Whether every row was judged and none differs, quarantined keys apart."""
-        return not (self.missing.count or self.extra.count or self.different.count or self.unsettled.count)
+    def name(self) -> str:
+        """Its name."""
+
+    def of_copy(self, text: str) -> str:
+        """A value as a copy of the source spells it, in the reader's canonical spelling."""
+
+
+class ComparedTable(TableReader, Protocol):
+    """A table that can be compared with one of another server."""
+
+    @property
+    def key(self) -> Sequence[ComparedKey]:
+        """The columns of the key, in its order."""
+
+    @property
+    def forms(self) -> Sequence[str]:
+        """In which form each compared column is hashed."""
+
+    def hashes_by(self, forms: Sequence[str]) -> None:
+        """Hash the columns in these forms; both sides of a comparison must have the same."""
+
+
+class TableSession(Protocol):
+    """An open session that reads whole tables, in short transactions."""
+
+    def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> ComparedTable:
+        """A table as `schema.table`; no `key` means its primary key, no `columns` all of them.
+
+        `where` is a trusted condition over the columns. Raises Refused where there is no usable key.
+        """
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""

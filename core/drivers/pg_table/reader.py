@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from core.domain.endpoint import Login
 from core.drivers import pg
-from core.drivers.session import Rows
+from core.drivers.pg_table.keys import KeyColumn
+from core.drivers.pg_table.statements import Statements, form_of
+from core.drivers.session import Dialect, Rows, Session
 from core.errors import Refused
-from core.verify.keys import KeyColumn
-from core.verify.reader import Checksum, Digest, Key, KeyRange
-from core.verify.statements import COUNTED, Statements, form_of
+from core.ports.table import Checksum, Digest, Key, KeyRange
 
 KEYS_PER_STATEMENT = 500
 
@@ -130,33 +133,27 @@ class PgTable:
             return cursor.fetchall()
 
 
-def open_pair(
-    source: Opened,
-    source_table: str,
-    sink: Opened,
-    target: str,
-    mapping: Mapping[str, str] | None = None,
-    where: str = "",
-) -> tuple[PgTable, PgTable]:
-    """Readers of a channel's two tables: the source's primary key and columns, by `mapping` or by name at the sink.
+def over(connection: pg.Connection) -> Callable[..., PgTable]:
+    """Opens tables over a connection that does not commit by itself."""
+    return partial(PgTable, partial(pg.transaction, connection))
 
-    With a `mapping` only its columns (and the key) are compared; extra columns of the target are never looked at.
-    """
-    left = PgTable(source, source_table, where=where)
-    if mapping is not None:
-        key = [column.name for column in left.key]
-        left = PgTable(source, source_table, key, list(dict.fromkeys([*key, *mapping])), where)
-    names = mapping or {}
-    right = PgTable(
-        sink,
-        target,
-        [names.get(column.name, column.name) for column in left.key],
-        [names.get(column, column) for column in left.columns],
-    )
-    forms = [ours if ours == theirs else COUNTED for ours, theirs in zip(left.forms, right.forms, strict=True)]
-    left.hashes_by(forms)
-    right.hashes_by(forms)
-    return left, right
+
+class PgTables:
+    """A session that reads whole tables; implements `core.ports.table.TableSession`."""
+
+    def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
+        limit = {"statement_timeout": str(limit_ms)}
+        read = replace(dialect, settings=limit, autocommit=False, limit_ms=None)
+        self._session = Session(login.endpoint, login.password, login.name, read)
+        self._session.ready()
+
+    def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> PgTable:
+        """A table of this server."""
+        return PgTable(self._session.transaction, name, key, columns, where)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._session.close()
 
 
 def _key_column(row: tuple[Any, ...]) -> KeyColumn:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.drivers.pg import sql
-from core.verify.keys import FAMILIES, KeyColumn
-from core.verify.reader import Key, KeyRange
+from core.drivers.pg_table.keys import FAMILIES, KeyColumn
+from core.ports.table import COUNTED, Key, KeyRange
 
 Composable = sql.Composable
 
-BITS, BARE, COUNTED = "bits", "bare", "counted"
+BITS, BARE = "bits", "bare"
 """How a column stands in a row's hash: a float by its bits, text that is bare or has its length before it."""
 
 _BARE = frozenset(FAMILIES) - {"bytea"}

@@ -1,0 +1,140 @@
+"""What a probe of a source asks, would do, and found: plain values.
+
+Next door: each kind of source has its questions (`core.ports.kinds.Probe`), `core.services.probe` carries a plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+
+class Reader(Enum):
+    """Whether our reader is right under an answer."""
+
+    RIGHT = "right"
+    WRONG = "WRONG"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`asks` is the question, `rule` why the reader is right whatever the answer, or what it needs.
+
+    `documented` is the answer that the vendor's pages give in words or by example; "" where they give none.
+    """
+
+    name: str
+    topic: str
+    asks: str
+    rule: str
+    documented: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFinding:
+    """A decision: `answer` None is "not told", `because` says why it is not, or why the reader is not right."""
+
+    answer: str | None
+    right: bool = True
+    because: str = ""
+
+    @property
+    def reader(self) -> Reader:
+        """What the answer says about our reader."""
+        if self.answer is None:
+            return Reader.UNKNOWN
+        return Reader.RIGHT if self.right else Reader.WRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question with what was told and the calls that showed it, in a few words each."""
+
+    question: Question
+    finding: ProbeFinding
+    evidence: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """The answer as plain values."""
+        return {
+            "name": self.question.name,
+            "topic": self.question.topic,
+            "asks": self.question.asks,
+            "rule": self.question.rule,
+            "documented": self.question.documented or None,
+            "answer": self.finding.answer,
+            "reader": self.finding.reader.value,
+            "because": self.finding.because,
+            "evidence": list(self.evidence),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A table that could not be dropped, and the statement that does it."""
+
+    table: str
+    why: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """What a probe would do; `prod` asks for typed consent, `others` are tables of other probes."""
+
+    source: str
+    place: str
+    server: str
+    stand_in: bool
+    schema: str
+    table: str
+    prod: bool
+    statements: tuple[str, ...]
+    others: tuple[Left, ...] = ()
+    points: str = ""
+    """How the server makes sync points, as its gtm_option says; empty where it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a probe found; `left` are its own tables that could not be dropped."""
+
+    plan: ProbePlan
+    at: datetime
+    seconds: float
+    answers: tuple[Answer, ...]
+    left: tuple[Left, ...]
+    switches: Mapping[str, bool | None]
+    file: str = ""
+
+    @property
+    def wrong(self) -> list[Answer]:
+        """The answers under which our reader is not right."""
+        return [one for one in self.answers if one.finding.reader is Reader.WRONG]
+
+    @property
+    def sentence(self) -> str:
+        """The report as the audit has it."""
+        return f"{len(self.answers)} questions, reader right: {not self.wrong}"
+
+    def as_json(self) -> dict[str, object]:
+        """The report as it is printed and kept; times are UTC, nothing in it is secret."""
+        plan = self.plan
+        return {
+            "format": 1,
+            "source": plan.source,
+            "place": plan.place,
+            "server": plan.server,
+            "stand_in": plan.stand_in,
+            "schema": plan.schema,
+            "gtm_option": plan.points,
+            "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "seconds": round(self.seconds, 2),
+            "reader_right": not self.wrong,
+            "switches": dict(self.switches),
+            "answers": [one.as_json() for one in self.answers],
+            "left": [{"table": one.table, "why": one.why, "cure": one.cure} for one in self.left],
+        }

@@ -1,0 +1,203 @@
+"""What a kind of server is to the rest of the program: one session with its faces, and what it says about itself.
+
+A face is what one part of the program asks; all faces of a session share it, one call at a time. Nothing above these
+ports names a kind: `core.sources.registry` and `core.sinks.registry` open one by the name that the configuration has.
+Next door: `source.py`, `sink.py`, `progress.py` and `table.py` are the faces' own ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from core.domain.audit import AuditLine
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.manual_sql import ManualSql
+from core.domain.objection import Objection
+from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.slot import TableIdentity
+from core.domain.spec import BinlogOptions, JobSpec
+from core.ports.driver import Target
+from core.ports.progress import LaneSeen, ResetStore, Runner, Store
+from core.ports.quarantine import Quarantine
+from core.ports.sink import StepSink
+from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
+from core.ports.table import TableSession
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTable:
+    """A table that configured jobs read; `followers` are those that follow its binlog, each narrowed to it."""
+
+    name: str
+    followers: tuple[JobSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAsked:
+    """What `doctor` asks of a source; `points_proven` and `recorded` are what a probe has recorded of it.
+
+    `recorded` gives the answer to a question by its name, "" where it was not told.
+    """
+
+    name: str
+    endpoint: Endpoint
+    tables: tuple[FollowedTable, ...]
+    points_proven: bool
+    recorded: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkAsked:
+    """What `doctor` asks of a sink; `jobs` are those that write to it, once per channel.
+
+    `identity_of` gives the source's table of a job and what the channel asks of it in vain; None where it cannot be
+    told.
+    """
+
+    name: str
+    endpoint: Endpoint
+    progress_schema: str
+    jobs: tuple[JobSpec, ...]
+    identity_of: Callable[[JobSpec], tuple[TableIdentity | None, str]]
+
+
+class SourceSession(Protocol):
+    """One session at a source, with what can be asked over it."""
+
+    @property
+    def name(self) -> str:
+        """The session's own name at the server."""
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> Source:
+        """The channel of a job; `points_proven`: a probe has recorded one sync point per transaction."""
+
+    def admin(self, job: JobSpec) -> SlotAdmin:
+        """Registers the slot of a job's channel."""
+
+    def retention(self, job: JobSpec) -> Retention:
+        """What a start without a copy and a reset ask."""
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotVerbs:
+        """What commands ask that create, move or drop a slot."""
+
+    def viewer(self) -> SlotViewer:
+        """What commands ask that only look."""
+
+    def reader(self, options: BinlogOptions) -> BinlogReader:
+        """Reads rows of a binlog for people."""
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Why rows of a table may be hidden or masked from this login; nothing where there is no such table."""
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the tables that jobs read there."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class Probe(Protocol):
+    """What a kind of source can be asked about itself, on scratch tables that are made for it and dropped again."""
+
+    asked: int
+    """How many questions."""
+
+    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+        """What a probe would do; only looks. Raises Refused where it cannot be done there."""
+
+    def ask(
+        self,
+        login: Login,
+        plan: ProbePlan,
+        jobs: Sequence[JobSpec],
+        left: list[Left],
+        progress: Callable[[str], None],
+        ending: Callable[[], None],
+    ) -> list[Answer]:
+        """Carry a plan out; `left` gets the tables that could not be dropped, `ending` is called before they are."""
+
+    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
+        """The yes and no of every question that a stand-in has a switch for; None where it was not told."""
+
+
+class SourceKind(Protocol):
+    """A kind of source."""
+
+    manual: ManualSql
+    probe: Probe
+
+    def connect(self, login: Login) -> SourceSession:
+        """A session, opened at its first call."""
+
+    def poller(self, login: Login) -> SlotPoller:
+        """A quiet session that is asked for slots while they are shown."""
+
+    def tables(self, login: Login, limit_ms: int) -> TableSession:
+        """A session that reads whole tables for a comparison; opens it."""
+
+    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
+        """The least rights that reading these tables needs, as statements."""
+
+
+class AuditCopy(Protocol):
+    """A copy of the audit at a sink."""
+
+    def append(self, line: AuditLine) -> None:
+        """One line more, in a transaction of its own; raises what the sink raises."""
+
+
+class SinkSession(Protocol):
+    """One session at a sink, with what can be asked over it."""
+
+    def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
+        """A worker's steps and chunks into the target of a job's channel."""
+
+    def progress(self, job: JobSpec, runner: Runner) -> Store:
+        """The progress rows of a job's channel."""
+
+    def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
+        """The same with the steps of a reset."""
+
+    def target(self, job: JobSpec) -> Target:
+        """The target of a job's channel, as a start sees it."""
+
+    def quarantine(self) -> Quarantine:
+        """The rows that targets of this sink refused."""
+
+    def lanes(self, job: JobSpec) -> list[LaneSeen]:
+        """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
+
+    def audit(self) -> AuditCopy:
+        """The copy of the audit there."""
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the targets that jobs write there."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class SinkKind(Protocol):
+    """A kind of sink."""
+
+    no_reset: str
+    """Why no slot that it follows can be reset; empty where one can."""
+
+    def connect(self, login: Login, progress_schema: str) -> SinkSession:
+        """A session, opened at its first call."""
+
+    def tables(self, login: Login, limit_ms: int) -> TableSession:
+        """A session that reads whole tables for a comparison; opens it."""
+
+    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
+        """The least rights that these jobs need, once per channel, as statements."""

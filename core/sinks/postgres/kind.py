@@ -1,0 +1,144 @@
+"""PostgreSQL, and a DWS spoken to as one, as kinds of sink: their sessions with their faces.
+
+Next door: `session.py` connects, `write/` applies steps, `progress/` keeps rows, `quarantine/` what was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.progress import LaneKey
+from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.drivers.pg_table.reader import PgTables
+from core.ports.kinds import SinkAsked
+from core.ports.progress import LaneSeen, Runner
+from core.sinks.postgres import doctor, session
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.check.viewer import PostgresViewer
+from core.sinks.postgres.progress.audit import SinkAudit
+from core.sinks.postgres.progress.resets import PostgresResets
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.quarantine.entries import QuarantineRows
+from core.sinks.postgres.quarantine.replay import Replays
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.target import PostgresTarget
+from core.sinks.postgres.write.sink import PostgresSink
+from core.sinks.postgres.write.statements import TargetTable
+
+
+class PostgresQuarantine:
+    """The quarantine of one sink over a session; implements `core.ports.quarantine.Quarantine`."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self._session = session
+        self._rows = QuarantineRows(session)
+        self._tables: dict[str, TargetTable] = {}
+
+    def page(self, wanted: Wanted) -> list[QuarantineEntry]:
+        """Entries without their values, the newest first."""
+        return self._rows.page(wanted)
+
+    def entry(self, id: int) -> QuarantineEntry | None:
+        """One entry with its values."""
+        return self._rows.entry(id)
+
+    def counts(self) -> list[QuarantineCount]:
+        """How many rows are quarantined for each slot's table."""
+        return self._rows.counts()
+
+    def values(self, key: LaneKey) -> list[dict[str, str | None]]:
+        """The quarantined rows of a slot's table, by target column."""
+        return self._rows.values(key)
+
+    def ids(self, key: LaneKey) -> list[int]:
+        """The quarantined entries of a slot's table, in the order in which they were read."""
+        return Replays(self._session, key).quarantined()
+
+    def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
+        """Apply an entry to the target of the job's channel in one transaction."""
+        name = job.channel.target
+        if name not in self._tables:
+            self._tables[name] = targets.seen(self._session, targets.target_of(job.channel, identity))
+        return Replays(self._session, key).replay(id, self._tables[name], job.sink_options, by, reason)
+
+    def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
+        """Give an entry up."""
+        return Replays(self._session, key).discard(id, by, reason)
+
+
+class PostgresConnection:
+    """One session at a sink; implements `core.ports.kinds.SinkSession`."""
+
+    def __init__(self, login: Login, progress_schema: str, kind: str) -> None:
+        self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
+        self._schema = progress_schema
+
+    def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> PostgresSink:
+        """A worker's steps and chunks into the target of a job's channel."""
+        target = targets.seen(self.session, targets.target_of(job.channel, identity))
+        return PostgresSink(self.session, target, job.sink_options, copying, job.binlog.full_sync_binlog_read_timeout)
+
+    def progress(self, job: JobSpec, runner: Runner) -> PostgresProgress:
+        """The progress rows of a job's channel."""
+        return PostgresProgress(self.session, job.lane_key(), runner, job.sink_options.quarantines)
+
+    def resets(self, job: JobSpec, runner: Runner) -> PostgresResets:
+        """The same with the steps of a reset."""
+        return PostgresResets(self.session, job.lane_key(), runner)
+
+    def target(self, job: JobSpec) -> PostgresTarget:
+        """The target of a job's channel, as a start sees it."""
+        return PostgresTarget(job, self.session)
+
+    def quarantine(self) -> PostgresQuarantine:
+        """The rows that targets of this sink refused."""
+        return PostgresQuarantine(self.session)
+
+    def lanes(self, job: JobSpec) -> list[LaneSeen]:
+        """The lanes of a job's channel by their progress rows; none where there is no progress table."""
+        return PostgresViewer(self.session).lanes(self._schema, job.source.name, job.channel.source_table, job.slot)
+
+    def audit(self) -> SinkAudit:
+        """The copy of the audit there."""
+        return SinkAudit(self.session)
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the targets that jobs write there."""
+        return doctor.findings(PostgresViewer(self.session), asked, utc)
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+        self.session.sever()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+
+class PostgresKind:
+    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+
+    def __init__(self, name: str, no_reset: str = "") -> None:
+        self._name = name
+        self.no_reset = no_reset
+
+    def connect(self, login: Login, progress_schema: str) -> PostgresConnection:
+        """A session, opened at its first call."""
+        return PostgresConnection(login, progress_schema, self._name)
+
+    def tables(self, login: Login, limit_ms: int) -> PgTables:
+        """A session that reads whole tables for a comparison."""
+        return PgTables(login, session.POSTGRES, limit_ms)
+
+    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
+        """The least rights that these jobs need."""
+        return doctor.grants(endpoint, progress_schema, jobs)
+
+
+POSTGRES = PostgresKind("postgres")
+DWS = PostgresKind("dws", "is a DWS: a reset keeps its steps in PostgreSQL only")

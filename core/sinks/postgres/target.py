@@ -1,0 +1,117 @@
+"""The target table as a start sees it: made on request, refused by name, and the way in which a copy goes in.
+
+Next door: `check/target.py` knows tables, `progress/store.py` keeps the plan of a copy; `kind.py` opens this.
+"""
+
+from __future__ import annotations
+
+from core.domain.objection import refuse
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.domain.text import typed
+from core.domain.turn import Turn
+from core.drivers import pg
+from core.errors import Refused
+from core.ports.progress import Store
+from core.ports.source import Chunk
+from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.session import SinkSession, lengthen
+from core.sinks.postgres.write.statements import TargetTable
+
+NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
+
+
+class PostgresTarget:
+    """The target table over the start's sink session; implements `core.ports.driver.Target`."""
+
+    def __init__(self, job: JobSpec, session: SinkSession) -> None:
+        self._job = job
+        self._session = session
+        self._target: TargetTable | None = None
+
+    def admit(self, identity: TableIdentity) -> bool:
+        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
+        channel = self._job.channel
+        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        if channel.create_target and not targets.exists(self._session, channel.target):
+            refuse(eligibility.type_objections(channel.target, image, self._session), "sink")
+            return False
+        targets.check(self._session, target, image, self._job.sink_options)
+        self._target = targets.seen(self._session, target)
+        return True
+
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
+        channel = self._job.channel
+        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        made = False
+        if not makes and not targets.exists(self._session, channel.target):
+            raise Refused(f"target {channel.target} is gone: take a new snapshot", self._snapshot, where="sink")
+        if makes and channel.create_target:
+            made = targets.create(self._session, channel.target, image)
+        targets.check(self._session, target, image, self._job.sink_options)
+        self._target = targets.seen(self._session, target)
+        return made
+
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
+        target = targets.target_of(self._job.channel, identity)
+        return not targets.exists(self._session, target.name) or targets.is_empty(self._session, target)
+
+    def copying(self) -> str:
+        """How the chunks of a copy that begins are to go in."""
+        target, wanted = self._known(), self._job.on_existing
+        if wanted == "merge":
+            return "merge"
+        if targets.is_empty(self._session, target):
+            return "direct"
+        if wanted == "replace":
+            return "shadow"
+        raise Refused(
+            f"target {target.name} is not empty",
+            f'set on_existing = "replace" or "merge", or empty it; {NOT_FIRST}',
+            where="sink",
+        )
+
+    def half_done(self, way: str) -> Refused | None:
+        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
+        name = self._job.channel.target
+        if not way:
+            what = f"how the half-done copy into {name} goes in is not recorded: it is not guessed"
+        elif way == "shadow" and not targets.has_shadow(self._session, self._known()):
+            what = f"the shadow table of the half-done copy into {name} is gone, and what was copied with it"
+        else:
+            return None
+        return Refused(what, self._snapshot, where="sink")
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        """Record the plan and the way; what an earlier copy left is dropped, and a replacing one gets its shadow."""
+
+        def prepare(cursor: pg.Cursor) -> None:
+            targets.drop_shadow(cursor, self._known())
+            if copying == "shadow":
+                targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
+
+        assert isinstance(store, PostgresProgress)
+        store.begin_copy(turn, chunks, copying, prepare)
+
+    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+        """Exchange a shadow, then turn the lanes, in one transaction; refuse where a chunk is not done."""
+
+        def finish(cursor: pg.Cursor) -> None:
+            if copying == "shadow":
+                lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
+                targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
+
+        assert isinstance(store, PostgresProgress)
+        store.end_copy(turn, noted, finish)
+
+    @property
+    def _snapshot(self) -> str:
+        return f"slotkeeper slots reset {typed(self._job.channel.source_table, self._job.slot)} --to snapshot"
+
+    def _known(self) -> TargetTable:
+        assert self._target is not None, "ready() comes first"
+        return self._target

@@ -1,0 +1,137 @@
+"""What `doctor` finds at a DWS: login, version, clock, functions, settings, sight, and the tables that jobs read.
+
+No slot, table or row is made. Next door: `eligibility.py` has the rules, `viewer.py` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from core.domain.finding import Finding, Level, clock_finding
+from core.domain.objection import Objection
+from core.domain.ttl import ttl_of
+from core.ports.kinds import FollowedTable, SourceAsked
+from core.sources.dws import eligibility, sight
+from core.sources.dws.eligibility import ServerFacts, column_objections
+from core.sources.dws.source import Selection
+from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
+from core.sqltext import dotted, quoted
+
+
+def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+    """What is found, the server first."""
+    place, proven = f"source {asked.name}", asked.points_proven
+    before = utc().timestamp()
+    server = viewer.server()
+    after = utc().timestamp()
+    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: {server.version[:100]}")
+    yield clock_finding(place, server.clock, before, after)
+    if server.superuser:
+        yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
+    facts = viewer.server_facts()
+    yield from _function_findings(place, facts, list(eligibility.server_objections(facts, asked.name, proven)))
+    yield from _setting_findings(place, facts.settings, proven)
+    yield _sight_finding(place, viewer, server.user)
+    for one in asked.tables:
+        seen = viewer.table(one.name)
+        yield from _column_findings(f"{place} {one.name}", one, seen)
+        yield from _table_findings(f"{place} {one.name}", one.name, seen, bool(one.followers), facts.settings)
+    yield from _partition_findings(asked, viewer)
+
+
+def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Finding]:
+    """Tables of which a partition may go without a word."""
+    answers = [asked.recorded(f"partition_{verb}") for verb in ("truncate", "drop")]
+    for one in asked.tables:
+        facts = viewer.table_facts(one.name)
+        if facts and facts.partitioned and one.followers:
+            warned = eligibility.partition_warning(one.name, asked.name, answers)
+            if warned:
+                yield Finding(f"source {asked.name} {one.name}", Level.WARN, warned.text)
+
+
+def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
+    """What one of these jobs has against the table's columns, each complaint once."""
+    found = {
+        one.text: Finding(place, Level.FAIL, one.text)
+        for job in table.followers
+        for one in column_objections(
+            table.name, seen.facts if seen else None, job.binlog.new_system_value, Selection.of(job.channel).names
+        )
+    }
+    yield from found.values()
+
+
+def _function_findings(place: str, facts: ServerFacts, objections: list[Objection]) -> Iterator[Finding]:
+    there = facts.functions
+    found = [Finding(place, Level.FAIL, one.text) for one in objections]
+    yield from found
+    refused = [name for name in USEFUL if there.get(name) is False]
+    less = [name for name in USEFUL if name not in there]
+    if refused:
+        yield Finding(place, Level.FAIL, f"may not execute {', '.join(refused)}")
+    if less:
+        text = f"no {', '.join(less)} (kernel 9.1.0.223 or newer): slots cannot be listed, measured or dropped here"
+        yield Finding(place, Level.WARN, text)
+    if not (found or refused or less):
+        yield Finding(place, Level.OK, "all binlog functions are there and may be called")
+
+
+def _setting_findings(place: str, settings: Mapping[str, str], proven: bool) -> Iterator[Finding]:
+    mode, free = settings.get("gtm_option"), settings.get("enable_gtm_free", "off")
+    if mode is None and free != "on":
+        yield Finding(place, Level.UNKNOWN, "gtm_option cannot be read: one sync point per transaction is assumed")
+    elif mode and mode.lower() in eligibility.LITE and proven:
+        text = f"gtm_option is {mode}, and a probe has recorded one sync point per transaction, in order"
+        yield Finding(place, Level.OK, text)
+    elif mode and mode.lower() not in (*eligibility.FREE, *eligibility.LITE) and free != "on":
+        yield Finding(place, Level.OK, f"gtm_option is {mode}")
+    for one in eligibility.creation_objections(settings):
+        yield Finding(place, Level.WARN, one.text)
+    if settings.get("enable_generate_binlog") == "off":
+        text = "enable_generate_binlog is off for this user's sessions by default; cure: ALTER ROLE ... SET it to on"
+        yield Finding(place, Level.FAIL, text)
+    empties = eligibility.empties(settings)
+    if empties:
+        yield Finding(place, Level.OK, empties)
+
+
+def _sight_finding(place: str, viewer: DwsViewer, user: str) -> Finding:
+    """Whether a start sees everybody whom it has to wait for."""
+    seen = sight.read(viewer.session)
+    if seen.whole:
+        return Finding(place, Level.OK, "every session of every coordinator is seen")
+    waits = "a start waits for every DN's xmin too"
+    if not seen.all_coordinators:
+        waits += ", and 15 s for sessions of an earlier one"
+    return Finding(place, Level.WARN, f"{seen.lacks}: {waits}; cure: {sight.CURE.format(user=quoted(user))}")
+
+
+def _table_findings(
+    place: str, table: str, seen: TableSeen | None, binlog: bool, settings: Mapping[str, str]
+) -> Iterator[Finding]:
+    found = list(eligibility.table_objections(table, seen.facts if seen else None, binlog, settings))
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if seen is None:
+        return
+    if seen.complaint and binlog:
+        yield Finding(place, Level.FAIL, f"the binlog functions do not serve it: {seen.complaint}")
+    if binlog and ttl_of(seen.facts.options).by_record:
+        text = "records are deleted after binlog_ttl, read or not: a job that is behind for longer loses changes"
+        yield Finding(place, Level.WARN, text)
+    if not (found or (seen.complaint and binlog)):
+        facts = seen.facts
+        spread = "distribution unknown" if facts.distribution is None else "distributed by hash"
+        options = f", options {facts.options}" if facts.options else ""
+        answers = "its binlog answers" if binlog else "no binlog is asked for"
+        yield Finding(place, Level.OK, f"readable, primary key, {answers}; {spread}{options}")
+
+
+def grants(user: str, tables: Sequence[str]) -> list[str]:
+    """The least rights that reading these tables needs, as statements."""
+    to = quoted(user)
+    schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
+    return [f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas] + [
+        f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables
+    ]

@@ -1,0 +1,108 @@
+"""GaussDB(DWS) as a kind of source: its sessions with their faces, and what it says about itself.
+
+Next door: `session.py` connects, `source.py` reads and registers, `viewer.py` only looks, `doctor.py` finds faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.endpoint import Login
+from core.domain.finding import Finding
+from core.domain.objection import Objection
+from core.domain.spec import BinlogOptions, JobSpec
+from core.drivers.pg_table.reader import PgTables
+from core.ports.kinds import SourceAsked
+from core.sources.dws import doctor, eligibility, manual_sql
+from core.sources.dws.peek import DwsPeek
+from core.sources.dws.poll import DwsStatusPoller
+from core.sources.dws.probe.run import DwsProbe
+from core.sources.dws.retention import DwsRetention
+from core.sources.dws.session import DWS, DwsSession
+from core.sources.dws.source import DwsSlotAdmin, DwsSlotVerbs, DwsSource, Selection
+from core.sources.dws.viewer import DwsViewer
+
+
+class DwsConnection:
+    """One session at a DWS; implements `core.ports.kinds.SourceSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self.session = DwsSession(login.endpoint, login.password, login.name)
+
+    @property
+    def name(self) -> str:
+        """The session's own name at the server."""
+        return self.session.application_name
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
+        """The channel of a job."""
+        channel = job.channel
+        made = DwsSource(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        made.points_proven = points_proven
+        return made
+
+    def admin(self, job: JobSpec) -> DwsSlotAdmin:
+        """Registers the slot of a job's channel."""
+        channel = job.channel
+        return DwsSlotAdmin(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+
+    def retention(self, job: JobSpec) -> DwsRetention:
+        """What a start without a copy and a reset ask."""
+        channel = job.channel
+        return DwsRetention(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> DwsSlotVerbs:
+        """What commands ask that create, move or drop a slot."""
+        return DwsSlotVerbs(self.session, table, slot, options)
+
+    def viewer(self) -> DwsViewer:
+        """What commands ask that only look."""
+        return DwsViewer(self.session)
+
+    def reader(self, options: BinlogOptions) -> DwsPeek:
+        """Reads rows of a binlog for people."""
+        return DwsPeek(self.session, options.new_system_value)
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Why rows of a table may be hidden or masked from this login."""
+        facts = self.viewer().table_facts(table)
+        return list(eligibility.hidden_objections(table, facts)) if facts else []
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the tables that jobs read there."""
+        return doctor.findings(self.viewer(), asked, utc)
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+        self.session.sever()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+
+class DwsKind:
+    """GaussDB(DWS); implements `core.ports.kinds.SourceKind`."""
+
+    manual = manual_sql
+    probe = DwsProbe()
+
+    def connect(self, login: Login) -> DwsConnection:
+        """A session, opened at its first call."""
+        return DwsConnection(login)
+
+    def poller(self, login: Login) -> DwsStatusPoller:
+        """A quiet session that is asked for slots while they are shown."""
+        return DwsStatusPoller(login.endpoint, login.password, login.name)
+
+    def tables(self, login: Login, limit_ms: int) -> PgTables:
+        """A session that reads whole tables for a comparison."""
+        return PgTables(login, DWS, limit_ms)
+
+    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
+        """The least rights that reading these tables needs."""
+        return doctor.grants(user, tables)
+
+
+KIND = DwsKind()

@@ -1,0 +1,105 @@
+"""A probe of a DWS: the plan with its scratch tables, the questions, and the tables dropped at the end.
+
+Next door: `session.py` and its groups ask, `scratch.py` makes and drops; `core.services.probe` audits and keeps.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+
+from core.domain.endpoint import Login
+from core.domain.objection import refuse
+from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+from core.drivers import pg
+from core.errors import Refused
+from core.sources.dws import eligibility
+from core.sources.dws.probe.questions import switches
+from core.sources.dws.probe.scratch import PREFIX, Scratch, leftovers, probe_statement, usable_schema
+from core.sources.dws.probe.tables import GROUPS, ask_all
+from core.sources.dws.session import DwsSession
+from core.sources.dws.viewer import DwsViewer
+
+
+class DwsProbe:
+    """What a DWS is asked about itself; implements `core.ports.kinds.Probe`."""
+
+    asked = sum(len(names) for _, names, _ in GROUPS)
+    switches = staticmethod(switches)
+
+    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+        """What a probe would do; raises Refused where the server has no binlog functions or no place for a table."""
+        with closing(_session(login)) as session:
+            facts = DwsViewer(session).server_facts()
+            if not facts.functions:
+                hint = "name a source that is a GaussDB(DWS)"
+                what = f"source {login.endpoint.place} is no DWS: it has no binlog function"
+                raise Refused(what, hint, where="source")
+            # under GTM-Lite this probe is what a start waits for
+            found = list(eligibility.server_objections(facts, points_proven=True))
+            refuse([*found, *eligibility.creation_objections(facts.settings)], "source")
+            place = usable_schema(session, schema)
+            stand_in = bool(session.composed_rows(pg.sql.SQL(probe_statement("stand_in")), None)[0][0])
+            scratch = Scratch(place, f"{PREFIX}{uuid.uuid4().hex[:12]}", stand_in)
+            names = (scratch.plain, scratch.timed, scratch.parts)
+            return ProbePlan(
+                source=source,
+                place=login.endpoint.place,
+                server=safe(facts.version, 200),
+                stand_in=stand_in,
+                schema=place,
+                table=scratch.name,
+                prod=prod,
+                statements=tuple(scratch.statement(name, name == scratch.timed) for name in names),
+                others=tuple(leftovers(session)),
+                points=facts.settings.get("gtm_option", ""),
+            )
+
+    def ask(
+        self,
+        login: Login,
+        plan: ProbePlan,
+        jobs: Sequence[JobSpec],
+        left: list[Left],
+        progress: Callable[[str], None],
+        ending: Callable[[], None],
+    ) -> list[Answer]:
+        """Make the scratch tables, ask, and drop them however it ends; `left` gets those that could not be dropped."""
+        scratch = Scratch(plan.schema, plan.table, plan.stand_in)
+        opened = partial(_session, login)
+        with _dropped(scratch, opened, left, ending), closing(opened()) as session:
+            answers = ask_all(session, scratch, progress)
+        return list(_for_jobs(jobs, answers))
+
+
+@contextmanager
+def _dropped(
+    scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left], ending: Callable[[], None]
+) -> Iterator[None]:
+    """Drop the scratch tables at the end of the block, however it ends; `ending` is called before."""
+    try:
+        yield
+    finally:
+        ending()
+        left += scratch.drop(opened)
+
+
+def _session(login: Login) -> DwsSession:
+    return DwsSession(login.endpoint, login.password, login.name)
+
+
+def _for_jobs(jobs: Sequence[JobSpec], answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The answers, with what these jobs are set to otherwise."""
+    for one in answers:
+        if one.question.name == "new_system_names" and one.finding.answer:
+            new = one.finding.answer == "yes"
+            other = sorted(job.name for job in jobs if job.binlog.new_system_value != new)
+            if other:
+                because = f"set new_system_value = {str(new).lower()} for {', '.join(other)}"
+                one = replace(one, finding=replace(one.finding, right=False, because=because))  # noqa: PLW2901
+        yield one

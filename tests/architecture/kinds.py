@@ -1,0 +1,40 @@
+"""Where code names a kind of server: its name, its package, its driver, its functions, one of its error codes.
+
+A docstring or a comment may: the source of a rule is said beside it. Next door: `words.py` reads texts in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.words import names, texts_of, words
+
+NAMES = frozenset({"dws", "gaussdb", "hologres", "postgres", "postgresql", "psycopg", "psycopg2", "mysql", "doris"})
+PACKAGES = ("core.sources.", "core.sinks.", "psycopg2", "pymysql", "core.drivers.pg")
+REGISTRIES = ("core.sources.registry", "core.sinks.registry")
+CALLS = re.compile(r"\b(pgxc?_[a-z_]+|hg_[a-z_]+|gs_[a-z_]+)\b")
+CODE = re.compile(r"[0-9][0-9A-Z]{4}")
+"""An SQLSTATE; one that is all digits is told from a number by standing alone in a text."""
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, one.name) for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
+
+
+def kinds(text: str) -> list[tuple[int, str]]:
+    """(line, what) of each name of a kind in a module's imports, identifiers and texts."""
+    tree = ast.parse(text)
+    found = [
+        (line, name) for line, name in _imports(tree) if name.startswith(PACKAGES) and not name.startswith(REGISTRIES)
+    ]
+    found += [(line, name) for line, name in names(tree) if NAMES & set(words(name))]
+    for line, said in texts_of(tree):
+        if NAMES & set(re.findall(r"[a-z0-9]+", said.lower())) or CALLS.search(said) or CODE.fullmatch(said):
+            found.append((line, said[:60]))
+    return sorted(found)

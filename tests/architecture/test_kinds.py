@@ -1,0 +1,41 @@
+"""The rooms above the kinds of server name none of them: they ask a registry, and the kind answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.architecture.checkout import ROOT, sources
+from tests.architecture.kinds import kinds
+
+ROOMS = ("core/engine", "core/slots", "core/services", "core/verify", "console")
+EXCEPT = {
+    "console/demo.py": "it starts the stand-in and writes its configuration",
+    "console/commands/demo.py": "it says that its source is a stand-in",
+}
+
+
+def test_no_room_above_them_names_a_kind_of_server() -> None:
+    found = {}
+    for room in ROOMS:
+        for path in sources(ROOT, room):
+            name = str(path.relative_to(ROOT))
+            if name not in EXCEPT and (spots := kinds(path.read_text("utf-8"))):
+                found[name] = spots
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from core.sources.dws.viewer import DwsViewer", [(1, "core.sources.dws.viewer.DwsViewer")]),
+        ("from core.sources import registry", []),
+        ("from core.drivers import pg", [(1, "core.drivers.pg")]),
+        ("def open_dws(): ...", [(1, "open_dws")]),
+        ("HINT = 'ask pgxc_node'", [(1, "ask pgxc_node")]),
+        ("CODE = '57014'", [(1, "57014")]),
+        ("if kind == 'postgres': ...", [(1, "postgres")]),
+        ('def f() -> None:\n    """DWS: returns the number of nodes registered."""', []),
+    ],
+)
+def test_a_kind_is_found_where_it_is_named(text: str, found: list[tuple[int, str]]) -> None:
+    assert kinds(text) == found
