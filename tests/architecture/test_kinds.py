@@ -24,6 +24,12 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
     assert not found
 
 
+def test_a_sink_tells_its_servers_apart_in_one_place() -> None:
+    package = ROOT / "core" / "sinks" / "postgres"
+    told = [path.name for path in sorted(package.rglob("*.py")) if '"dws"' in path.read_text("utf-8")]
+    assert told == ["dialect.py", "kind.py"]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -21,7 +21,7 @@ from core.drivers import pg
 from core.drivers.pg_table.reader import over
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
-from core.sinks.postgres.check import target
+from core.sinks.postgres.dialect import DIALECTS, POSTGRES
 from core.sinks.postgres.write.statements import TargetTable, shadow
 from core.verify.compare import compare
 from core.verify.pair import open_pair
@@ -219,7 +219,7 @@ def test_a_column_that_replace_cannot_make_null_is_refused(warehouse: Warehouse,
 def test_merge_at_a_sink_that_has_none_is_refused(
     warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target, "MERGE_SINCE", 990_000)
+    monkeypatch.setitem(DIALECTS, "postgres", replace(POSTGRES, merges_since=990_000))
     mirror = given(warehouse, make_mirror, rows=5)
     mirror.job = replace(mirror.job, sink_options=SinkOptions(write_mode="copy_merge"))
     error = mirror.start().wait_error()

@@ -64,7 +64,7 @@ def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def ready(session: SinkSession) -> pg.Connection:
         connection = real(session)
-        if session.kind == "dws":
+        if session.dialect.name == "dws":
             connection.cursor_factory = Face
         return connection
 

@@ -19,6 +19,7 @@ from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports.progress import Runner
 from core.ports.source import Chunk
+from core.sinks.postgres.dialect import DIALECTS
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
@@ -42,7 +43,7 @@ class Effects:
         self.others = OTHERS if others else {}
         mirrored, key = tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"])
         types = tuple(TYPES[one] for one in COLUMNS)
-        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, kind)
+        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, DIALECTS[kind])
         self._watch = server.connect(database)
         columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]

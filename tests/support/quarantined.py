@@ -19,6 +19,7 @@ from core.embedded.postgres import Server
 from core.errors import RowRefused
 from core.ports.progress import Runner
 from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.dialect import DIALECTS
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.session import SinkSession
@@ -53,7 +54,7 @@ class Target:
         self.watch = server.connect(database)
         self.name, self.lane = name, LaneKey("dws1", name, "slot", "dn_1")
         self.run(f"CREATE TABLE {name} ({ddl})")
-        known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), kind=kind)
+        known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), dialect=DIALECTS[kind])
         self.table = targets.seen(self.session, known)
         runner = Runner("quarantined", "run", "host", "user", 1)
         self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from core.clock import Clock
 from core.domain.endpoint import Endpoint
 from core.drivers import pg
-from core.drivers.session import Dialect, Session
+from core.drivers.session import Book, Dialect, Session
+from core.sinks.postgres.dialect import DIALECTS
 from core.sinks.postgres.faults import classify
+from core.sqltext import statements
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
@@ -44,7 +46,7 @@ POSTGRES = Dialect("sink", ("core.sinks.postgres", "tables.sql"), SETTINGS, clas
 
 
 class SinkSession(Session):
-    """A session to a sink of this `kind`; `schema` has our own tables there."""
+    """A session to a sink; `kind` names its dialect, `schema` has our own tables there."""
 
     def __init__(
         self,
@@ -56,6 +58,11 @@ class SinkSession(Session):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(endpoint, password, application_name, POSTGRES, clock)
-        self.kind = kind
+        self.dialect = DIALECTS[kind]
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
+
+    def of_dialect(self, name: str, of: Book = POSTGRES.book) -> str:
+        """The name of a statement: of the one that this dialect has for itself, where there is one."""
+        own = f"{name}_{self.dialect.name}"
+        return own if own in statements(*of) else name

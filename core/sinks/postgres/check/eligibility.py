@@ -16,9 +16,10 @@ from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.drivers.session import Book, Rows
 from core.sinks.postgres.check import made_types, types
+from core.sinks.postgres.dialect import SinkDialect
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable
-from core.sqltext import dotted, quoted, statements
+from core.sqltext import dotted, quoted
 
 _SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
@@ -113,8 +114,7 @@ def _columns(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> 
 
 
 def _rows(cursor: pg.Cursor, session: SinkSession, name: str, parameters: dict[str, Any]) -> Rows:
-    own = f"{name}_{session.kind}"
-    return session.run(cursor, own if own in statements(*_SQL) else name, parameters, _SQL).fetchall()
+    return session.run(cursor, session.of_dialect(name, _SQL), parameters, _SQL).fetchall()
 
 
 def _named(name: str) -> dict[str, Any]:
@@ -208,9 +208,9 @@ def type_objections(name: str, identity: TableIdentity, session: SinkSession) ->
             return not _rows(cursor, session, "knows", {"type": spelled})[0][0]
 
         for column in identity.columns:
-            made = made_type(column.type, identity, session.kind)
+            made = made_type(column.type, identity, session.dialect)
             own = identity.user_type(made)
-            if session.kind == "dws" and own is None:
+            if session.dialect.spreads and own is None:
                 continue
             spelled = own.name if own else made
             if lacks(spelled):
@@ -220,10 +220,9 @@ def type_objections(name: str, identity: TableIdentity, session: SinkSession) ->
     return found
 
 
-def made_type(spelled: str, identity: TableIdentity, kind: str) -> str:
-    """The type of a new column: a domain's base, whose text is the same, else the source's own as `kind` spells it."""
-    plain = identity.plain(spelled)
-    return plain if kind == "dws" else types.at_postgres(plain)
+def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> str:
+    """The type of a new column: a domain's base, whose text is the same, else the source's own as the sink has it."""
+    return dialect.spelled(identity.plain(spelled))
 
 
 def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) -> set[str]:

@@ -15,11 +15,10 @@ from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres.check import eligibility, types
 from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable, distributed, nulled_columns, shadow
+from core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
-MERGE_SINCE = 150_000
 """The first server version of PostgreSQL that has MERGE."""
 
 
@@ -50,8 +49,8 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     there = eligibility.columns(session, target.name)
     others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
     spelled = tuple(there[name].type for name in target.columns if name in there)
-    loose = () if session.kind == "dws" else target.loose
-    return replace(target, loose=loose, others=others, types=spelled, kind=session.kind)
+    loose = () if session.dialect.spreads else target.loose
+    return replace(target, loose=loose, others=others, types=spelled, dialect=session.dialect)
 
 
 def exists(session: SinkSession, name: str) -> bool:
@@ -91,7 +90,7 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
     known = eligibility.collations(cursor, session, wanted)
     made: list[pg.sql.Composable] = []
     for column in identity.columns:
-        spelled = eligibility.made_type(column.type, identity, session.kind)
+        spelled = eligibility.made_type(column.type, identity, session.dialect)
         collated = f" COLLATE {column.collation}" if column.collation in known else ""
         required = " NOT NULL" if column.required and column.name not in identity.key else ""
         made.append(SQL("{} {}").format(Identifier(column.name), SQL(spelled + collated + required)))
@@ -99,20 +98,13 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
 
 
 def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:
-    """DWS: a real-time mirror is an HStore-opt table (as in the vendor's example), spread by the hash of its key."""
-    if session.kind != "dws":
-        return SQL("")
     key = [Identifier(name) for name in identity.key]
-    return SQL(" WITH (orientation = column, enable_hstore_opt = on){}").format(distributed(session.kind, key))
+    return SQL(session.dialect.target) + session.dialect.spread(key)
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
     """Refuse by name a target that cannot hold the source; `identity` is the source's image (`image_of`)."""
-    if (
-        options.write_mode == "copy_merge"
-        and session.kind == "postgres"
-        and session.ready().server_version < MERGE_SINCE
-    ):
+    if options.write_mode == "copy_merge" and session.ready().server_version < session.dialect.merges_since:
         what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
         raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
     facts = eligibility.read(session, target.name, identity.user_types)

@@ -48,7 +48,7 @@ class PostgresProgress:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
             if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, "create_dws" if self.session.kind == "dws" else "create", {})
+                self.session.run(cursor, self.session.of_dialect("create"), {})
             if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_dns", {})
             if not self.session.run(cursor, "has_copying", {"schema": self.session.schema.string}).fetchone():

@@ -73,7 +73,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     """
     there = exists(session, cursor)
     if wanted and not there:
-        layout = pg.sql.SQL(" WITH (orientation = row) DISTRIBUTE BY HASH (id)" if session.kind == "dws" else "")
+        layout = pg.sql.SQL(session.dialect.own_rows) + session.dialect.spread([pg.sql.SQL("id")])
         for part in statements(*SQL)["create"].split(";"):
             cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
     (quarantined,) = (run(session, cursor, "quarantined", place).fetchone() or (0,)) if there and not wanted else (0,)

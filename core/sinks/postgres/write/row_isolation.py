@@ -97,7 +97,7 @@ class RowIsolation:
 
     def _walk(self, attempt: Attempt, single: Single) -> None:
         """Try all units in blocks; `single` is given each that fails alone, and why."""
-        if self._table.kind == "postgres":  # whether a DWS allows it inside a transaction is not documented
+        if self._table.dialect.analyzes:
             self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
         for first in range(1, total + 1, BLOCK):

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.sinks.postgres.dialect import POSTGRES, SinkDialect
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
@@ -36,8 +37,7 @@ class TargetTable:
 
     `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon
     and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
-    `others` are the columns that only the target has, `types` the mirrored columns' own, `kind` the server's: on a
-    "dws" a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no FILTER and no RETURNING.
+    `others` are the columns that only the target has, `types` the mirrored columns' own, `dialect` the server's.
     `forms` say for each key column how its equal values become one text (`types.form_of`).
     """
 
@@ -46,7 +46,7 @@ class TargetTable:
     key: tuple[str, ...]
     others: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    kind: str = "postgres"
+    dialect: SinkDialect = POSTGRES
     loose: tuple[str, ...] = ()
     forms: tuple[str, ...] = ()
 
@@ -86,11 +86,6 @@ class TargetTable:
         return tuple(self.columns.index(name) + 1 for name in self.key)
 
 
-def distributed(kind: str, key: Iterable[Composable]) -> Composable:
-    """How a DWS spreads a table: by the hash of its key, staging like the target, so that they join on each DN."""
-    return SQL(" DISTRIBUTE BY HASH ({})").format(SQL(", ").join(key)) if kind == "dws" else SQL("")
-
-
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
     """A temporary table of a DWS, emptied at every commit: own columns, c1..cn in the target's types, more own ones."""
     typed = SQL(", ").join(
@@ -98,13 +93,13 @@ def create_temporary(table: TargetTable, name: str, before: str, after: str) -> 
     )
     key = [Identifier(f"c{n}") for n in table.places]
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
-        Identifier(name), SQL(before), typed, SQL(after), distributed(table.kind, key)
+        Identifier(name), SQL(before), typed, SQL(after), table.dialect.spread(key)
     )
 
 
 def create_staging(table: TargetTable) -> Composable:
     """The session's temporary table; emptied at every commit, made once."""
-    if table.kind == "dws":
+    if not table.dialect.follows:
         return create_temporary(table, table.staging, 'point bigint, sequence bigint, kind "char", ', "")
     columns = SQL(", ").join(
         SQL("{} AS {}").format(Identifier(name), Identifier(f"c{n}")) for n, name in enumerate(table.columns, 1)
@@ -212,7 +207,7 @@ def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
 
 def create_net(table: TargetTable) -> Composable:
     """The session's table of net effects: a row per key with its image, whether it is deleted and whether written."""
-    if table.kind == "dws":
+    if not table.dialect.follows:
         return create_temporary(table, table.net, "", ", deletes boolean, writes boolean")
     return SQL(
         "CREATE TEMP TABLE IF NOT EXISTS {net} ON COMMIT DELETE ROWS AS"
@@ -438,7 +433,7 @@ def size_of(rows: int) -> int:
 
 def needs_net(table: TargetTable, options: SinkOptions) -> bool:
     """Whether steps go through the table of net"""
-    if options.write_mode == "copy_merge" or table.kind == "dws":
+    if options.write_mode == "copy_merge" or table.dialect.plain:
         return True
     return not options.updates_only and not last_is_enough(table, options)
 
@@ -464,7 +459,7 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
     if mode != "copy_merge":
         return Plan(mode, (*first, upserted), kept)
     merged = merge(table, options, origin)
-    return Plan(mode, (*first, merged), kept, upserted if table.kind == "dws" else None)
+    return Plan(mode, (*first, merged), kept, upserted if table.dialect.plain else None)
 
 
 def chunk(table: TargetTable, options: SinkOptions) -> Plan:
@@ -476,7 +471,7 @@ def chunk(table: TargetTable, options: SinkOptions) -> Plan:
     if options.write_mode != "copy_merge":
         return Plan(options.write_mode, (upserted,), False)
     merged = merge(table, options, origin)
-    return Plan(options.write_mode, (merged,), False, upserted if table.kind == "dws" else None)
+    return Plan(options.write_mode, (merged,), False, upserted if table.dialect.plain else None)
 
 
 def execute(cursor: pg.Cursor, plan: Plan) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.sinks.postgres.check import types
-from core.sinks.postgres.write.statements import TargetTable, all_staged, distributed
+from core.sinks.postgres.write.statements import TargetTable, all_staged
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
@@ -64,8 +64,8 @@ def create(table: TargetTable) -> tuple[Composable, ...]:
     event = 'point bigint, sequence bigint, kind "char", '
     unit = 'unit bigint, point bigint, sequence bigint, kind "char", pair text, ended boolean, key text[], '
     return (
-        SQL(made).format(Identifier(table.texts), SQL(event), columns, distributed(table.kind, [SQL("point")])),
-        SQL(made).format(Identifier(table.units), SQL(unit), columns, distributed(table.kind, [SQL("unit")])),
+        SQL(made).format(Identifier(table.texts), SQL(event), columns, table.dialect.spread([SQL("point")])),
+        SQL(made).format(Identifier(table.units), SQL(unit), columns, table.dialect.spread([SQL("unit")])),
         SQL("CREATE INDEX {} ON {} (unit)").format(Identifier(f"{table.units}_unit"), Identifier(table.units)),
     )
 
