@@ -130,8 +130,13 @@ class Probe(Protocol):
 class SourceKind(Protocol):
     """A kind of source."""
 
-    manual: ManualSql
-    probe: Probe
+    @property
+    def manual(self) -> ManualSql:
+        """What a person may type there as the last resort."""
+
+    @property
+    def probe(self) -> Probe:
+        """What it can be asked about itself."""
 
     def connect(self, login: Login) -> SourceSession:
         """A session, opened at its first call."""

@@ -15,7 +15,7 @@ from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, W
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers.pg_table.reader import PgTables
-from core.ports.kinds import SinkAsked
+from core.ports.kinds import SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
 from core.sinks.postgres import doctor, session
 from core.sinks.postgres.check import target as targets
@@ -140,5 +140,5 @@ class PostgresKind:
         return doctor.grants(endpoint, progress_schema, jobs)
 
 
-POSTGRES = PostgresKind("postgres")
-DWS = PostgresKind("dws", "is a DWS: a reset keeps its steps in PostgreSQL only")
+POSTGRES: SinkKind = PostgresKind("postgres")
+DWS: SinkKind = PostgresKind("dws", "is a DWS: a reset keeps its steps in PostgreSQL only")

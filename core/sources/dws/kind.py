@@ -10,10 +10,11 @@ from datetime import datetime
 
 from core.domain.endpoint import Login
 from core.domain.finding import Finding
+from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers.pg_table.reader import PgTables
-from core.ports.kinds import SourceAsked
+from core.ports.kinds import SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.poll import DwsStatusPoller
@@ -85,7 +86,7 @@ class DwsConnection:
 class DwsKind:
     """GaussDB(DWS); implements `core.ports.kinds.SourceKind`."""
 
-    manual = manual_sql
+    manual: ManualSql = manual_sql
     probe = DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:
@@ -105,4 +106,4 @@ class DwsKind:
         return doctor.grants(user, tables)
 
 
-KIND = DwsKind()
+KIND: SourceKind = DwsKind()
