@@ -1,7 +1,7 @@
 """How far behind a lane is in time, from what was seen of its source: pairs of a time and what was latest then. Pure.
 
 A lane that has applied everything up to P has applied all that was there when the source's latest was P: that moment is
-its lag ago. Between two looks latest is taken to have grown evenly; where no look found it at P or below, the lag is
+its lag ago. Between two statuses latest is taken to have grown evenly; where none found it at P or below, the lag is
 unknown.
 Next door: `core.launch.recorder` sees the pairs go by.
 """
@@ -62,7 +62,7 @@ class Curve:
         return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
 
     def at_least(self, point: int, now: float) -> float:
-        """The lag, or all the time since the first look where no look found it at `point` or below; 0 without any.
+        """The lag, or all the time since the first status where no status found it at `point` or below; 0 without any.
 
         >>> curve = Curve()
         >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)

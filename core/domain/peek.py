@@ -1,4 +1,4 @@
-"""What a look at binlog rows asks for and finds, as plain values.
+"""What a peek at binlog rows asks for and finds, as plain values.
 
 Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads, the console shows.
 """
@@ -12,7 +12,7 @@ from core.domain.position import Position
 from core.domain.slot import TableIdentity
 
 ROWS = 200
-"""How many rows a look shows where nothing else is asked for."""
+"""How many rows a peek shows where nothing else is asked for."""
 
 MOST_ROWS = 10_000
 
@@ -72,7 +72,7 @@ class Page:
     """What was found on one DN, in the order of the stream.
 
     `begun` is the position after which rows were asked for (None: the newest), `searched` the point up to which all
-    was looked at, `on` where the next look goes on. `whole` is whether the range was searched to its end; `notes` say
+    was looked at, `on` where the next peek goes on. `whole` is whether the range was searched to its end; `notes` say
     what is not as asked for.
     """
 

@@ -34,7 +34,7 @@ class RecordTtls:
         return bool(self._ttls)
 
     def see(self, table: str, shard: str, latest: int, now: float) -> None:
-        """A look at a table on a DN found this latest."""
+        """The status of a table on a DN had this latest."""
         ttl = self._ttls.get(table)
         if ttl is not None:
             self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest)

@@ -1,6 +1,6 @@
-"""Slots, DNs and what one look at them shows: plain values of a dialect with per-DN sync points.
+"""Slots, DNs and what one answer about them shows: plain values of a dialect with per-DN sync points.
 
-Next door: `core.domain.start` decides from a look and a progress row; `core.sources.dws` takes looks.
+Next door: `core.domain.start` decides from a status and a progress row; `core.sources.dws` reads statuses.
 """
 
 from __future__ import annotations

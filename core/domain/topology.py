@@ -35,8 +35,8 @@ def node_change(
 ) -> NodeChange | StartDecision | None:
     """None where the DNs are those of the rows; else what may be adopted, or TOPOLOGY CHANGED.
 
-    `nodes` are the cluster's DNs; a DN counts as there where it is one of them or answers a look. `adopts` is the
-    parameter need_redistribution.
+    `nodes` are the cluster's DNs; a DN counts as there where it is one of them or answers when it is asked. `adopts` is
+    the parameter need_redistribution.
     """
     rows = list(rows)
     ours = {row.node_id: row for row in rows}

@@ -1,4 +1,4 @@
-"""Judging one look while a job runs: are both points still what we registered, is it still the same table? Pure.
+"""Judging one status while a job runs: are both points still what we registered, is it still the same table? Pure.
 
 Next door: `core.domain.start` compares at a start, where more is possible.
 """
@@ -16,7 +16,7 @@ from core.errors import Trouble, TroubleName
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a look may show: the last registered points, two values each while an answer is outstanding."""
+    """What a status may show: the last registered points, two values each while an answer is outstanding."""
 
     live: frozenset[int]
     durable: frozenset[int]
@@ -24,7 +24,7 @@ class Expected:
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
-    """The trouble that a look shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
+    """The trouble that a status shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
     live, durable = status.points.both
     place = status.shard.name
     changed = status.fingerprint != expected.fingerprint

@@ -41,9 +41,9 @@ class LaneOutcome:
     """What a task did on one lane.
 
     `position` is the text of the last position known to be committed, None where none was read; `top_point` the highest
-    point of the last step that had rows; `status_latest` and `status_xmin` belong to the last look. `changes` are those
-    of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are the
-    seconds from the task's beginning to the lane's first turn, None where it had none.
+    point of the last step that had rows; `status_latest` and `status_xmin` belong to the last status. `changes` are
+    those of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are
+    the seconds from the task's beginning to the lane's first turn, None where it had none.
     """
 
     table: str

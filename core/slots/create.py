@@ -43,7 +43,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
 
 
 def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
-    """Make the slot and look again."""
+    """Make the slot and read the status again."""
     nodes = admin.nodes()
     for shard in _without(nodes, admin.read_status(None)):
         # a server that makes no slot when asked: registering 0 makes it

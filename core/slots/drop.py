@@ -53,7 +53,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
 
 
 def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
-    """Clear the slot and look again; a DN where a point is still seen was missed.
+    """Clear the slot and read the status again; a DN where a point is still seen was missed.
 
     Where the kernel cannot, nothing is sent, and it is said when the slot goes by itself.
     """

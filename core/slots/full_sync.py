@@ -56,7 +56,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
 def register(
     admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
-    """Move the slot and look again: a DN counts as moved only where both points are seen at or past what was newest."""
+    """Move the slot and check: a DN counts as moved only where both points are seen at or past what was newest."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
     answered = admin.register_full_sync()

@@ -138,7 +138,7 @@ class Streaming:
         self._lanes: dict[str, Lane] = {}
 
     def polled(self) -> Streaming:
-        """Take the first look at every channel; a failure here is one of the start, which is tried again."""
+        """Read the first status of every channel; a failure here is one of the start, which is tried again."""
         for one in self._begun:
             with about(self._ctx, one.part):
                 self._read_status(one)
@@ -235,7 +235,7 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
 
 
 def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
-    """The start comparison has passed, so what the slot holds now is what looks must show from here on."""
+    """The start comparison has passed, so what the slot holds now is what statuses must show from here on."""
     live, durable = both
     expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.fingerprint)
     known = replace(lane.registered, live=live or 0, durable=durable or 0)

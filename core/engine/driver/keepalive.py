@@ -19,7 +19,7 @@ from core.engine.driver.registration import Registration, exactly, register
 from core.errors import SlotkeeperError, Superseded, Trouble
 
 KEPT_AT_ONCE = 0.25
-"""Seconds of registering between two looks at what is waited for."""
+"""Seconds of registering between two questions about what is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

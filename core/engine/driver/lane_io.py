@@ -23,7 +23,7 @@ from core.ports.source import SlotAdmin, Source
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What looking at one lane gave: a look and whether rows wait (None: not asked), or an error."""
+    """What reading one lane gave: a status and whether rows wait (None: not asked), or an error."""
 
     shard: Shard
     status: SlotStatus | None = None
@@ -34,7 +34,7 @@ class Seen:
 def see_all(
     source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
 ) -> tuple[list[Seen], set[Shard]]:
-    """One look at all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
+    """The status of all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
 
     A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
     """
@@ -50,7 +50,7 @@ def see_all(
 
 
 def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
-    """One look at one DN, where the look at all of them fails."""
+    """The status of one DN, where that of all of them fails."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
         return _ask(source, lane, status, asks)
@@ -70,7 +70,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
 
 
 def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
-    """What made a question fail may be DDL: then the trouble that a look shows says more than the error."""
+    """What made a question fail may be DDL: then the trouble that a status shows says more than the error."""
     try:
         statuses = source.read_status(lane.shard)
     except Trouble as named:
@@ -98,7 +98,7 @@ def _moved(lane: Lane, status: SlotStatus) -> tuple[Position, XminChoice]:
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> SlotStatus | bool:
-    """The look whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
+    """The status whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
     if back:

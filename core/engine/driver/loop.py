@@ -186,8 +186,8 @@ class Loop:
                 for task in self._tasks.values():
                     self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
-            # one that is still being registered stays so: a look before its answer would take it for somebody else's;
-            # and one that waits: an answer that was lost may mean a call that is still on its way
+            # one that is still being registered stays so: a status read before its answer would take it for somebody
+            # else's; and one that waits: an answer that was lost may mean a call that is still on its way
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
@@ -450,7 +450,7 @@ class Loop:
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
         lane = replace(lane, history=NO_HISTORY, error="")
         again = settled.waiting or (lane.latest or 0) > lane.position.point
-        now_due = settled.waiting or (lane.has_more and not self.paused)  # a look first would only cost time
+        now_due = settled.waiting or (lane.has_more and not self.paused)  # a status read first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
         self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)
 
@@ -465,7 +465,7 @@ class Loop:
             self._wait_out(self.lanes[lane.name])
 
     def _wait_out(self, lane: Lane) -> None:
-        """No look until no registration of ours can still be on its way (design 4.2)."""
+        """No status is read until no registration of ours can still be on its way (design 4.2)."""
         ready = self._clock.monotonic() + LOST_ANSWER_WAIT
         self.lanes[lane.name] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
 

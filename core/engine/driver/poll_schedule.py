@@ -1,8 +1,8 @@
-"""When to look at which idle lane, and through which line: a job has few lines that look, however many its tables are.
+"""When to poll which idle lane, and through which line: a job has few lines that poll, however many its tables are.
 
-A look is one query at all DNs of a table. Where that fails for one table, its DNs are looked at one by one; where it
+A poll is one query at all DNs of a table. Where that fails for one table, its DNs are polled one by one; where it
 fails for a second table before it succeeds for any, those of all tables are: what does not answer is a DN then. A DN
-that hangs must not hold back a look at another. Pure. Next door: `idle_lanes.py` carries the looks out.
+that hangs must not hold back a poll of another. Pure. Next door: `idle_lanes.py` carries the polls out.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LINES = 4
-"""So many looks at all DNs of a table are under way at most, each through a source session of its own."""
+"""So many polls of all DNs of a table are under way at most, each through a source session of its own."""
 ALL_AGAIN = 30.0
-"""Seconds between looks at all DNs, beside those at each, while one of them does not answer."""
+"""Seconds between polls at all DNs, beside those at each, while one of them does not answer."""
 DN_AGAIN = 5.0
 """Seconds before a DN that did not answer is asked for another lane: it may share its line with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A look to take now: at all DNs of a table for these lanes through a line, or at one lane's DN (no line)."""
+    """A poll to make now: at all DNs of a table for these lanes through a line, or at one lane's DN (no line)."""
 
     table: str
     lanes: tuple[str, ...]
@@ -31,7 +31,7 @@ class Due:
 
 @dataclass(slots=True)
 class _Table:
-    """`nodes` are the node ids by lane; `alone` the lanes whose own look is under way, or waits for its DN."""
+    """`nodes` are the node ids by lane; `alone` the lanes whose own poll is under way, or waits for its DN."""
 
     nodes: Mapping[str, int]
     line: int
@@ -43,7 +43,7 @@ class _Table:
 
 
 class PollSchedule:
-    """Which looks are under way, and when the next ones are due; times are monotonic seconds.
+    """Which polls are under way, and when the next ones are due; times are monotonic seconds.
 
     `nodes` are the node ids of the lanes, by source table and lane.
     """
@@ -52,7 +52,7 @@ class PollSchedule:
         self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
         self._taken: set[int] = set()
         self._failed: set[str] = set()
-        """Tables at all of whose DNs a look failed, since one succeeded."""
+        """Tables at all of whose DNs a poll failed, since one succeeded."""
         self._all_apart = False
         self._next = deque(self._tables)
         """While all are apart: the table that stands for all, and those after it; it may have a trouble of its own."""
@@ -62,7 +62,7 @@ class PollSchedule:
         self._rests: dict[int, float] = {}
 
     def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
-        """The looks to take now, which are under way from here on; `idle` are names of lanes."""
+        """The polls to make now, which are under way from here on; `idle` are names of lanes."""
         wanted: list[tuple[float, str, tuple[str, ...]]] = []
         for name, table in self._tables.items():
             if table.apart and now >= table.next_at:
@@ -81,7 +81,7 @@ class PollSchedule:
 
     def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
         found = []
-        for _, name, lanes in wanted:  # a line has one look at a time, the longest due first
+        for _, name, lanes in wanted:  # a line has one poll at a time, the longest due first
             line = self._tables[name].line
             if line not in self._taken:
                 self._taken.add(line)
@@ -107,7 +107,7 @@ class PollSchedule:
         return found
 
     def together_failed(self, name: str, now: float) -> None:
-        """The query at all DNs failed: each is looked at by itself from now on."""
+        """The query at all DNs failed: each is polled by itself from now on."""
         table = self._tables[name]
         self._taken.discard(table.line)
         table.next_at = table.next_at if table.apart else 0.0
@@ -134,7 +134,7 @@ class PollSchedule:
             self._waiting[node] = kept
 
     def alone_ended(self, name: str, lane: str, answered: bool, now: float) -> None:
-        """This DN answered, or the look at it failed."""
+        """This DN answered, or its poll failed."""
         table = self._tables[name]
         table.alone.discard(lane)
         self._asked.discard(table.nodes[lane])
@@ -156,7 +156,7 @@ class PollSchedule:
 
 
 def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
-    """Seconds between looks: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
+    """Seconds between polls: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
 
     >>> poll_pause(1, 500, 10_000), poll_pause(3, 500, 10_000), poll_pause(99, 500, 10_000)
     (0.5, 1.5, 10.0)

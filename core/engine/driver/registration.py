@@ -1,7 +1,7 @@
 """Tells the source that a lane is done up to a point: both points, under the progress row's lock (design 4.2 step 6).
 
-`false` first, a look at `true`, then `true`: a wipe in between always leaves one of the two missing, so it is seen.
-Next door: `core.domain.advance` chooses the xmin; `loop.py` decides when, for lanes that come from a task, and
+`false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so it is
+seen. Next door: `core.domain.advance` chooses the xmin; `loop.py` decides when, for lanes that come from a task, and
 `lane_io.py` for idle ones.
 """
 
@@ -90,12 +90,12 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
 
 
 def widened(expected: Expected, point: int) -> Expected:
-    """What looks may show while it is not known whether `point` was registered."""
+    """What statuses may show while it is not known whether `point` was registered."""
     return Expected(expected.live | {point}, expected.durable | {point}, expected.fingerprint)
 
 
 def exactly(registered: Registered, fingerprint: str) -> Expected:
-    """What looks must show after a registration whose answer came."""
+    """What statuses must show after a registration whose answer came."""
     return Expected(frozenset({registered.live}), frozenset({registered.durable}), fingerprint)
 
 

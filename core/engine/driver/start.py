@@ -269,7 +269,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
-    """No call of an earlier epoch may land after our first look: ended, or waited out."""
+    """No call of an earlier epoch may land after our first status: ended, or waited out."""
     if ctx.sessions.begin(epoch):
         return
     end = ctx.clock.monotonic() + LOST_ANSWER_WAIT

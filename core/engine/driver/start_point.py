@@ -91,8 +91,8 @@ def intended(status: SlotStatus, xmin: int) -> Registered:
 
 
 def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
-    """A look at every DN of the cluster; where the source does not create a slot when asked, registering 0 creates it
-    (a lower bound only), also on DNs that an earlier try has not reached."""
+    """The status of every DN of the cluster; where the source does not create a slot when asked, registering 0 creates
+    it (a lower bound only), also on DNs that an earlier try has not reached."""
     statuses = admin.read_status(None)
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
     if not without:
@@ -144,7 +144,7 @@ def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
 
-    The looks come first: what is at or below their newest point shows in the search, and what does not show yet,
+    The statuses come first: what is at or below their newest point shows in the search, and what does not show yet,
     because its commit is under way, lies beyond it.
     """
     _check_time(ctx, starter, at)
@@ -157,7 +157,7 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
 
 
 def _xmin(starter: Retention, status: SlotStatus, point: int | None) -> int:
-    """The xmin of the DN's first record that is wanted; where there is none yet, the look's own."""
+    """The xmin of the DN's first record that is wanted; where there is none yet, the status's own."""
     found = starter.xmin_at(status.shard, point) if point is not None else None
     return status.xmin if found is None else min(found, status.xmin)
 

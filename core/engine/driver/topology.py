@@ -28,7 +28,7 @@ def refuse(decision: StartDecision | None) -> None:
 
 
 def changed(source: Source, ours: Iterable[Shard]) -> str:
-    """The DNs by name that came or went since `ours`, or nothing; a DN that only answers a look is there, too."""
+    """The DNs by name that came or went since `ours`, or nothing; one that only answers when asked is there, too."""
     known, there = set(ours), set(source.nodes())
     if known - there:
         there |= {status.shard for status in source.read_status(None)}

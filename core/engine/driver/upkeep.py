@@ -131,7 +131,7 @@ class Upkeep:
         self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:
-        """Every `check_node_change_interval`: new DNs and new names, also where no look would show them."""
+        """Every `check_node_change_interval`: new DNs and new names, also where no status would show them."""
         options = self._plan.job.binlog
         if not options.need_redistribution or self._checking or now < self._check_at:
             return

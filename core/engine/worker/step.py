@@ -1,4 +1,4 @@
-"""One step of one lane: look, range, stage, look again, commit under the fence (design 4.2).
+"""One step of one lane: look, range, stage, read the status again, commit under the fence (design 4.2).
 
 Nothing here retries, waits or registers. Next door: `stream_task.py` takes steps in turn, `core.domain.advance` holds
 the rules, `core.drivers.copy_pipe` moves the bytes.
@@ -43,7 +43,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did: `quiet` means that nothing was there to be read up to the look's latest."""
+    """What a step did: `quiet` means that nothing was there to be read up to the status's latest."""
 
     position: Position
     rows: int
@@ -55,7 +55,7 @@ class Step:
 
 
 class Stepper:
-    """Takes the steps of one lane with a worker's source and sink; keeps the last look for the next step."""
+    """Takes the steps of one lane with a worker's source and sink; keeps the last status for the next step."""
 
     def __init__(self, source: Source, sink: StepSink, plan: StepPlan, clock: Clock, probe: Probe) -> None:
         self._source = source

@@ -33,7 +33,7 @@ from core.ports.source import Source
 LINGER = 0.3
 """Seconds for which a task stays with lanes that are all quiet."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
-"""Seconds between looks while it stays."""
+"""Seconds between polls while it stays."""
 
 
 def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:

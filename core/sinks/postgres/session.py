@@ -19,7 +19,7 @@ SETTINGS = {
     "synchronous_commit": "on",  # off loses commits whose points were registered already
     "lock_timeout": "30s",
     "statement_timeout": "600s",
-    "idle_in_transaction_session_timeout": "60s",  # longer than a look (2 s) plus a registration (2 x 10 s)
+    "idle_in_transaction_session_timeout": "60s",  # longer than a status (2 s) plus a registration (2 x 10 s)
     "client_connection_check_interval": "500ms",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",

@@ -1,4 +1,4 @@
-"""Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a second look, outcome; each step is written
+"""Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; each step is written
 down before the next, so that a crash is finished or rolled back by `resume.py`.
 
 The rows go first and the points follow, as in a running job. Next door: `plan.py` makes plans, `points.py` registers.
@@ -107,7 +107,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 
 
 def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
-    """What an older epoch did between the look and the new epoch is in the rows by now: then nothing is written."""
+    """What an older epoch did between the status and the new epoch is in the rows by now: then nothing is written."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(ctx)
@@ -136,7 +136,7 @@ def take_over(ctx: ResetContext) -> int:
 
 
 def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
-    """Register, look again, compare, recount; the rows are written already."""
+    """Register, read the status again, compare, recount; the rows are written already."""
     try:
         points.register(ctx, plan, epoch, points.Way.THERE)
         seen = points.compare(ctx, plan, epoch, points.Way.THERE)

@@ -197,7 +197,7 @@ def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
 
 
 def _xmin(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> int:
-    """An xmin that is never newer than the point: the record's at it, the look's at the newest, else an older one."""
+    """An xmin that is never newer than the point: the record's at it, the status's at the newest, else an older one."""
     known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
     old = min(known, default=0)
     record = ctx.retention.records(new.point, lane.shard).get(lane.row.key.shard)

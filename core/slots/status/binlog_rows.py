@@ -1,4 +1,4 @@
-"""A bounded look at the rows of one DN's binlog: names no slot, registers nothing, moves nothing.
+"""A bounded peek at the rows of one DN's binlog: names no slot, registers nothing, moves nothing.
 
 A range is read in windows of sync points that grow while they hold little, until there are rows enough or time is up.
 Where a table was quiet, the next record is asked for first, so that no empty stretch is read.
@@ -17,7 +17,7 @@ from core.errors import Refused, SlotkeeperError
 from core.ports.source import BinlogReader
 
 SECONDS = 5.0
-"""How long a look may go on; a statement of it has its own, shorter limit at the server."""
+"""How long a peek may go on; a statement of it has its own, shorter limit at the server."""
 
 _FIRST_WIDTH = 1_000
 _WIDER, _NARROWER = 8, 16
@@ -101,7 +101,7 @@ def _begin(
 
 @dataclass
 class _Search:
-    """One look's windows; `searched` is how far it came, `full` whether it ended because there were rows enough."""
+    """One peek's windows; `searched` is how far it came, `full` whether it ended because there were rows enough."""
 
     reader: BinlogReader
     identity: TableIdentity

@@ -2,7 +2,7 @@
 
 Next door: `core.drivers.session` is any session; `source.py` sends the statements of `queries.sql` through this one.
 Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
-page), and because one look must not hold back the cleaning of old rows.
+page), and because one status must not hold back the cleaning of old rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.drivers.session import Dialect, Session
 from core.sources.dws.faults import classify
 
 STATUS_LIMIT_MS = 2_000
-"""A look's own limit: a DN that does not answer in this time counts as not answering."""
+"""A status's own limit: a DN that does not answer in this time counts as not answering."""
 
 REGISTER_LIMIT_MS = 10_000
 """The server-side limit of a registration, which bounds how late a killed driver's call can land."""

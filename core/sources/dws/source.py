@@ -162,7 +162,7 @@ class DwsSource:
         return [Shard(name, node) for name, node, here in rows if here]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """One look at one DN, or at all with None; its limit is 2 s.
+        """One status at one DN, or at all with None; its limit is 2 s.
 
         DWS: "obtains the sync point information of a slot"; a slot that does not exist is created by the call.
         """
@@ -176,7 +176,7 @@ class DwsSource:
         return found if shard is not None else self._at_home(found)
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
-        """The looks at DNs that hold the table: what the call answers for others is not documented.
+        """The statuses at DNs that hold the table: what the call answers for others is not documented.
 
         A DN that is not in the catalog stays: it may be on its way in. Tables come to DNs and DNs come to clusters, so
         the catalog is asked again wherever another DN answers than those that were known to hold the table.
@@ -278,7 +278,7 @@ class DwsSource:
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
-        # same session named the table; on a DWS this costs one look per new session, or where channels share one.
+        # same session named the table; on a DWS this costs one status per new session, or where channels share one.
         if self.session.oriented != self.table or self.session.fresh:
             self.read_status(shard)
 

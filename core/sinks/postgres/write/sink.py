@@ -2,7 +2,7 @@
 
 Next door: `statements.py` has a step's statements, `progress/store.py` the rows for the driver, `check/target.py` makes
 and checks targets.
-The order inside a transaction is the protocol's (design 4.2): staging first, the caller's second look, then the
+The order inside a transaction is the protocol's (design 4.2): staging first, the caller's recheck, then the
 fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
 """
 

@@ -93,11 +93,11 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
 
 
 def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> ProbeFinding | None:
-    """Whether an act of ours moves the cluster's point, from how far apart two commits of ours lie: with as many looks
-    in between, and with so many acts. None where more rounds may tell.
+    """Whether an act of ours moves the cluster's point, from how far apart two commits of ours lie: with as many
+    statuses in between, and with so many acts. None where more rounds may tell.
 
     Acts that move it put at least `times` points between the two: one round with fewer is a proof. Others may put them
-    there as well, so for the other answer there have to be few with the looks.
+    there as well, so for the other answer there have to be few with the statuses.
 
     >>> moves([(1, 1)], 8).answer, moves([(1, 9)] * 3, 8).answer, moves([(9, 12)] * 3, 8)
     ('no', 'yes', None)

@@ -58,7 +58,7 @@ class ProbeContext(DwsSlotAdmin):
         return [one.shard for one in self.read_status(None)] or self.nodes()
 
     def here(self) -> SlotStatus:
-        """One look at the DN of `HOME`, or at any while it is not known."""
+        """One status at the DN of `HOME`, or at any while it is not known."""
         return self.read_status(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
