@@ -95,6 +95,7 @@ def doctor(
         found += last_probe(source.name, probe_service.remembered(loaded, source.name))
     for sink in loaded.sinks.values():
         found += doctor_service.check_sink(loaded, sink)
+    found += doctor_service.promises(loaded)
     scripts = doctor_service.grants(loaded)
     if as_json:
         output.as_json({"ok": not _failed(found), "findings": found, "grants": dict(scripts)})

@@ -18,6 +18,7 @@ from core.domain.finding import Finding
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
@@ -194,6 +195,9 @@ class SinkSession(Protocol):
 
 class SinkKind(Protocol):
     """A kind of sink."""
+
+    traits: SinkTraits
+    """What it can do, on which the promise of a job rests."""
 
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""

@@ -20,6 +20,7 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
+from core.services.promise import promise_of
 from core.services.sessions import login, open_source, poll_name
 from core.sinks import registry as sinks
 from core.sources import registry as sources
@@ -112,6 +113,11 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
                 silent.add(job.source.name)
             return None, (f"{error}" + (f" ({error.hint})" if error.hint else "")) if identity else ""
         return identity, ""
+
+
+def promises(loaded: Loaded) -> list[Finding]:
+    """What each configured job promises about its target."""
+    return [Finding(f"job {name}", Level.OK, promise_of(job)) for name, job in loaded.jobs.items()]
 
 
 # -- the least rights -----------------------------------------------------------------------------------------------

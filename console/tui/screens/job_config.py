@@ -60,13 +60,16 @@ class DescribeScreen(TableScreen):
 
 
 def describe_rows(loaded: Loaded, job: str) -> list[Row]:
-    """The settings of a job, then those of its source and its sink; a value that is set nowhere says so."""
+    """What the job promises, its settings, then those of its source and sink; a value that is set nowhere says so."""
     spec = loaded.jobs.get(job)
     if spec is None:
         return []
     places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
-    return [
+    from core.services.promise import promise_of  # the first frame is seen without a sink's driver
+
+    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "by these"}
+    return [Row("promise", Level.FINE, said)] + [
         Row(
             one.key,
             Level.FINE,

@@ -11,6 +11,7 @@ from datetime import datetime
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.progress import LaneKey
+from core.domain.promise import SinkTraits
 from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
@@ -126,6 +127,7 @@ class PostgresKind:
     def __init__(self, name: str, no_reset: str = "") -> None:
         self._name = name
         self.no_reset = no_reset
+        self.traits = SinkTraits(one_transaction=True, repeats_change_nothing=True)
 
     def connect(self, login: Login, progress_schema: str) -> PostgresConnection:
         """A session, opened at its first call."""

@@ -1,0 +1,15 @@
+"""The promise of a configured job, from its options and from what its kind of sink can do.
+
+Next door: `core.domain.promise` decides and has the words; `doctor` and the settings of a job show it.
+"""
+
+from __future__ import annotations
+
+from core.domain import promise
+from core.domain.spec import JobSpec
+from core.sinks import registry
+
+
+def promise_of(job: JobSpec) -> str:
+    """What a job promises about its target, in words."""
+    return promise.promise(registry.open(job.sink_kind).traits, job)
