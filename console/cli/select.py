@@ -14,8 +14,7 @@ import typer
 from console.cli import context, diagnostics
 from core.config import values
 from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig
-from core.config.places import tables
+from core.config.model import Loaded, NoConfig, tables
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store

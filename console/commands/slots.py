@@ -18,8 +18,7 @@ import typer
 from console.cli import context, diagnostics, output, select
 from console.cli.options import ConfirmSlot, Json, Reason, Slot, Source, Table
 from console.commands import peek, reset
-from core.config.model import Loaded
-from core.config.places import owners
+from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError

@@ -203,3 +203,29 @@ SINK_OPTIONS: Section = section(
         "the binlog's own order says which change is newer",
     ),
 )
+
+NEWER_NAMES = {
+    "dws.client.jdbc.url": "host, port and database of [sinks.X]",
+    "dws.client.jdbc.username": "user of [sinks.X]",
+    "dws.client.jdbc.password": "password_file, password_env or password_command of [sinks.X]",
+    "dws.client.jdbc.max.use-time": "connection_max_use_time_seconds",
+    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker lives",
+    "dws.client.write.mode": "write_mode",
+    "dws.client.write.auto-flush-size": "auto_flush_batch_size",
+    "dws.client.write.auto-flush-max-interval": "auto_flush_max_interval",
+    "dws.client.write.use-copy-size": "copy_write_batch_size",
+    "dws.client.write.force-flush-size": "nothing: no rows wait in memory",
+    "dws.client.write.thread-size": "connection_size",
+    "dws.client.write.partition-policy": "nothing: each DN is a lane with one writer",
+    "dws.client.write.partition-min": "nothing: each DN is a lane with one writer",
+    "dws.client.write.partition-max": "nothing: each DN is a lane with one writer",
+    "dws.client.write.buffer.all-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.write.buffer.table-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.write.buffer.partition-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.retry.max-times": "max_flush_retry_times",
+    "dws.client.retry.sleep-base-time": "wait_initial in [jobs.X.retry]",
+    "dws.client.retry.sleep-random-time": "wait_jitter in [jobs.X.retry]",
+    "dws.client.timeout.task": "nothing: a step has the limits of its session at the sink",
+    "dws.client.timeout.statement": "nothing: a step has the limits of its session at the sink",
+}
+"""The connector's 2.x names, read nowhere: the key that means each here, or nothing and why."""

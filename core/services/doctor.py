@@ -12,8 +12,7 @@ from enum import Enum
 from typing import TypeVar
 
 from core.clock import Clock, SystemClock
-from core.config.model import Loaded, SinkEntry, SourceEntry
-from core.config.places import tables
+from core.config.model import Loaded, SinkEntry, SourceEntry, tables
 from core.config.secrets import resolve
 from core.domain.objection import Objection
 from core.domain.slot import TableIdentity
