@@ -150,13 +150,18 @@ class Move:
         return self.before is not None and self.to.position is not None and self.to.position < self.before
 
     @property
+    def skips(self) -> bool:
+        """Whether it passes changes without applying them, as far as is known."""
+        return self.skipped.total > 0 or not self.skipped.whole
+
+    @property
     def effect(self) -> str:
         """What it means, in words."""
         if self.to.state is LaneState.CREATING:
             return "is copied anew by the next start"
         if self.read_again.total or self.back:
             return f"applies {self.read_again.text} changes again"
-        if self.skipped.total or not self.skipped.whole:
+        if self.skips:
             return f"passes {self.skipped.text} changes WITHOUT applying them"
         return "does not move" if self.to.position == self.before else "passes a range without changes"
 

@@ -236,7 +236,7 @@ def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:
         moment = datetime.fromisoformat(goal.at)
         found.append(f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved}")
         found.append("every DN starts just before the smallest point that any DN answers")
-    skips = any(move.skipped.total or not move.skipped.whole for move in moves)
+    skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
         found.append("right only where the target holds the skipped changes already, as after a reset that went back")
     elif skips:

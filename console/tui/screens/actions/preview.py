@@ -251,7 +251,7 @@ class SlotPreview(FieldsScreen):
         plan = self.plan
         if plan is None:
             return "there is no plan yet"
-        if not plan.possible:
+        if plan.failed:
             return f"not possible now: {', '.join(one.name for one in plan.failed)}"
         if plan.expired(self.console.now_real()):
             return "the plan has expired: Tab to it, n plans again"
