@@ -311,52 +311,46 @@ def create(
     A dry run unless --execute --reason TEXT --confirm SLOT. --confirm-table TABLE as well where no configured job owns
     the slot, or the source's environment is PROD.
     """
-    consent = Consent(execute, reason, confirm, confirm_table)
-    _run(ctx, CREATE, (table, slot, source), consent, as_json)
+    _run(ctx, CREATE, (table, slot, source), Consent(execute, reason, confirm, confirm_table), as_json)
 
 
-@app.command()
-def register(
-    ctx: typer.Context,
-    table: Table,
-    slot: Slot,
-    source: Source = "",
-    execute: Execute = False,
-    reason: Reason = "",
-    confirm: ConfirmSlot = "",
-    confirm_table: ConfirmTable = "",
-    rows: Rows = "",
-    as_json: Json = False,
-) -> None:
+def _losing(name: str, verb: SlotVerb, help: str) -> None:
+    """Add a verb that rows may be lost by."""
+
+    @app.command(name, help=help)
+    def lose(
+        ctx: typer.Context,
+        table: Table,
+        slot: Slot,
+        source: Source = "",
+        execute: Execute = False,
+        reason: Reason = "",
+        confirm: ConfirmSlot = "",
+        confirm_table: ConfirmTable = "",
+        rows: Rows = "",
+        as_json: Json = False,
+    ) -> None:
+        _run(ctx, verb, (table, slot, source), Consent(execute, reason, confirm, confirm_table, rows), as_json)
+
+
+_losing(
+    "register",
+    REGISTER,
     """Register a full-sync point: move the slot to now and skip what it has not read.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where rows are skipped. --confirm-table TABLE
     as well where no configured job owns the slot, or the source's environment is PROD.
-    """
-    consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, REGISTER, (table, slot, source), consent, as_json)
-
-
-@app.command()
-def drop(
-    ctx: typer.Context,
-    table: Table,
-    slot: Slot,
-    source: Source = "",
-    execute: Execute = False,
-    reason: Reason = "",
-    confirm: ConfirmSlot = "",
-    confirm_table: ConfirmTable = "",
-    rows: Rows = "",
-    as_json: Json = False,
-) -> None:
+    """,
+)
+_losing(
+    "drop",
+    DROP,
     """Drop a slot; where the kernel cannot, say when its TTL clears it.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where unread rows are lost. --confirm-table
     TABLE as well where no configured job owns the slot, or the source's environment is PROD.
-    """
-    consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, DROP, (table, slot, source), consent, as_json)
+    """,
+)
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
