@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.domain.job import JobState
     from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
+    from core.domain.reset import OpenReset
     from core.domain.spec import JobSpec
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
@@ -103,16 +104,6 @@ class JobFacts:
     def quarantined(self) -> int | None:
         """How many rows are in quarantine by its last report; None where it does not say."""
         return self.report.quarantined if self.report else None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenReset:
-    """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
-
-    id: str
-    job: str
-    table: str
-    slot: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from console.monitor.health import facts
-from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, OpenReset
+from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config import secrets
@@ -77,7 +77,7 @@ class Reader:
             audit.lines,
             audit.damaged,
             tuple(one for name in sorted(known) for one in store.errors(name)),
-            tuple(OpenReset(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
+            tuple(marks(store.folder.path)),
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local, OpenReset
+from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed
 
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
+    from core.domain.reset import OpenReset
     from core.slots.status.inspect import SlotView
 
 _SHORT = {

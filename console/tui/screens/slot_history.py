@@ -74,8 +74,8 @@ class SlotHistoryScreen(TableScreen):
         return f"Slots > {safe(self._slot, 60)} > history"
 
     def _read(self) -> list[Backup]:
+        from core.domain.reset import BACKUPS
         from core.domain.reset_text import backup_from
-        from core.slots.reset.context import BACKUPS
         from core.state.folder import StateFolder
         from core.state.resets import ResetFiles
 

@@ -14,6 +14,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.reset import (
     EVERY,
+    PLANS,
     Check,
     Goal,
     LaneSeen,
@@ -37,7 +38,7 @@ from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
-from core.slots.reset.context import PLANS, ResetContext
+from core.slots.reset.context import ResetContext
 from core.sqltext import dotted, literal
 
 VALID_SECONDS = 600.0

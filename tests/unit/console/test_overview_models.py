@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from console.monitor.rates import Busy
-from console.monitor.snapshot import JobFacts, LanePace, Level, Local, OpenReset
+from console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
+from core.domain.reset import OpenReset
 from core.domain.verified import Verified, in_a_phrase
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from console.monitor.snapshot import JobFacts, Level, Local, OpenReset, TableSeen
+from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.slot_history import Backup
 from console.views.slots import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
+from core.domain.reset import OpenReset
 from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7)
