@@ -7,7 +7,7 @@ account of what was changed), `markers` (latency). Order of use: `create`, `load
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Protocol
 
 from core.drivers import pg
@@ -57,11 +57,8 @@ class Tables(Protocol):
 def create(warehouse: Tables, ttl_s: int = 86_400) -> None:
     """Make the orders table (with binlog) and the ledger (without)."""
     warehouse.create_table(TABLE, DDL_COLUMNS, KEY, DISTRIBUTE_BY, ttl_s)
-    connection = warehouse.connect()
-    try:
+    with closing(warehouse.connect()) as connection:
         ledger.create(connection)
-    finally:
-        connection.close()
 
 
 class Workload:
@@ -80,7 +77,9 @@ class Workload:
         """Ask all to end, wait for them, and say what each did; raises what ended one before its time."""
         for writer in self.writers:
             writer.stop()
-        return [writer.finish(seconds) for writer in self.writers]
+        for writer in self.writers:
+            writer.finish(seconds)
+        return [writer.stats for writer in self.writers]
 
     @property
     def failed(self) -> BaseException | None:

@@ -201,7 +201,8 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     mix = Mix(rows=ROWS, rollback=0.0, delay=0.0)
     writer = Writer(lambda: CutAtCommit(warehouse, cut), seed, mix=mix, transactions=40)  # type: ignore[arg-type, return-value]
     writer.start()
-    stats = writer.finish()
+    writer.finish()
+    stats = writer.stats
     assert len(cuts) == 8
     assert (stats.recovered, stats.lost) == ((8, 0) if done else (0, 8))
     assert stats.reconnects == 8
