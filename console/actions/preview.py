@@ -15,12 +15,12 @@ from typing import Any
 from console.actions.commands import Place
 from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
+from console.views.rows import UNKNOWN, short
 from core.domain.reset import Move
 from core.domain.reset_text import plan_of
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
-UNKNOWN = "?"
 FULL = 24
 """From so many rows on there is room for everything."""
 _SAID = {True: "ok", False: "FAIL", None: "?"}
@@ -235,8 +235,7 @@ def _columns(mark: str, dn: str, before: str, after: str, number: str, oldest: s
 
 
 def _fit(text: str, room: int, right: bool = False) -> str:
-    shown = text if len(text) <= room else text[: room - 2] + ".."
-    return f"{shown:>{room}}" if right else f"{shown:<{room}}"
+    return f"{short(text, room):>{room}}" if right else f"{short(text, room):<{room}}"
 
 
 def tail(plan: Preview, width: int, height: int) -> Lines:
@@ -245,18 +244,18 @@ def tail(plan: Preview, width: int, height: int) -> Lines:
     lines: Lines = []
     lost = any(one.lost for one in plan.lanes)
     if height < FULL:
-        return [(Level.FINE, "Effect  " + _one_line(plan.effects[0], room)), _checks(plan.checks, room)]
+        return [(Level.FINE, "Effect  " + short(plan.effects[0], room)), _checks(plan.checks, room)]
     for number, effect in enumerate(plan.effects[:3]):
         label = "Effect  " if not number else "        "
-        lines.append((Level.WARNING if lost and not number else Level.FINE, label + _one_line(effect, room)))
+        lines.append((Level.WARNING if lost and not number else Level.FINE, label + short(effect, room)))
     more = len(plan.effects) - 3
     if more > 0:
         lines[-1] = (lines[-1][0], lines[-1][1][: room - 8] + f"  +{more} v")
-    lines.append((Level.FINE, "Undo    " + _one_line(plan.undo, room)))
-    lines.append((Level.FINE, "Safer   " + _one_line(plan.safer, room)))
+    lines.append((Level.FINE, "Undo    " + short(plan.undo, room)))
+    lines.append((Level.FINE, "Safer   " + short(plan.safer, room)))
     sql = plan.sql[0] if plan.sql else "nothing is sent"
     count = f"  {len(plan.sql)} lines v" if len(plan.sql) > 1 else ""
-    lines.append((Level.FINE, "SQL     " + _one_line(sql, room - len(count)) + count))
+    lines.append((Level.FINE, "SQL     " + short(sql, room - len(count)) + count))
     return [*lines, _checks(plan.checks, room)]
 
 
@@ -264,16 +263,12 @@ def _checks(checks: tuple[CheckLine, ...], room: int) -> tuple[Level, str]:
     """Those that fail in full; those that hold by name."""
     failed = [one for one in checks if one.ok is False]
     if failed:
-        return Level.CRITICAL, "Checks  " + _one_line(
+        return Level.CRITICAL, "Checks  " + short(
             "   ".join(f"FAIL {one.name}: {one.sentence}" for one in failed), room
         )
     unsure = [one for one in checks if one.ok is None]
     words = [f"? {one.name}" for one in unsure] + [f"ok {one.name}" for one in checks if one.ok]
-    return (Level.UNKNOWN if unsure else Level.FINE), "Checks  " + _one_line("  ".join(words), room)
-
-
-def _one_line(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 2] + ".."
+    return (Level.UNKNOWN if unsure else Level.FINE), "Checks  " + short("  ".join(words), room)
 
 
 def words(plan: Preview) -> Lines:

@@ -13,13 +13,25 @@ from enum import Enum
 
 
 class Part(Enum):
-    """What can be asked for; the values are the labels of the fields."""
+    """What can be asked for; the values are the labels of the fields.
 
-    REASON = "Reason"
-    NAME = "Name"
-    TABLE = "Table"
-    ROWS = "Rows"
-    NUMBER = "Number"
+    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs is for no command.
+    """
+
+    REASON = "Reason", "--reason", "REASON"
+    NAME = "Name", "--confirm", "NAME"
+    TABLE = "Table", "--confirm-table", "TABLE"
+    ROWS = "Rows", "--rows", "N"
+    NUMBER = "Number", "", ""
+
+    option: str
+    placeholder: str
+
+    def __new__(cls, label: str, option: str, placeholder: str) -> Part:
+        part = object.__new__(cls)
+        part._value_ = label
+        part.option, part.placeholder = option, placeholder
+        return part
 
 
 @dataclass(frozen=True, slots=True)

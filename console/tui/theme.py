@@ -84,17 +84,11 @@ def _theme(name: str, dark: bool, colours: Mapping[str, str], texts: Mapping[str
     return Theme(
         name,
         colours["accent"],
-        None,
-        None,
-        None,
-        None,
-        None,
-        words,
-        ground,
-        ground,
-        ground,
-        None,
-        dark,
+        foreground=words,
+        background=ground,
+        surface=ground,
+        panel=ground,
+        dark=dark,
         variables=variables,
     )
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Enum
 
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.remedies import named, ranked, remedy_for
+from console.views.remedies import numbered, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
@@ -124,10 +124,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         said.append((job.level, f"impact  job {job.state.value}{quarantined}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
-    return said + [
-        (Level.FINE, f"{number}  {named(each.do, one.job, table, slot)} ({each.loses.words})")
-        for number, each in enumerate(ranked(known.options), 1)
-    ]
+    return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -138,14 +138,10 @@ HISTORY_COLUMNS = (
 
 def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: str, slot: str) -> list[Row]:
     """What was done to a slot from this machine, the newest first, and the backups that lie here."""
-    from core.domain.audit import Phase
-
     keyed: list[tuple[str, Row]] = []
     for one in done_to(lines, table, slot):
-        failed = one.phase is Phase.OUTCOME and one.outcome.startswith("failed")
-        said = f"because: {one.reason}" if one.phase is Phase.INTENT else one.outcome
-        level = Level.WARNING if failed else Level.FINE
-        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, said)
+        level = Level.WARNING if one.failed else Level.FINE
+        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, one.said)
         keyed.append((one.at.isoformat(), Row(f"{one.action_id}/{one.phase.value}", level, cells)))
     for each in backups:
         if (each.table, each.slot) == (table, slot):

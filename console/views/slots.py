@@ -16,7 +16,7 @@ from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
-from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, TimeLeft, in_words
+from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
     from core.slots.status.inspect import SlotOnShard, SlotView
@@ -47,6 +47,7 @@ SHARD_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("deadline", "EXPIRES UTC", 12),
 )
+_LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,7 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 def _level(left: float | None, ttl: int | None) -> Level:
     if left is None or not ttl:
         return Level.UNKNOWN
-    part = left / ttl
-    return Level.CRITICAL if part < CRITICAL_BELOW else Level.WARNING if part < WARN_BELOW else Level.FINE
+    return _LEVELS[severity_of(left, ttl)]
 
 
 def _ttl(one: SlotFacts) -> int | None:
@@ -266,8 +266,7 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     said = []
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
-        which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
-        said.append((Level.FINE, f"retains binlog with {which}, {back.point} on {safe(back.shard, 40)}"))
+        said.append((Level.FINE, f"retains binlog with {back.behind.words}, {back.point} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(

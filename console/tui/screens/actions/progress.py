@@ -6,7 +6,8 @@ Leaving does not end it: it runs apart from the console. Next door: `console.act
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -15,7 +16,7 @@ from textual.timer import Timer
 from console.actions import outcome
 from console.actions.commands import Doing, JobVerb, SlotVerb
 from console.actions.outcome import job_lines, outcome_lines, slot_lines
-from console.actions.record import Action
+from console.actions.record import Action, Said
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.base import ActScreen
 from core.domain.text import safe
@@ -38,6 +39,12 @@ class Progress(ActScreen):
     def lines(self) -> outcome.Lines:
         """The lines."""
         raise NotImplementedError
+
+    def gathered(self, of: Callable[[Action, Said, datetime], outcome.Lines]) -> outcome.Lines:
+        """The lines of all actions, one after the other."""
+        now = self.console.now_real()
+        lines = [line for one in self.actions for line in of(one, self.runs.said(one.record.id), now)]
+        return lines or [(Level.UNKNOWN, "no record of it can be read")]
 
     def on_mount(self) -> None:
         """Look until it is over."""
@@ -101,10 +108,7 @@ class EntryProgress(Progress):
 
     def lines(self) -> outcome.Lines:
         """Row by row."""
-        lines: outcome.Lines = []
-        for one in self.actions:
-            lines += outcome_lines(one, self.runs.said(one.record.id), self.console.now_real())
-        return lines or [(Level.UNKNOWN, "no record of it can be read")]
+        return self.gathered(outcome_lines)
 
 
 class SlotProgress(Progress):
@@ -119,10 +123,7 @@ class SlotProgress(Progress):
 
     def lines(self) -> outcome.Lines:
         """Requested and observed, DN by DN."""
-        lines: outcome.Lines = []
-        for one in self.actions:
-            lines += slot_lines(one, self.runs.said(one.record.id), self.console.now_real())
-        return lines or [(Level.UNKNOWN, "no record of it can be read")]
+        return self.gathered(slot_lines)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Planning again is for what was planned and has ended."""
