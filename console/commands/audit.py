@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import StateDir
+from console.cli.select import StateDir
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import ConfirmJob, Job, Json, Reason, StateDir
+from console.cli.select import ConfirmJob, Job, Json, Reason, StateDir
 from console.monitor.health import why_of
 from core.clock import SystemClock
 from core.config.model import Loaded

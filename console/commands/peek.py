@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, output, select
-from console.cli.options import Json, Source, Table
+from console.cli.select import Json, Source, Table
 from console.views import binlog
 from console.views.binlog import Shown
 from console.views.rows import Column, Row

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import ConfirmSlot, Json, Slot, Table
+from console.cli.select import ConfirmSlot, Json, Slot, Table
 from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, select
-from console.cli.options import Job
+from console.cli.select import Job
 from console.monitor.health import why_of
 from core.domain.job import JobState
 from core.launch import control, verdict

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import ConfirmSlot, Json, Reason, Slot, Source, Table
+from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from console.commands import peek, reset
 from core.config.model import Loaded, owners
 from core.domain.text import typed

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import Job, OneJson
+from console.cli.select import Job, OneJson
 from core.clock import SystemClock
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
@@ -23,7 +23,7 @@ from core.services import verify as verify_service
 from core.state.audit import actor
 from core.state.sqlite import Store
 from core.state.verified import record
-from core.verify import Comparison, Found
+from core.verify.reader import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.")
 

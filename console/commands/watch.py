@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from console.cli import diagnostics, output, select
-from console.cli.options import Job, StateDir
+from console.cli.select import Job, StateDir
 from console.monitor.health import facts
 from console.monitor.snapshot import Level
 from console.views.rows import plain

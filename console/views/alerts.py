@@ -68,7 +68,7 @@ class Alert:
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    jobs = [*_jobs(monitor, now), *_quarantined(monitor)]
+    jobs = [*_jobs(monitor), *_quarantined(monitor)]
     found = [*_store(monitor), *_resets(monitor), *jobs, *_slots(monitor.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
@@ -167,7 +167,7 @@ def _resets(monitor: MonitorState) -> Iterator[Alert]:
         )  # fmt: skip
 
 
-def _jobs(monitor: MonitorState, now: datetime) -> Iterator[Alert]:
+def _jobs(monitor: MonitorState) -> Iterator[Alert]:
     for job in monitor.local.jobs if monitor.local else ():
         if job.state is None or job.only_quarantined or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue

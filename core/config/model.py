@@ -100,11 +100,6 @@ class Loaded:
             raise error
         return self
 
-    @property
-    def origins(self) -> Mapping[str, Origin]:
-        """Where each value came from, by dotted path."""
-        return {setting.key: setting.origin for setting in self.settings}
-
 
 def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
     """The configured jobs that follow a table, by their slots."""

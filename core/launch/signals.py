@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class Signals:
@@ -25,9 +25,7 @@ class Signals:
         signal.signal(signal.SIGCHLD, _nothing)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)

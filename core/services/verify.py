@@ -26,9 +26,10 @@ from core.sinks.postgres.session import POSTGRES
 from core.sources.dws import eligibility as source_rules
 from core.sources.dws.session import DWS
 from core.sources.dws.viewer import DwsViewer
-from core.verify import Comparison, Key, Options, compare
+from core.verify.compare import compare
 from core.verify.keys import KeyColumn
 from core.verify.pg import open_pair
+from core.verify.reader import Comparison, Key, Options
 from core.wiring import worker
 
 SETTLE_SECONDS = 60.0

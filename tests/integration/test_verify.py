@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import Refused
-from core.verify import Comparison, Key, KeyRange, Options, compare
+from core.verify.compare import compare
 from core.verify.pg import PgTable, open_pair
-from core.verify.reader import WHOLE
+from core.verify.reader import WHOLE, Comparison, Key, KeyRange, Options
 
 SMALL = Options(range_rows=40, fan_out=4, leaf_rows=8)
 DATABASES = ("verify_source", "verify_sink")

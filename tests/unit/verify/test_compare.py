@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import Refused
-from core.verify import Key, KeyRange, Options, compare
+from core.verify.compare import compare
 from core.verify.keys import KeyColumn
-from core.verify.reader import Checksum, Digest
+from core.verify.reader import Checksum, Digest, Key, KeyRange, Options
 from core.verify.recheck import Verdict, verdict
 
 Rows = dict[int, str]
