@@ -13,7 +13,8 @@ import pytest
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
-from console.tui.screens.actions.quarantine import EntryConfirm, EntryMenu
+from console.tui.screens.actions.confirm import EntryConfirm
+from console.tui.screens.actions.menu import EntryMenu
 from console.tui.screens.errors import ErrorsScreen
 from console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
 from console.tui.screens.table import TableScreen
