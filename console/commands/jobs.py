@@ -23,8 +23,8 @@ from console.monitor.health import why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.audit import AuditLine
-from core.domain.identity import Identity
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.job_view import Identity
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from core.domain.identity import Identity
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from core.domain.job_view import Identity
 from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from core.domain.identity import Identity
 from core.domain.job import JobState, WantedState
+from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.clock import Clock, SystemClock
-from core.domain.identity import Identity
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from core.domain.job_view import Identity
 from core.domain.report import JobReport
 from core.domain.text import safe as visible
 from core.errors import Refused

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from console.tui.screens.audit import SlotHistoryScreen
 from console.tui.screens.binlog import BinlogRowsScreen
-from console.tui.screens.slot_history import SlotHistoryScreen
 from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.reset import MARKS
