@@ -73,8 +73,8 @@ class Playback:
 
     def toward(self, direction: int, now: float) -> Playback:
         """`<` or `>` was pressed: a key that is held doubles its step, up to five minutes."""
-        quarantined = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
-        step = min(self.step * 2, LONGEST_STEP) if quarantined else STEP
+        repeated = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
+        step = min(self.step * 2, LONGEST_STEP) if repeated else STEP
         return replace(self, step=step, direction=direction, pressed=now, playing=False)
 
     @property

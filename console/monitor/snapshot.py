@@ -124,10 +124,10 @@ class JobDetail:
 class Local:
     """What the state store of this machine says; `fault` is set where it could not be read.
 
-    `quarantined` are jobs that a command is starting or resetting at this moment.
+    `at` is None before it was read once; `locked` are jobs that a command is starting or resetting at this moment.
     """
 
-    at: datetime
+    at: datetime | None = None
     jobs: tuple[JobFacts, ...] = ()
     events: tuple[EventRow, ...] = ()
     audit: tuple[AuditLine, ...] = ()
@@ -136,8 +136,11 @@ class Local:
     open_resets: tuple[OpenReset, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
-    quarantined: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
     fault: str = ""
+
+
+NOT_READ = Local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +179,12 @@ def sink_of(job: JobSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """All of it; `local` is None until the store was read once, `sinks` are those that were looked at."""
+    """All of it; `sinks` are those that were looked at."""
 
-    local: Local | None = None
+    local: Local = NOT_READ
     tables: Mapping[tuple[str, str], TableSeen] = field(default_factory=dict)
     sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:
         """One job by its name."""
-        return next((one for one in self.local.jobs if one.name == name), None) if self.local else None
+        return next((one for one in self.local.jobs if one.name == name), None)

@@ -136,7 +136,7 @@ def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[Jo
     """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
     found = _counted(monitor.sinks.values(), jobs)
     counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
-    for facts in monitor.local.jobs if monitor.local else ():
+    for facts in monitor.local.jobs:
         spec, name = jobs.get(facts.name), facts.name
         sink = sink_of(spec) if spec else ""
         seen = monitor.sinks.get(sink)

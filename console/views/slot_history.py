@@ -7,7 +7,6 @@ Next door: `console.views.slots` has the slot itself, `core.sources.dws.manual_s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from core.domain.text import safe, typed
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
     from core.domain.reset import OpenReset
+    from core.domain.reset_text import Backup
     from core.slots.status.inspect import SlotView
 
 _SHORT = {
@@ -33,18 +33,6 @@ _SHORT = {
     JobState.CANCELLED: "CANCEL",
 }
 GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
-
-
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """A backup of a reset, from its file here."""
-
-    id: str
-    table: str
-    slot: str
-    who: str
-    when: str
-    reason: str
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
@@ -72,14 +60,14 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
     return facts.level, f"read by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
 
 
-def jobs_of(local: Local | None) -> dict[str, JobFacts]:
+def jobs_of(local: Local) -> dict[str, JobFacts]:
     """The jobs by name."""
-    return {one.name: one for one in local.jobs} if local else {}
+    return {one.name: one for one in local.jobs}
 
 
-def open_reset_of(local: Local | None, table: str, slot: str) -> OpenReset | None:
+def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
     """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
-    for one in local.open_resets if local else ():
+    for one in local.open_resets:
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
             return one
     return None
@@ -146,7 +134,7 @@ def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: s
     for each in backups:
         if (each.table, each.slot) == (table, slot):
             when = each.when[5:19].replace("T", " ")
-            cells = _cells(Level.REST, when, each.who, "backup", f"{each.id}  {each.reason}")
+            cells = _cells(Level.REST, when, each.who, "backup", f"{each.id}  {each.why}")
             keyed.append((each.when, Row(f"backup {each.id}", Level.REST, cells)))
     return [row for _, row in sorted(keyed, key=lambda item: item[0], reverse=True)]
 

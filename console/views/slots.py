@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
+from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
@@ -74,7 +74,7 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
     ]
 
 
-def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = None) -> list[Row]:
+def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> list[Row]:
     """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
@@ -112,10 +112,10 @@ UNKNOWN_LAST = float("inf")
 def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     """A slot DN by DN, the one that is cleared first on top."""
     listed = {each.shard: each for each in one.slot.shards}
-    quarantines = {each.shard: each for each in one.retained.shards}
+    kept = {each.shard: each for each in one.retained.shards}
     keyed = []
-    for name in sorted({*listed, *quarantines}):
-        retained = quarantines.get(name)
+    for name in sorted({*listed, *kept}):
+        retained = kept.get(name)
         left = remaining(retained.left if retained else None, one.seen.at, now)
         level = _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), retained, one, now)
@@ -234,7 +234,7 @@ def _shard_cells(
 
 
 def slot_lines(
-    one: SlotFacts, now: datetime, local: Local | None = None, shard: str | None = None
+    one: SlotFacts, now: datetime, local: Local = NOT_READ, shard: str | None = None
 ) -> list[tuple[Level, str]]:
     """What a slot's figures mean: an unfinished reset, the consequence and the deadline first, raw SQL last.
 
@@ -246,7 +246,7 @@ def slot_lines(
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
     said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
-    if local is not None:
+    if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:

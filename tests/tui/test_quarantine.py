@@ -354,7 +354,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     await listed(pilot, made)
     number = len(quarantines.asked)
     local = made.app.shown.local
-    assert local is not None
+    assert local.at is not None
     made.app.history = planted = _Past()
     made.app.show_moment(local)
     await press(pilot, "r", "A")

@@ -14,7 +14,8 @@ from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
 from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from console.views.rows import Row
-from console.views.slot_history import HISTORY_COLUMNS, Backup, history_rows
+from console.views.slot_history import HISTORY_COLUMNS, history_rows
+from core.domain.reset_text import Backup
 from core.domain.text import safe, typed
 
 
@@ -31,18 +32,16 @@ class AuditScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """The lines, the newest first."""
-        local = self.console.shown.local
-        return audit_rows(local.audit) if local else []
+        return audit_rows(self.console.shown.local.audit)
 
     def about(self) -> str:
         """What could not be read."""
-        local = self.console.shown.local
-        return f"{local.damaged} lines cannot be read" if local and local.damaged else ""
+        damaged = self.console.shown.local.damaged
+        return f"{damaged} lines cannot be read" if damaged else ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The line in full."""
-        local = self.console.shown.local
-        for line in local.audit if local else ():
+        for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
@@ -79,8 +78,7 @@ class SlotHistoryScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """Lines and backups."""
-        local = self.console.shown.local
-        return history_rows(local.audit if local else (), self._backups, self._table, self._slot)
+        return history_rows(self.console.shown.local.audit, self._backups, self._table, self._slot)
 
     def about(self) -> str:
         """Which slot."""
@@ -115,6 +113,5 @@ class SlotHistoryScreen(TableScreen):
         from core.state.resets import ResetFiles
 
         files = ResetFiles(StateFolder.open(self.console.services.folder))
-        texts = [(name, files.load(BACKUPS, name)) for name in files.names(BACKUPS)]
-        found = [(name, backup_from(text)) for name, text in texts if text]
-        return [Backup(name, one.table, one.slot, one.who, one.when, one.why) for name, one in found]
+        texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
+        return [backup_from(text) for text in texts if text]

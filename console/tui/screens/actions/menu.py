@@ -244,9 +244,8 @@ class SlotMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         """What can be done."""
-        local = self.console.shown.local
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
-        return slot_entries(self.facts, holder, local.open_resets if local else ())
+        return slot_entries(self.facts, holder, self.console.shown.local.open_resets)
 
     def named(self) -> str:
         """To what."""
