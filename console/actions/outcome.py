@@ -162,8 +162,8 @@ def _entry_line(one: Mapping[str, Any]) -> tuple[Level, str]:
 def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
     """How many entries became what.
 
-    >>> _summed([{"state": "replayed"}, {"state": "quarantined"}, {"state": "superseded", "outcome": "nothing was
-    done"}]) '1 replayed, 1 still refused, 1 left alone'
+    >>> _summed([{"state": "replayed"}, {"state": "quarantined"}, {"state": "archived", "outcome": "nothing was done"}])
+    '1 replayed, 1 still refused, 1 left alone'
     """
     words: dict[str, int] = {}
     for one in entries:

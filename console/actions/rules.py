@@ -80,7 +80,7 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
 def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, how many.
 
-    >>> held_wants("a", 3), [want.answer for want in held_wants("a", 3, final=True)]
+    >>> entry_wants("a", 3), [want.answer for want in entry_wants("a", 3, final=True)]
     ((), ['', 'a', '3'])
     """
     if not final:

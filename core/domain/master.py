@@ -46,7 +46,7 @@ class Master:
     def parse(cls, text: str) -> Master:
         """Read a master; raises ValueError with half a sentence that follows the key's name.
 
-        >>> Master.parse("local[4]").places, Master.parse("local-cluster[2,1,1024]").places
+        >>> Master.parse("local[4]").capacity, Master.parse("local-cluster[2,1,1024]").capacity
         (4, 2)
         >>> Master.parse("spark://a:7077,b:7077").places
         (('a', 7077), ('b', 7077))

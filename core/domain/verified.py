@@ -57,7 +57,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
 def rows_quarantined(number: int) -> str:
     """How many rows a target lacks.
 
-    >>> rows_held(1), rows_held(3)
+    >>> rows_quarantined(1), rows_quarantined(3)
     ('1 row in quarantine', '3 rows in quarantine')
     """
     return f"{number} row{'' if number == 1 else 's'} in quarantine"

@@ -56,7 +56,7 @@ class CrashHistory:
 def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended | Crashed:
     """What follows a driver's end; `exit_code` None is an adopted driver that noted none.
 
-    >>> judge(-9, JobState.RUNNING, stop_wished=False)
+    >>> judge(-9, JobState.RUNNING, stop_wanted=False)
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL')
     """
     if stop_wanted and exit_code in (ENDED, TERMINATED):
