@@ -178,8 +178,7 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
 
 
 def _detail(job: str, errors: list[ErrorRow]) -> JobDetail:
-    mine = [(one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in errors if one.job == job]
-    return JobDetail(job, tuple(mine[:5]), (LOG_NOT_RECORDED,))
+    return JobDetail(job, tuple(one for one in errors if one.job == job)[:5], (LOG_NOT_RECORDED,))
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:

@@ -108,13 +108,13 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """What is read for one job only: its errors as (count, last time, text) and the end of its log.
+    """What is read for one job only: its last errors and the end of its log.
 
     `driver_starts` counts the last 24 hours; `rss` is the driver's memory in bytes, without Spark's own processes.
     """
 
     job: str
-    errors: tuple[tuple[int, datetime, str], ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
     log: tuple[str, ...] = ()
     driver_starts: int | None = None
     rss: int | None = None

@@ -132,8 +132,7 @@ def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:
     starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
     log = last_lines(store.folder.log(view.name), LOG_LINES)
     rss = _rss(view.driver.pid) if view.driver and view.driver_alive else None
-    errors = ((one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in store.errors(view.name)[:5])
-    return JobDetail(view.name, tuple(errors), tuple(log), starts, rss)
+    return JobDetail(view.name, tuple(store.errors(view.name)[:5]), tuple(log), starts, rss)
 
 
 def _rss(pid: int) -> int | None:

@@ -182,8 +182,9 @@ class JobScreen(TableScreen):
             lines.append((Level.FINE, counters(job)))
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
-        for number, at, words in detail.errors[:2]:
-            lines.append((Level.WARNING, f"{clock(at)}  {number}x  {safe(words, 300)}"))
+        for one in detail.errors[:2]:
+            words = safe(f"{one.side} {one.code} {one.message}", 300)
+            lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
         room = max(2, self.panel_height - len(lines))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
