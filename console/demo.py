@@ -22,8 +22,9 @@ from core.clock import SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.drivers import pg
-from core.embedded import ledger, postgres, workload
+from core.embedded import ledger, orders, postgres, workload
 from core.embedded.ledger import Tally
 from core.embedded.markers import Latency, Marker, MarkerReader
 from core.embedded.orders import TABLE
@@ -33,7 +34,7 @@ from core.embedded.workload import Workload
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.launch import control
 from core.launch.control import Patience
-from core.launch.view import JobView, observe
+from core.launch.view import observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.pg import open_pair
@@ -147,7 +148,7 @@ class Demo:
         sink_password = self._make_sink(self.sink)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
         with closing(self.warehouse.connect()) as connection:
-            workload.load(connection, self.options.rows, self.options.seed)
+            orders.load(connection, self.options.rows, self.options.seed)
         text = _CONFIG.format(
             source=self.warehouse.endpoint(),
             sink=self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password),

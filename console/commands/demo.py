@@ -26,8 +26,8 @@ from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from console.tui import startup
 from core.config import values
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
-from core.launch.view import JobView
 from core.verify.reader import Comparison
 
 app = typer.Typer(help="Try everything on this machine, without a warehouse.")

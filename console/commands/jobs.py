@@ -24,14 +24,14 @@ from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.audit import AuditLine
 from core.domain.job import JobEvent, JobState, transition
-from core.domain.job_view import Identity
+from core.domain.job_view import Identity, JobView
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
-from core.launch.view import JobView, observe, observe_all
+from core.launch.view import observe, observe_all
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.sqlite import Store

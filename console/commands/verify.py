@@ -15,10 +15,11 @@ import typer
 from console.cli import diagnostics, output, select
 from console.cli.select import Job, OneJson
 from core.clock import SystemClock
+from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
 from core.errors import SlotkeeperError
-from core.launch.view import JobView, view_of
+from core.launch.view import view_of
 from core.services import verify as verify_service
 from core.state.audit import actor
 from core.state.sqlite import Store

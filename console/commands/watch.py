@@ -25,7 +25,8 @@ from console.views.rows import plain
 from console.views.watch import list_lines
 from core.clock import SystemClock
 from core.domain.job import JobState
-from core.launch.view import JobView, observe
+from core.domain.job_view import JobView
+from core.launch.view import observe
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Follow one job in six lines below the prompt.")

@@ -16,7 +16,7 @@ from core.domain.report import JobReport, LaneReport
 from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
-    from core.launch.view import JobView
+    from core.domain.job_view import JobView
 
 STALE_SECONDS = 30.0
 """A driver reports every second or so; one that lives and is silent for this long hangs or is starved."""

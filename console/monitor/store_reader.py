@@ -18,12 +18,13 @@ from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
+from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.errors import SlotkeeperError
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
-from core.launch.view import JobView, observe_all
+from core.launch.view import observe_all
 from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.metrics import Metrics

@@ -12,23 +12,10 @@ from typing import Protocol
 
 from core.drivers import pg
 from core.embedded import ledger
-from core.embedded.ledger import Events, Tally, ledger_totals
-from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements, load
+from core.embedded.ledger import Tally
+from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
 from core.embedded.plans import Mix
 from core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
-
-__all__ = [
-    "TABLE",
-    "Events",
-    "Mix",
-    "Tally",
-    "Workload",
-    "bulk",
-    "create",
-    "ledger_totals",
-    "load",
-    "one_huge_transaction",
-]
 
 BULK_FIRST = 500_000_000_000
 """Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""

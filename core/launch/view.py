@@ -11,8 +11,6 @@ from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
 from core.state.sqlite import Store
 
-__all__ = ["JobView", "observe", "observe_all", "view_of"]
-
 
 def observe(store: Store, job: str) -> JobView:
     """Look at a job; Refused where it is unknown."""

@@ -13,7 +13,7 @@ from core.drivers import pg
 from core.embedded import ledger, postgres, workload
 from core.embedded.ledger import ledger_totals
 from core.embedded.markers import Marker, MarkerReader
-from core.embedded.orders import TABLE
+from core.embedded.orders import TABLE, load
 from core.embedded.plans import Mix, Planner, Verb
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import Workload
@@ -39,7 +39,7 @@ def recording(warehouse: Warehouse, seed: int) -> Iterator[Surface]:
 def prepare(warehouse: Warehouse, seed: int) -> None:
     workload.create(warehouse)
     connection = warehouse.connect()
-    workload.load(connection, ROWS, seed)
+    load(connection, ROWS, seed)
     connection.close()
 
 
