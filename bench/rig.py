@@ -18,7 +18,7 @@ from typing import Any
 from core.drivers import pg
 from core.embedded import postgres, workload
 from core.embedded.ledger import Tally, add
-from core.embedded.orders import DDL_COLUMNS, KEY, TABLE
+from core.embedded.orders import DDL_COLUMNS, KEY, TABLE, load
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import BULK_FIRST, bulk
@@ -109,7 +109,7 @@ class Rig:
         for tables in (self.warehouse, self.publisher):
             workload.create(tables)
             connection = tables.connect()
-            workload.load(connection, sizes.loaded, sizes.seed)
+            load(connection, sizes.loaded, sizes.seed)
             connection.close()
 
     def new_sinks(self, round_: int) -> tuple[str, str]:

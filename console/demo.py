@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from core.clock import SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.drivers import pg
 from core.drivers.pg_table.reader import over
-from core.embedded import ledger, postgres, workload
+from core.embedded import ledger, orders, postgres, workload
+from core.embedded.ledger import Tally
 from core.embedded.markers import Latency, Marker, MarkerReader
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
@@ -31,7 +34,7 @@ from core.embedded.workload import Workload
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.launch import control
 from core.launch.control import Patience
-from core.launch.view import JobView, observe
+from core.launch.view import observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.comparison import Comparison
@@ -144,9 +147,8 @@ class Demo:
         workload.create(self.warehouse)
         sink_password = self._make_sink(self.sink)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
-        connection = self.warehouse.connect()
-        workload.load(connection, self.options.rows, self.options.seed)
-        connection.close()
+        with closing(self.warehouse.connect()) as connection:
+            orders.load(connection, self.options.rows, self.options.seed)
         text = _CONFIG.format(
             source=self.warehouse.endpoint(),
             sink=self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password),
@@ -168,18 +170,12 @@ class Demo:
     def _make_sink(self, server: Server) -> Path:
         file = self.folder / f"{SINK_USER}.password"
         password = postgres.write_password(file)
-        connection = server.connect("postgres")
-        try:
-            with connection.cursor() as cursor:
-                name = pg.sql.Identifier(SINK_USER)
-                cursor.execute(pg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, pg.sql.Literal(password)))
-                cursor.execute(f"CREATE DATABASE {SINK_DATABASE} OWNER {SINK_USER}")
-        finally:
-            connection.close()
-        connection = server.connect(SINK_DATABASE)
-        with connection.cursor() as cursor:
+        with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
+            name = pg.sql.Identifier(SINK_USER)
+            cursor.execute(pg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, pg.sql.Literal(password)))
+            cursor.execute(f"CREATE DATABASE {SINK_DATABASE} OWNER {SINK_USER}")
+        with closing(server.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
             cursor.execute(f"GRANT CREATE ON SCHEMA public TO {SINK_USER}")
-        connection.close()
         return file
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -266,28 +262,19 @@ class Demo:
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the generator's own account."""
-        warehouse, _ = self._known()
-        connection = warehouse.connect(autocommit=False)
-        try:
-            totals = ledger.ledger_totals(connection)
-        finally:
-            connection.close()
+        totals, (warehouse, _) = self._booked(), self._known()
         return {name: totals[name].total if name in totals else 0 for name, _ in warehouse.nodes()}
 
     def ledger_kinds(self) -> dict[str, int]:
         """Rows changed by kind."""
+        whole = sum(self._booked().values(), ledger.Events())
+        kinds = (whole.inserted, whole.updated, whole.deleted, whole.key_changed)
+        return dict(zip(("insert", "update", "delete", "key_change"), kinds, strict=True))
+
+    def _booked(self) -> Tally:
         warehouse, _ = self._known()
-        connection = warehouse.connect(autocommit=False)
-        try:
-            all_ = sum(ledger.ledger_totals(connection).values(), ledger.Events())
-        finally:
-            connection.close()
-        return {
-            "insert": all_.inserted,
-            "update": all_.updated,
-            "delete": all_.deleted,
-            "key_change": all_.key_changed,
-        }
+        with closing(warehouse.connect(autocommit=False)) as connection:
+            return ledger.ledger_totals(connection)
 
     def applied(self) -> dict[str, int]:
         """Events per DN by the sink's progress rows."""
@@ -297,12 +284,11 @@ class Demo:
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""
         warehouse, sink = self._known()
-        source, target = warehouse.connect(autocommit=False), sink.connect(SINK_DATABASE, autocommit=False)
-        try:
+        with (
+            closing(warehouse.connect(autocommit=False)) as source,
+            closing(sink.connect(SINK_DATABASE, autocommit=False)) as target,
+        ):
             return compare(*open_pair(over(source), TABLE, over(target), TARGET))
-        finally:
-            source.close()
-            target.close()
 
     def _recording(self) -> int:
         try:
@@ -312,13 +298,9 @@ class Demo:
 
     def _at_sink(self, statement: str) -> list[tuple[object, ...]]:
         _, sink = self._known()
-        connection = sink.connect(SINK_DATABASE)
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(statement)
-                return cursor.fetchall()
-        finally:
-            connection.close()
+        with closing(sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
 
     def _known(self) -> tuple[Warehouse, Server]:
         assert self.warehouse is not None and self.sink is not None

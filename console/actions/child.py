@@ -18,7 +18,7 @@ from pathlib import Path
 from console.actions.record import Record
 from console.actions.store import Records
 from core.clock import SystemClock
-from core.domain.identity import Identity
+from core.domain.job_view import Identity
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
 from core.state.folder import StateFolder

@@ -14,13 +14,6 @@ from enum import Enum
 from console.actions.rules import Part, Want
 
 PROGRAM = "slotkeeper"
-PLACEHOLDERS: Mapping[Part, str] = {Part.REASON: "REASON", Part.NAME: "NAME", Part.TABLE: "TABLE", Part.ROWS: "N"}
-_OPTIONS: Mapping[Part, str] = {
-    Part.REASON: "--reason",
-    Part.NAME: "--confirm",
-    Part.TABLE: "--confirm-table",
-    Part.ROWS: "--rows",
-}
 
 
 class JobVerb(Enum):
@@ -128,7 +121,7 @@ def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str]
     words = [*origin.shared, "jobs", verb.value, "--json"]
     if not origin.config and origin.state_dir and verb in _WITHOUT_CONFIGURATION:
         words.append(f"--state-dir={origin.state_dir}")
-    words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
+    words += [f"{part.option}={text}" for part, text in (parts or {}).items()]
     return (*words, *_names(job))
 
 
@@ -138,7 +131,7 @@ def entry_words(
     """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
     words = [*origin.shared, "errors", verb.value, "--json"]
     words += ["--execute"] if verb is EntryVerb.DISCARD else []
-    words += [f"{_OPTIONS[part]}={text}" for part, text in (parts or {}).items()]
+    words += [f"{part.option}={text}" for part, text in (parts or {}).items()]
     words += [] if ids else ["--all"]
     return (*words, *_names(job, *map(str, ids)))
 
@@ -155,7 +148,7 @@ def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tupl
     if typed is not None:
         words.append("--execute")
         words += [f"--plan={typed.plan}"] if typed.plan else []
-        words += [f"{_OPTIONS[part]}={text}" for part, text in typed.parts.items()]
+        words += [f"{part.option}={text}" for part, text in typed.parts.items()]
     if doing.verb is SlotVerb.UNDO:
         return (*words, *_names(doing.backup))
     if doing.verb is SlotVerb.PREFLIGHT:
@@ -166,9 +159,9 @@ def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tupl
 def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[Part, str]:
     """What was typed, and a placeholder for each thing that was not typed right yet."""
     return {
-        want.part: typed[want.part] if want.met(typed.get(want.part, "")) else PLACEHOLDERS[want.part]
+        want.part: typed[want.part] if want.met(typed.get(want.part, "")) else want.part.placeholder
         for want in wants
-        if want.part in PLACEHOLDERS
+        if want.part.option
     }
 
 

@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from console.actions.commands import EntryVerb, JobVerb, SlotVerb
-from console.monitor.snapshot import JobFacts, OpenReset
+from console.monitor.snapshot import JobFacts
 from console.views.quarantine import Choice
 from console.views.slots import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.reset import OpenReset
 from core.domain.text import safe
 from core.errors import Refused
 

@@ -90,19 +90,16 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
         level, text = verdict(action, said, now)
         return [(level, f"{name}: requested {wanted}, observed {shown}; {text}")]
     state = safe(found["state"], 20) if found and found.get("state") else ""
-    ended = action.record.ended_at or now
-    took_ = f"{took(action, now):.1f} s"
     if action.record.code == 0:
         seen = state or observed(found) or shown
         result = seen if verb is JobVerb.DRAIN and seen == wanted else f"requested {wanted}, observed {seen}"
-        lines = [(Level.FINE, f"{name}: {result} at {ended:%H:%M:%S}Z, {took_}")]
+        lines = [(Level.FINE, f"{name}: {result} {_ended(action, now)}")]
     else:
-        why, hint = complaint(said.err)
+        why, seconds = complaint(said.err)[0], took(action, now)
         level, _ = verdict(action, said, now)
         applied = "refused" if action.record.code == REFUSED else "not applied yet"
-        lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {took_}: {applied}")]
-        lines += [(level, why)] if why else []
-        lines += [(Level.FINE, f"next: {hint}")] if hint else []
+        lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
+        lines += [(level, why), *_next(action, said)] if why else _next(action, said)
     if shown not in (state, "?"):
         lines.append((Level.FINE, f"{name} is {shown} now"))
     return lines
@@ -114,12 +111,10 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     if not action.over or action.stage is Stage.GONE:
         return [(level, text)]
     found = parsed(said.out) or {}
-    ended = action.record.ended_at or now
-    head = f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s"
     done = found.get("done") if isinstance(found.get("done"), dict) else {}
     missed = set(done.get("missed", ()) if done else ())
     lanes = found.get("lanes") or (done or {}).get("result") or found.get("left") or {}
-    lines: Lines = [(level, head)]
+    lines: Lines = [(level, f"{text}   {_ended(action, now)}")]
     lines += [
         (Level.CRITICAL if dn in missed else Level.FINE, f"{safe(dn, 40)}  {safe(seen, 300)}")
         for dn, seen in sorted(lanes.items())
@@ -127,9 +122,7 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     lines += _verdicts(found)
     if found.get("reset"):
         lines.append((Level.FINE, f"the way back: u, or `slotkeeper slots undo {safe(found['reset'], 60)}`"))
-    hint = complaint(said.err)[1]
-    if action.record.code and hint:
-        lines.append((Level.FINE, f"next: {hint}"))
+    lines += _next(action, said)
     if action.record.code == REFUSED and "clear" not in found:
         lines.append((Level.FINE, "n plans again with what is there now"))
     return lines
@@ -141,11 +134,19 @@ def outcome_lines(action: Action, said: Said, now: datetime) -> Lines:
     if not action.over or action.stage is Stage.GONE:
         return [(level, text)]
     found = parsed(said.out) or {}
-    ended = action.record.ended_at or now
-    lines: Lines = [(level, f"{text}   at {ended:%H:%M:%S}Z, {took(action, now):.1f} s")]
+    lines: Lines = [(level, f"{text}   {_ended(action, now)}")]
     lines += [_entry_line(one) for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL)]
-    hint = complaint(said.err)[1]
-    return [*lines, (Level.FINE, f"next: {hint}")] if action.record.code and hint else lines
+    return lines + _next(action, said)
+
+
+def _ended(action: Action, now: datetime) -> str:
+    return f"at {action.record.ended_at or now:%H:%M:%S}Z, {took(action, now):.1f} s"
+
+
+def _next(action: Action, said: Said) -> Lines:
+    """What to do where it failed."""
+    hint = complaint(said.err)[1] if action.record.code else ""
+    return [(Level.FINE, f"next: {hint}")] if hint else []
 
 
 def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -177,15 +178,14 @@ def _verdicts(found: Mapping[str, Any]) -> Lines:
     """The answers of a preflight, what it would take to drain, and its notes."""
     levels = {"yes": Level.FINE, "no": Level.WARNING}
     lines: Lines = [
-        (levels.get(one["answer"], Level.UNKNOWN), f"{safe(action, 20):<11} {safe(one['answer'], 10)}: {_said(one)}")
+        (
+            levels.get(one["answer"], Level.UNKNOWN),
+            f"{safe(action, 20):<11} {safe(one['answer'], 10)}: {safe(one['reason'], 300)}",
+        )
         for action, one in found.get("verdicts", {}).items()
     ]
     lines += [(Level.FINE, f"drain: {safe(found['drain'], 300)}")] if found.get("drain") else []
     return lines + [(Level.FINE, safe(note, 300)) for note in found.get("notes", ()) if "verdicts" in found]
-
-
-def _said(one: Mapping[str, Any]) -> str:
-    return safe(one["reason"], 300)
 
 
 def _shown(job: JobFacts | None) -> str:

@@ -13,12 +13,14 @@ from datetime import datetime, timezone
 from typing import Any
 
 from console.actions.commands import Place
-from console.actions.rules import Tier, Want, slot_tier, slot_wants
+from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
+from console.views.rows import UNKNOWN, short
+from core.domain.reset import Move
+from core.domain.reset_text import plan_of
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
-UNKNOWN = "?"
 FULL = 24
 """From so many rows on there is room for everything."""
 _SAID = {True: "ok", False: "FAIL", None: "?"}
@@ -60,15 +62,9 @@ class Preview:
     safer: str
     sql: tuple[str, ...]
     checks: tuple[CheckLine, ...]
-    possible: bool
     wants: tuple[Want, ...]
     plan: str = ""
     expires: datetime | None = None
-
-    @property
-    def tier(self) -> Tier:
-        """How much must be typed."""
-        return slot_tier(self.wants)
 
     @property
     def failed(self) -> list[CheckLine]:
@@ -104,70 +100,54 @@ def preview_from(out: str) -> Preview | None:
 
 
 def _reset(found: Mapping[str, Any]) -> Preview:
-    skips = int(found["skipped"]) > 0 or any(not one["skipped"]["whole"] for one in found["moves"])
-    effects = [*_summed(found["moves"]), *map(_said, found["notes"])]
-    safer = "--to snapshot: copies the table anew, skips nothing" if skips else "none needed: nothing is skipped"
+    times = {name: datetime.fromisoformat(found[name]).astimezone(timezone.utc) for name in ("made", "expires")}
+    plan = plan_of({**found, **{name: time.timestamp() for name, time in times.items()}})
+    skips = any(move.skips for move in plan.moves)
     return Preview(
-        title=f"RESET SLOT to {safe(found['goal']['text'], 60)}",
-        what=f"{safe(found['source'], 40)} {safe(found['table'], 60)} / {safe(found['slot'], 60)}",
-        owner=f"job {safe(found['job'], 60)}",
-        lanes=tuple(map(_move, sorted(found["moves"], key=_worst_first))),
-        effects=tuple(effects),
+        title=f"RESET SLOT to {safe(plan.goal.text, 60)}",
+        what=f"{safe(plan.source, 40)} {safe(plan.table, 60)} / {safe(plan.slot, 60)}",
+        owner=f"job {safe(plan.job, 60)}",
+        lanes=tuple(map(_move, sorted(plan.moves, key=_worst_first))),
+        effects=(*_summed(plan.moves), *map(_said, plan.notes)),
         undo=_said(found["undo"]),
-        safer=safer,
-        sql=tuple(map(_said, found["sql"])),
-        checks=tuple(_check(one) for one in found["checks"]),
-        possible=bool(found["possible"]),
+        safer="--to snapshot: copies the table anew, skips nothing" if skips else "none needed: nothing is skipped",
+        sql=tuple(map(_said, plan.sql)),
+        checks=tuple(CheckLine(one.ok, safe(one.name, 40), _said(one.sentence)) for one in plan.checks),
         wants=slot_wants(found["to_type"]),
-        plan=safe(found["id"], 20),
-        expires=datetime.fromisoformat(found["expires"]).astimezone(timezone.utc),
+        plan=safe(plan.id, 20),
+        expires=times["expires"],
     )
 
 
-def _worst_first(move: Mapping[str, Any]) -> tuple[int, int]:
+def _worst_first(move: Move) -> tuple[int, int]:
     """What skips most is first, then what comes again; else the order of the plan."""
-    return -_total(move["skipped"]), -_total(move["read_again"])
+    return -move.skipped.total, -move.read_again.total
 
 
-def _move(found: Mapping[str, Any]) -> LaneLine:
-    row, skipped, read_again = found["seen"]["row"], found["skipped"], found["read_again"]
-    lost = _total(skipped) > 0 or not skipped["whole"]
-    count, word = (skipped, "skipped") if lost else (read_again, "again")
-    number = "0" if not _total(count) and count["whole"] else f"{_number(count)} {word}"
-    oldest = UNKNOWN if count["oldest"] is None and _total(count) else str(count["oldest"] or "-")
-    if count["oldest_us"]:
-        oldest = f"{datetime.fromtimestamp(count['oldest_us'] / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
-    to = found["to"]["position"] or "copied anew"
+def _move(move: Move) -> LaneLine:
+    count, word = (move.skipped, "skipped") if move.skips else (move.read_again, "again")
+    number = f"{'' if count.whole else '>= '}{count.total:,} {word}" if count.total or not count.whole else "0"
+    oldest = UNKNOWN if count.oldest is None and count.total else str(count.oldest or "-")
+    if count.oldest_us:
+        oldest = f"{datetime.fromtimestamp(count.oldest_us / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
+    before, to = (position.text if position else "" for position in (move.before, move.to.position))
     return LaneLine(
-        safe(row["key"]["shard"], 40), _said(row["position"] or "awaits copy"), _said(to), number, oldest, lost
+        safe(move.seen.row.key.shard, 40), before or "awaits copy", to or "copied anew", number, oldest, move.skips
     )
 
 
-def _total(count: Mapping[str, Any]) -> int:
-    return sum(int(number) for _, number in count["kinds"])
-
-
-def _number(count: Mapping[str, Any]) -> str:
-    return ("" if count["whole"] else ">= ") + f"{_total(count):,}"
-
-
-def _summed(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+def _summed(moves: Sequence[Move]) -> list[str]:
     """What it means for all DNs together, what is lost first."""
-    lost = [one for one in moves if _total(one["skipped"]) or not one["skipped"]["whole"]]
-    again = [one for one in moves if _total(one["read_again"])]
+    lost = [one.skipped for one in moves if one.skips]
+    again = [one.read_again.total for one in moves if one.read_again.total]
     said = []
     if lost:
-        least = "" if all(one["skipped"]["whole"] for one in lost) else ">= "
-        total = sum(_total(one["skipped"]) for one in lost)
+        least = "" if all(one.whole for one in lost) else ">= "
+        total = sum(one.total for one in lost)
         said.append(f"{least}{total:,} changes on {len(lost)} DN are SKIPPED: they never reach the target")
     if again:
-        total = sum(_total(one["read_again"]) for one in again)
-        said.append(f"{total:,} changes on {len(again)} DN are applied again")
-    return said or list(dict.fromkeys(_said(one["effect"]) for one in moves))
-
-
-def _check(found: Mapping[str, Any]) -> CheckLine:
-    return CheckLine(found["ok"], safe(found["name"], 40), _said(found["sentence"]))
+        said.append(f"{sum(again):,} changes on {len(again)} DN are applied again")
+    return said or list(dict.fromkeys(_said(one.effect) for one in moves))
 
 
 def _verb(plan: Mapping[str, Any], to_type: Mapping[str, Any], undo: str) -> Preview:
@@ -187,7 +167,6 @@ def _verb(plan: Mapping[str, Any], to_type: Mapping[str, Any], undo: str) -> Pre
         safer=safer,
         sql=tuple(map(_said, plan["sql"])),
         checks=(CheckLine(True, "planned again and checked again at once before it is done", ""),),
-        possible=True,
         wants=slot_wants(to_type),
     )
 
@@ -256,8 +235,7 @@ def _columns(mark: str, dn: str, before: str, after: str, number: str, oldest: s
 
 
 def _fit(text: str, room: int, right: bool = False) -> str:
-    shown = text if len(text) <= room else text[: room - 2] + ".."
-    return f"{shown:>{room}}" if right else f"{shown:<{room}}"
+    return f"{short(text, room):>{room}}" if right else f"{short(text, room):<{room}}"
 
 
 def tail(plan: Preview, width: int, height: int) -> Lines:
@@ -266,18 +244,18 @@ def tail(plan: Preview, width: int, height: int) -> Lines:
     lines: Lines = []
     lost = any(one.lost for one in plan.lanes)
     if height < FULL:
-        return [(Level.FINE, "Effect  " + _one_line(plan.effects[0], room)), _checks(plan.checks, room)]
+        return [(Level.FINE, "Effect  " + short(plan.effects[0], room)), _checks(plan.checks, room)]
     for number, effect in enumerate(plan.effects[:3]):
         label = "Effect  " if not number else "        "
-        lines.append((Level.WARNING if lost and not number else Level.FINE, label + _one_line(effect, room)))
+        lines.append((Level.WARNING if lost and not number else Level.FINE, label + short(effect, room)))
     more = len(plan.effects) - 3
     if more > 0:
         lines[-1] = (lines[-1][0], lines[-1][1][: room - 8] + f"  +{more} v")
-    lines.append((Level.FINE, "Undo    " + _one_line(plan.undo, room)))
-    lines.append((Level.FINE, "Safer   " + _one_line(plan.safer, room)))
+    lines.append((Level.FINE, "Undo    " + short(plan.undo, room)))
+    lines.append((Level.FINE, "Safer   " + short(plan.safer, room)))
     sql = plan.sql[0] if plan.sql else "nothing is sent"
     count = f"  {len(plan.sql)} lines v" if len(plan.sql) > 1 else ""
-    lines.append((Level.FINE, "SQL     " + _one_line(sql, room - len(count)) + count))
+    lines.append((Level.FINE, "SQL     " + short(sql, room - len(count)) + count))
     return [*lines, _checks(plan.checks, room)]
 
 
@@ -285,16 +263,12 @@ def _checks(checks: tuple[CheckLine, ...], room: int) -> tuple[Level, str]:
     """Those that fail in full; those that hold by name."""
     failed = [one for one in checks if one.ok is False]
     if failed:
-        return Level.CRITICAL, "Checks  " + _one_line(
+        return Level.CRITICAL, "Checks  " + short(
             "   ".join(f"FAIL {one.name}: {one.sentence}" for one in failed), room
         )
     unsure = [one for one in checks if one.ok is None]
     words = [f"? {one.name}" for one in unsure] + [f"ok {one.name}" for one in checks if one.ok]
-    return (Level.UNKNOWN if unsure else Level.FINE), "Checks  " + _one_line("  ".join(words), room)
-
-
-def _one_line(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 2] + ".."
+    return (Level.UNKNOWN if unsure else Level.FINE), "Checks  " + short("  ".join(words), room)
 
 
 def words(plan: Preview) -> Lines:
@@ -331,6 +305,5 @@ def ending(place: Place) -> Preview:
         safer="none: half a reset is not to be left",
         sql=(),
         checks=(CheckLine(True, "checked again at once before it is done", ""),),
-        possible=True,
         wants=(),
     )

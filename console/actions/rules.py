@@ -1,4 +1,4 @@
-"""How much must be typed before something is done: the tiers, and what each of them asks for. Pure.
+"""How much must be typed before something is done: nothing, a reason and a name, on top a number or the table. Pure.
 
 The core judges: what a slot command asks for is what its dry run says (`to_type`), and it is judged there again. Next
 door: `console.actions.commands` puts what was typed into a command; `core.slots.change` and `core.slots.reset.apply`
@@ -9,26 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum
-
-
-class Tier(IntEnum):
-    """How much is asked for: nothing, one key, a reason and a name, and on top a number or the table's name."""
-
-    FREE = 0
-    KEY = 1
-    NAMED = 2
-    COUNTED = 3
+from enum import Enum
 
 
 class Part(Enum):
-    """What can be asked for; the values are the labels of the fields."""
+    """What can be asked for; the values are the labels of the fields.
 
-    REASON = "Reason"
-    NAME = "Name"
-    TABLE = "Table"
-    ROWS = "Rows"
-    NUMBER = "Number"
+    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs is for no command.
+    """
+
+    REASON = "Reason", "--reason", "REASON"
+    NAME = "Name", "--confirm", "NAME"
+    TABLE = "Table", "--confirm-table", "TABLE"
+    ROWS = "Rows", "--rows", "N"
+    NUMBER = "Number", "", ""
+
+    option: str
+    placeholder: str
+
+    def __new__(cls, label: str, option: str, placeholder: str) -> Part:
+        part = object.__new__(cls)
+        part._value_ = label
+        part.option, part.placeholder = option, placeholder
+        return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,6 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
     if to_type.get("rows") is not None:
         wants.append(Want(Part.ROWS, str(to_type["rows"]), "rows that are lost or skipped"))
     return tuple(wants)
-
-
-def slot_tier(wants: Sequence[Want]) -> Tier:
-    """The tier of a slot command by what it asks for."""
-    highest = any(want.part in (Part.TABLE, Part.ROWS) for want in wants)
-    return Tier.COUNTED if highest else Tier.NAMED if wants else Tier.KEY
 
 
 def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:

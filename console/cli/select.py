@@ -1,6 +1,7 @@
 """What a command line chose of the configuration: a job by its name, a table, the state folder, with a helpful refusal.
 
-Next door: `console.cli.context` loads the configuration; commands ask here. Loads no database driver.
+The arguments and options that several commands share are here, each with its words for the help; an option of one
+command stands with that command. Next door: `console.cli.context` loads the configuration. Loads no database driver.
 """
 
 from __future__ import annotations
@@ -8,17 +9,30 @@ from __future__ import annotations
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from console.cli import context, diagnostics
 from core.config import values
 from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig
-from core.config.places import tables
+from core.config.model import Loaded, NoConfig, tables
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
+Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name")]
+Source = Annotated[str, typer.Option("--source", metavar="NAME", help="the table's source, where several have it")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
+OneJson = Annotated[bool, typer.Option("--json", help="one JSON object")]
+StateDir = Annotated[
+    Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+ConfirmJob = Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")]
+ConfirmSlot = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the slot's name, typed again")]
 
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import StateDir
-from core.domain.audit import AuditLine, Phase
+from console.cli.select import StateDir
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 
@@ -36,13 +35,7 @@ def list_lines(
     if as_json:
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
     else:
-        rows = [
-            [f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, _said(one)] for one in found.lines
-        ]
+        rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, one.said] for one in found.lines]
         output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
     if found.damaged:
         diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")
-
-
-def _said(line: AuditLine) -> str:
-    return f"because: {line.reason}" if line.phase is Phase.INTENT else line.outcome

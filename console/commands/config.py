@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import OneJson
+from console.cli.select import OneJson
 from core.config.model import Loaded
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)

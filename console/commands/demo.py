@@ -26,8 +26,8 @@ from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from console.tui import startup
 from core.config import values
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
-from core.launch.view import JobView
 from core.verify.comparison import Comparison
 
 app = typer.Typer(help="Try everything on this machine, without a warehouse.")
@@ -38,10 +38,7 @@ SMALLEST = (60, 15)
 
 
 def _seconds(text: str) -> float:
-    try:
-        return float(str(values.duration(1_000, 7 * 86_400_000)(text))) / 1000
-    except values.BadValue as error:
-        raise typer.BadParameter(str(error)) from None
+    return float(str(_read(values.duration(1_000, values.WEEK), text))) / 1000
 
 
 def _rate(text: str) -> float:
@@ -52,8 +49,12 @@ def _rate(text: str) -> float:
 
 
 def _master(text: str) -> str:
+    return str(_read(values.master, text))
+
+
+def _read(reader: values.Reader, text: str) -> object:
     try:
-        return values.master(text)
+        return reader(text)
     except values.BadValue as error:
         raise typer.BadParameter(str(error)) from None
 

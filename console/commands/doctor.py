@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
@@ -27,7 +26,7 @@ import psutil
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import OneJson, Reason
+from console.cli.select import OneJson, Reason
 from core.config.model import Loaded
 from core.domain.finding import Finding, Level
 from core.domain.master import WORKERS_NEED, Master, MasterKind
@@ -37,6 +36,7 @@ from core.domain.text import safe
 from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
 from core.services import probe as probe_service
+from core.slots.change import Consent
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
@@ -84,8 +84,8 @@ def doctor(
     """
     loaded = context.of(ctx).load()
     if probe:
-        wanted = ProbeWanted(probe, schema, execute, reason, confirm)
-        _probe(loaded, wanted, as_json, select.ascii_only(ctx))
+        plan = probe_service.plan(loaded, probe, schema)
+        _probe(loaded, plan, Consent(execute, reason, confirm), as_json, select.ascii_only(ctx))
         return
     if schema or execute or reason or confirm:
         raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
@@ -263,32 +263,20 @@ def logind_text() -> str:
 # -- how a cluster behaves where its vendor documents nothing ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeWanted:
-    """What a person typed."""
-
-    source: str
-    schema: str = ""
-    execute: bool = False
-    reason: str = ""
-    confirm: str = ""
-
-
-def _probe(loaded: Loaded, wanted: ProbeWanted, as_json: bool, ascii_only: bool) -> None:
-    """Plan, ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
-    found = probe_service.plan(loaded, wanted.source, wanted.schema)
+def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
+    """Ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
     for one in found.others:
         diagnostics.warn(f"there is {one.table} ({one.why}); if nobody probes now: {one.cure}")
-    if found.prod and not wanted.execute:
+    if found.prod and not given.execute:
         if as_json:
             output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})
         else:
             _show_plan(found, probe_service.asked(loaded.sources[found.source]), ascii_only)
         return
-    _refuse_without_consent(found, wanted)
+    _refuse_without_consent(found, given)
     with _ended_by_signals():
         report = probe_service.probe(
-            loaded, found, wanted.reason, lambda said: diagnostics.note(f"probe: {said}"), diagnostics.warn
+            loaded, found, given.reason, lambda said: diagnostics.note(f"probe: {said}"), diagnostics.warn
         )
     if as_json:
         output.as_json({"executed": True, "file": report.file, **report.as_json()})
@@ -300,10 +288,10 @@ def _probe(loaded: Loaded, wanted: ProbeWanted, as_json: bool, ascii_only: bool)
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def _refuse_without_consent(found: ProbePlan, wanted: ProbeWanted) -> None:
-    if found.prod and not wanted.reason.strip():
+def _refuse_without_consent(found: ProbePlan, given: Consent) -> None:
+    if found.prod and not given.reason.strip():
         raise Refused(f"a probe of {found.source}, which is PROD, needs a reason", "--reason TEXT")
-    if wanted.confirm != found.source and (found.prod or wanted.confirm):
+    if given.confirm != found.source and (found.prod or given.confirm):
         raise Refused(f"the name typed is not {found.source!r}", f"--confirm {found.source}")
 
 

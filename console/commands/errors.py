@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import ConfirmJob, Job, Json
+from console.cli.select import ConfirmJob, Job, Json
 from core.config.model import Loaded
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from core.domain.spec import JobSpec

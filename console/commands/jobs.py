@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import ConfirmJob, Job, Json, Reason, StateDir
+from console.cli.select import ConfirmJob, Job, Json, Reason, StateDir
 from console.monitor.health import why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.audit import AuditLine
-from core.domain.identity import Identity
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.job_view import Identity, JobView
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
-from core.launch.view import JobView, observe, observe_all
+from core.launch.view import observe, observe_all
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.sqlite import Store
@@ -132,9 +131,10 @@ def start(
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
     loaded, _ = select.job_of(ctx, job)
-    with Store.open(loaded.state_dir) as store, _noted(store, "start", job, reason) as seen:
-        config = str(loaded.path.resolve())
-        seen.view = view = control.start(store, job, config, take_over=take_over, patience=_patience(wait))
+    config, patience = str(loaded.path.resolve()), _patience(wait)
+    with Store.open(loaded.state_dir) as store:
+        act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
+        view = _noted(store, "start", job, reason, act)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -148,50 +148,42 @@ def restart(
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
     loaded, _ = select.job_of(ctx, job)
+    config, patience = str(loaded.path.resolve()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
-        store.register_job(job, str(loaded.path.resolve()))
-        with _noted(store, "restart", job, reason) as seen:
-            seen.view = view = control.restart(store, job, str(loaded.path.resolve()), patience=_patience(wait))
+        store.register_job(job, config)
+        view = _noted(store, "restart", job, reason, partial(control.restart, store, job, config, patience=patience))
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
-@app.command()
-def stop(
-    ctx: typer.Context,
-    job: Job,
-    wait: Wait = _WAIT,  # type: ignore[assignment]
-    reason: Reason = "",
-    as_json: Json = False,
-    state_dir: StateDir = None,
+def _steering(
+    verb: Callable[[Store, str, Patience | None], JobView], reached: Callable[[JobView], bool], help: str
 ) -> None:
-    """Stop a job and its processes; started again it goes on where it was, as long as the slot's TTL lasts."""
-    _steer(ctx, job, control.stop, Asked(wait, reason, as_json, state_dir), lambda view: view.state is JobState.STOPPED)
+    """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
+
+    @app.command(verb.__name__, help=help)
+    def steer(
+        ctx: typer.Context,
+        job: Job,
+        wait: Wait = _WAIT,  # type: ignore[assignment]
+        reason: Reason = "",
+        as_json: Json = False,
+        state_dir: StateDir = None,
+    ) -> None:
+        loaded, folder = _place(ctx, state_dir)
+        with Store.open(folder) as store:
+            select.refuse_refused(loaded, store, job)
+            observe(store, job)
+            view = _noted(store, verb.__name__, job, reason, partial(verb, store, job, _patience(wait)))
+        _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
 
 
-@app.command()
-def pause(
-    ctx: typer.Context,
-    job: Job,
-    wait: Wait = _WAIT,  # type: ignore[assignment]
-    reason: Reason = "",
-    as_json: Json = False,
-    state_dir: StateDir = None,
-) -> None:
-    """Let a job's process live but apply nothing."""
-    _steer(ctx, job, control.pause, Asked(wait, reason, as_json, state_dir), lambda view: view.state is JobState.PAUSED)
-
-
-@app.command()
-def resume(
-    ctx: typer.Context,
-    job: Job,
-    wait: Wait = _WAIT,  # type: ignore[assignment]
-    reason: Reason = "",
-    as_json: Json = False,
-    state_dir: StateDir = None,
-) -> None:
-    """Let a paused job go on."""
-    _steer(ctx, job, control.resume, Asked(wait, reason, as_json, state_dir), lambda view: view.state.has_process)
+_steering(
+    control.stop,
+    lambda view: view.state is JobState.STOPPED,
+    "Stop a job and its processes; started again it goes on where it was, as long as the slot's TTL lasts.",
+)
+_steering(control.pause, lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
+_steering(control.resume, lambda view: view.state.has_process, "Let a paused job go on.")
 
 
 @app.command()
@@ -286,32 +278,6 @@ def drain(
     _tell_drained(ctx, job, tables, left, view, as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of a verb that needs no configuration."""
-
-    wait: float
-    reason: str
-    as_json: bool
-    state_dir: Path | None
-
-
-def _steer(
-    ctx: typer.Context,
-    job: str,
-    verb: Callable[[Store, str, Patience | None], JobView],
-    asked: Asked,
-    reached: Callable[[JobView], bool],
-) -> None:
-    loaded, folder = _place(ctx, asked.state_dir)
-    with Store.open(folder) as store:
-        select.refuse_refused(loaded, store, job)
-        observe(store, job)
-        with _noted(store, verb.__name__, job, asked.reason) as seen:
-            seen.view = view = verb(store, job, _patience(asked.wait))
-    _tell(ctx, view, asked.as_json, fine=reached(view) or asked.wait == 0)
-
-
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
     """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
     try:
@@ -385,31 +351,23 @@ def _bracketed(text: str) -> str:
 # -- who did it, in the audit: a line before and one after --------------------------------------------------------
 
 
-@dataclass
-class _Noted:
-    """What was seen after it; set by whoever did it."""
-
-    view: JobView | None = None
-
-
-@contextmanager
-def _noted(store: Store, verb: str, job: str, reason: str) -> Iterator[_Noted]:
-    """Write what is meant, let it be done, write what was seen; an error is written and goes on its way.
+def _noted(store: Store, verb: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
+    """Write what is meant, do it, write what was seen; an error is written and goes on its way.
 
     Unlike a change of a slot, a job is stopped even where the audit cannot be written: a full disk must not keep it
     running.
     """
-    audit, seen = Audit(store.folder), _Noted()
+    audit = Audit(store.folder)
     row = store.job(job)
     line = intent(f"jobs {verb}", f"job {job}", reason, {"state": row.state.value if row else "never started"})
     _write(audit, line)
     try:
-        yield seen
+        view = act()
     except BaseException as error:
         _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
         raise
-    state = seen.view.state.value if seen.view else "?"
-    _write(audit, outcome(line, state, {"state": state}))
+    _write(audit, outcome(line, view.state.value, {"state": view.state.value}))
+    return view
 
 
 def _write(audit: Audit, line: AuditLine) -> None:

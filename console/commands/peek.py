@@ -13,12 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, output, select
-from console.cli.options import Json, Source, Table
+from console.cli.select import Json, Source, Table
 from console.views import binlog
 from console.views.binlog import Shown
 from console.views.rows import Column, Row
-from core.config.model import Loaded
-from core.config.places import owners
+from core.config.model import Loaded, owners
 from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
 from core.domain.position import Position
 from core.errors import ConfigError

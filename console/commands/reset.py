@@ -14,12 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import ConfirmSlot, Json, Slot, Table
+from console.cli.select import ConfirmSlot, Json, Slot, Table
 from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition
-from core.domain.reset import EVERY, Check, Goal, Move, ResetPlan, TargetKind
-from core.domain.reset_entry import DONE, ResetEntry
+from core.domain.reset import BACKUPS, DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
 from core.domain.reset_text import backup_from
 from core.domain.spec import JobSpec
 from core.domain.text import typed
@@ -29,7 +28,7 @@ from core.launch.view import observe
 from core.services import reset as reset_service
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import BACKUPS, ResetContext
+from core.slots.reset.context import ResetContext
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
 

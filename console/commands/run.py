@@ -18,12 +18,12 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, select
-from console.cli.options import Job
+from console.cli.select import Job
 from console.monitor.health import why_of
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.launch import control, verdict
 from core.launch.launch import Launch
-from core.launch.view import JobView
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.")

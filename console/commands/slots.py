@@ -16,10 +16,9 @@ from typing import Annotated
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.options import ConfirmSlot, Json, Reason, Slot, Source, Table
+from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from console.commands import peek, reset
-from core.config.model import Loaded
-from core.config.places import owners
+from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
@@ -157,9 +156,8 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
     said = []
     back = retained.furthest_back
     if back is not None and back.behind is not None:
-        which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
         unread = "" if back.unread is None else f", {back.unread} rows unread there"
-        said.append(f"furthest back: {which}, at {back.point} on {back.shard}{unread}")
+        said.append(f"furthest back: {back.behind.words}, at {back.point} on {back.shard}{unread}")
     mine = [one.shard for one in retained.shards if one.oldest]
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")
@@ -312,52 +310,46 @@ def create(
     A dry run unless --execute --reason TEXT --confirm SLOT. --confirm-table TABLE as well where no configured job owns
     the slot, or the source's environment is PROD.
     """
-    consent = Consent(execute, reason, confirm, confirm_table)
-    _run(ctx, CREATE, (table, slot, source), consent, as_json)
+    _run(ctx, CREATE, (table, slot, source), Consent(execute, reason, confirm, confirm_table), as_json)
 
 
-@app.command()
-def register(
-    ctx: typer.Context,
-    table: Table,
-    slot: Slot,
-    source: Source = "",
-    execute: Execute = False,
-    reason: Reason = "",
-    confirm: ConfirmSlot = "",
-    confirm_table: ConfirmTable = "",
-    rows: Rows = "",
-    as_json: Json = False,
-) -> None:
+def _losing(name: str, verb: SlotVerb, help: str) -> None:
+    """Add a verb that rows may be lost by."""
+
+    @app.command(name, help=help)
+    def lose(
+        ctx: typer.Context,
+        table: Table,
+        slot: Slot,
+        source: Source = "",
+        execute: Execute = False,
+        reason: Reason = "",
+        confirm: ConfirmSlot = "",
+        confirm_table: ConfirmTable = "",
+        rows: Rows = "",
+        as_json: Json = False,
+    ) -> None:
+        _run(ctx, verb, (table, slot, source), Consent(execute, reason, confirm, confirm_table, rows), as_json)
+
+
+_losing(
+    "register",
+    REGISTER,
     """Register a full-sync point: move the slot to now and skip what it has not read.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where rows are skipped. --confirm-table TABLE
     as well where no configured job owns the slot, or the source's environment is PROD.
-    """
-    consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, REGISTER, (table, slot, source), consent, as_json)
-
-
-@app.command()
-def drop(
-    ctx: typer.Context,
-    table: Table,
-    slot: Slot,
-    source: Source = "",
-    execute: Execute = False,
-    reason: Reason = "",
-    confirm: ConfirmSlot = "",
-    confirm_table: ConfirmTable = "",
-    rows: Rows = "",
-    as_json: Json = False,
-) -> None:
+    """,
+)
+_losing(
+    "drop",
+    DROP,
     """Drop a slot; where the kernel cannot, say when its TTL clears it.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where unread rows are lost. --confirm-table
     TABLE as well where no configured job owns the slot, or the source's environment is PROD.
-    """
-    consent = Consent(execute, reason, confirm, confirm_table, rows)
-    _run(ctx, DROP, (table, slot, source), consent, as_json)
+    """,
+)
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import OneJson, StateDir
+from console.cli.select import OneJson, StateDir
 from console.monitor.health import facts
 from console.monitor.snapshot import JobFacts, Level
 from console.monitor.store_reader import complete

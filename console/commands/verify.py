@@ -13,17 +13,18 @@ from pathlib import Path
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.options import Job, OneJson
+from console.cli.select import Job, OneJson
 from core.clock import SystemClock
+from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import APART, Verified
 from core.errors import SlotkeeperError
-from core.launch.view import JobView, view_of
+from core.launch.view import view_of
 from core.services import verify as verify_service
 from core.state.audit import actor
 from core.state.sqlite import Store
 from core.state.verified import record
-from core.verify import Comparison, Found
+from core.verify.comparison import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.")
 

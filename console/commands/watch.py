@@ -18,14 +18,15 @@ from rich.live import Live
 from rich.text import Text
 
 from console.cli import diagnostics, output, select
-from console.cli.options import Job, StateDir
+from console.cli.select import Job, StateDir
 from console.monitor.health import facts
 from console.monitor.snapshot import Level
 from console.views.rows import plain
 from console.views.watch import list_lines
 from core.clock import SystemClock
 from core.domain.job import JobState
-from core.launch.view import JobView, observe
+from core.domain.job_view import JobView
+from core.launch.view import observe
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Follow one job in six lines below the prompt.")

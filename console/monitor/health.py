@@ -16,7 +16,7 @@ from core.domain.report import JobReport, LaneReport
 from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
-    from core.launch.view import JobView
+    from core.domain.job_view import JobView
 
 STALE_SECONDS = 30.0
 """A driver reports every second or so; one that lives and is silent for this long hangs or is starved."""
@@ -24,6 +24,11 @@ STALE_SECONDS = 30.0
 SILENT_SECONDS = 300.0
 
 
+_AS_SEEN = (
+    "name", "state", "safe", "trouble", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code",
+    "elsewhere",
+)  # fmt: skip
+"""What facts and views call alike and mean alike."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
@@ -39,24 +44,14 @@ def facts(view: JobView, now: datetime) -> JobFacts:
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
     holder = view.driver or view.supervisor
     return JobFacts(
-        name=view.name,
+        **{name: getattr(view, name) for name in _AS_SEEN},
         level=calm if level is Level.FINE else level,
-        state=view.state,
         wrong=text,
-        safe=view.safe,
         wanted=view.wanted.value,
-        trouble=view.trouble,
         alive=None if view.elsewhere and not view.lives else view.lives,
         holder=f"pid {holder.pid}" if holder else "",
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
-        report=view.report,
-        reported_at=view.reported_at,
         current=view.reported,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        changed_at=view.changed_at,
-        exit_code=view.exit_code,
-        elsewhere=view.elsewhere,
         only_quarantined=only,
     )
 

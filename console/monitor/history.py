@@ -73,8 +73,8 @@ class Playback:
 
     def toward(self, direction: int, now: float) -> Playback:
         """`<` or `>` was pressed: a key that is held doubles its step, up to five minutes."""
-        quarantined = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
-        step = min(self.step * 2, LONGEST_STEP) if quarantined else STEP
+        repeated = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
+        step = min(self.step * 2, LONGEST_STEP) if repeated else STEP
         return replace(self, step=step, direction=direction, pressed=now, playing=False)
 
     @property
@@ -178,8 +178,7 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
 
 
 def _detail(job: str, errors: list[ErrorRow]) -> JobDetail:
-    mine = [(one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in errors if one.job == job]
-    return JobDetail(job, tuple(mine[:5]), (LOG_NOT_RECORDED,))
+    return JobDetail(job, tuple(one for one in errors if one.job == job)[:5], (LOG_NOT_RECORDED,))
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from core.config.model import Loaded
     from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
     from core.domain.spec import JobSpec
+    from core.ports.quarantine import Quarantine
 
 EVERY = 10.0
 """So many seconds lie between two questions to one sink; asked for by a person, LEAST."""
@@ -28,6 +29,7 @@ LEAST = 2.0
 _SLOWEST = 60.0
 ACTION = "errors show"
 Post = Callable[[Message], object]
+T = TypeVar("T")
 
 
 class SinkPolled(Message):
@@ -51,17 +53,11 @@ class SinkQuarantines:
 
     def counts(self, job: JobSpec) -> Sequence[QuarantineCount]:
         """How many are held, by slot, of all jobs of that sink."""
-        from core.services.quarantine import polling
-
-        with polling(job) as rows:
-            return rows.counts()
+        return self._ask(job, lambda rows: rows.counts())
 
     def page(self, job: JobSpec, wanted: Wanted) -> Sequence[QuarantineEntry]:
         """Entries without their values, the newest first."""
-        from core.services.quarantine import polling
-
-        with polling(job) as rows:
-            return rows.page(wanted)
+        return self._ask(job, lambda rows: rows.page(wanted))
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
         """One entry whole; showing the values of a PROD source is audited, and refused where that cannot be written."""
@@ -72,11 +68,14 @@ class SinkQuarantines:
         return self._audited(loaded, job, id) if unmask else self._entry(job, id, True)
 
     def _entry(self, job: JobSpec, id: int, masked: bool) -> Whole | None:
+        found = self._ask(job, lambda rows: rows.entry(id))
+        return Whole(found, masked) if found else None
+
+    def _ask(self, job: JobSpec, question: Callable[[Quarantine], T]) -> T:
         from core.services.quarantine import polling
 
         with polling(job) as rows:
-            found = rows.entry(id)
-        return Whole(found, masked) if found else None
+            return question(rows)
 
     def _audited(self, loaded: Loaded, job: JobSpec, id: int) -> Whole | None:
         from core.services.audit import audited

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from console.monitor.snapshot import TableSeen
-from core.config.places import tables
+from core.config.model import tables
 
 if TYPE_CHECKING:
     from core.clock import Clock

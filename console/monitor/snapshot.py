@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from core.domain.manual_sql import ManualSql
     from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
+    from core.domain.reset import OpenReset
     from core.domain.spec import JobSpec
     from core.domain.verified import Verified
     from core.slots.status.inspect import TableSlots
@@ -107,24 +108,14 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenReset:
-    """A reset that a crash left behind; job, table and slot are "?" where its mark is damaged."""
-
-    id: str
-    job: str
-    table: str
-    slot: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobDetail:
-    """What is read for one job only: its errors as (count, last time, text) and the end of its log.
+    """What is read for one job only: its last errors and the end of its log.
 
     `driver_starts` counts the last 24 hours; `rss` is the driver's memory in bytes, without Spark's own processes.
     """
 
     job: str
-    errors: tuple[tuple[int, datetime, str], ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
     log: tuple[str, ...] = ()
     driver_starts: int | None = None
     rss: int | None = None
@@ -134,10 +125,10 @@ class JobDetail:
 class Local:
     """What the state store of this machine says; `fault` is set where it could not be read.
 
-    `quarantined` are jobs that a command is starting or resetting at this moment.
+    `at` is None before it was read once; `locked` are jobs that a command is starting or resetting at this moment.
     """
 
-    at: datetime
+    at: datetime | None = None
     jobs: tuple[JobFacts, ...] = ()
     events: tuple[EventRow, ...] = ()
     audit: tuple[AuditLine, ...] = ()
@@ -146,8 +137,11 @@ class Local:
     open_resets: tuple[OpenReset, ...] = ()
     acks: Mapping[str, Ack] = field(default_factory=dict)
     detail: JobDetail | None = None
-    quarantined: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
     fault: str = ""
+
+
+NOT_READ = Local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +182,12 @@ def sink_of(job: JobSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """All of it; `local` is None until the store was read once, `sinks` are those that were looked at."""
+    """All of it; `sinks` are those that were looked at."""
 
-    local: Local | None = None
+    local: Local = NOT_READ
     tables: Mapping[tuple[str, str], TableSeen] = field(default_factory=dict)
     sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:
         """One job by its name."""
-        return next((one for one in self.local.jobs if one.name == name), None) if self.local else None
+        return next((one for one in self.local.jobs if one.name == name), None)

@@ -13,17 +13,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from console.monitor.health import facts
-from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local, OpenReset
+from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config import secrets
 from core.config.model import Loaded
+from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.errors import SlotkeeperError
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
-from core.launch.view import JobView, observe_all
+from core.launch.view import observe_all
 from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.metrics import Metrics
@@ -77,7 +78,7 @@ class Reader:
             audit.lines,
             audit.damaged,
             tuple(one for name in sorted(known) for one in store.errors(name)),
-            tuple(OpenReset(one.id, one.job, one.table, one.slot) for one in marks(store.folder.path)),
+            tuple(marks(store.folder.path)),
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
@@ -132,8 +133,7 @@ def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:
     starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
     log = last_lines(store.folder.log(view.name), LOG_LINES)
     rss = _rss(view.driver.pid) if view.driver and view.driver_alive else None
-    errors = ((one.count, one.last_at, f"{one.side} {one.code} {one.message}") for one in store.errors(view.name)[:5])
-    return JobDetail(view.name, tuple(errors), tuple(log), starts, rss)
+    return JobDetail(view.name, tuple(store.errors(view.name)[:5]), tuple(log), starts, rss)
 
 
 def _rss(pid: int) -> int | None:

@@ -77,7 +77,7 @@ class ConsoleApp(Navigation):
     @property
     def environments(self) -> list[str]:
         """What the configured sources, and the jobs that report here, say of where they are."""
-        reports = [job.report for job in self.shown.local.jobs] if self.shown.local else []
+        reports = [job.report for job in self.shown.local.jobs]
         return sorted(self._environments.union(one.environment for one in reports if one and one.environment))
 
     @property
@@ -123,7 +123,7 @@ class ConsoleApp(Navigation):
     def on_local_seen(self, message: LocalSeen) -> None:
         """The state store was read; where it could not be, the last values stay and grow old."""
         local, last = message.local, self._latest.local
-        if local.fault and last is not None:
+        if local.fault and last.at is not None:
             local = replace(last, fault=local.fault)
         self._renew(replace(self._latest, local=local))
 
@@ -154,7 +154,7 @@ class ConsoleApp(Navigation):
         self.counts, critical = counts_of(self._latest, loaded.jobs if loaded else {}, self.now_real())
         if self._critical is not None and critical - self._critical:
             self.bell()
-        self._critical = critical if self._latest.local is not None else None
+        self._critical = critical if self._latest.local.at is not None else None
 
     def redrawn(self) -> None:
         """Everything that is seen is drawn anew."""

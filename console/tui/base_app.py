@@ -27,8 +27,8 @@ from console.tui.screens.base import Frame
 from console.tui.services import Services
 from console.tui.textual_patches import PatchedApp
 from console.tui.theme import DARK, MONO, THEMES, NoColour
+from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
-from console.tui.widgets.panel import Panel
 from console.tui.write_mode import Arming
 from core.domain.text import safe
 

@@ -2,7 +2,7 @@
 
 Inside tmux plain OSC 52 reaches nobody by default, and `tmux load-buffer -w` does with every setting that was tried.
 Terminals cut long OSC 52 off, so more than they take is refused and stays in the file.
-Next door: `console.tui.base_app` calls this in a thread; `console.tui.private_files` writes.
+Next door: `console.tui.base_app` calls this in a thread; `console.tui.export` writes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from console.tui.private_files import Result, put
+from console.tui.export import Result, put
 from core.domain.text import safe
 from core.errors import SlotkeeperError
 

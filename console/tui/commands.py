@@ -109,7 +109,7 @@ def _key(name: str) -> Callable[[Host, str], object]:
 
 
 def _jobs(app: Host) -> Iterable[str]:
-    return [one.name for one in app.shown.local.jobs] if app.shown.local else []
+    return [one.name for one in app.shown.local.jobs]
 
 
 def _slots(app: Host) -> dict[str, str]:

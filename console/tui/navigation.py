@@ -86,7 +86,7 @@ class Navigation(Shell):
 
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
-        self.push_screen(lazily("console.tui.screens.actions.history", "ActionsScreen")())
+        self.push_screen(lazily("console.tui.screens.actions.progress", "ActionsScreen")())
 
     def open_errors(self, job: str) -> None:
         """The errors of one job."""
@@ -110,7 +110,7 @@ class Navigation(Shell):
 
     def open_quarantine_menu(self, choice: Choice) -> None:
         """What can be done to these rows in quarantine."""
-        self.push_screen(lazily("console.tui.screens.actions.quarantine", "EntryMenu", choice)())
+        self.push_screen(lazily("console.tui.screens.actions.menu", "EntryMenu", choice)())
 
     def plan_again(self, doing: Doing) -> None:
         """Another plan, of what is there now, in place of the screen that is seen."""

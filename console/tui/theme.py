@@ -7,8 +7,6 @@ cells through `style_of`. Next door: `console.tui.base_app` puts a theme on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -69,74 +67,32 @@ def style_of(theme: str, role: str) -> str:
     return STYLES[theme].get(role, "")
 
 
-def _theme(name: str, dark: bool, colours: Mapping[str, str], texts: Mapping[str, str]) -> Theme:
-    ground, words = colours["ground"], colours["words"]
-    variables = {
-        "role-dim": colours["dim"],
-        "role-accent": colours["accent"],
-        "role-bar": colours["bar"],
-        "role-cursor": colours["cursor"],
-        "role-dim-style": texts.get("dim", "none"),
-        "role-accent-style": texts.get("accent", "none"),
-        "role-cursor-style": texts.get("cursor", "bold"),
-        **{f"role-{role}": style for role, style in STYLES[name].items() if role.startswith(("crit", "warn", "badge"))},
-    }
+def _theme(
+    name: str, ground: str, words: str, bar: str, cursor: str, dark: bool = True, cursor_style: str = "bold"
+) -> Theme:
+    styles = STYLES[name]
+    variables = {"role-bar": bar, "role-cursor": cursor, "role-cursor-style": cursor_style}
+    for role in ("dim", "accent"):
+        coloured = styles[role].startswith("#")
+        variables[f"role-{role}"] = styles[role] if coloured else words
+        variables[f"role-{role}-style"] = "none" if coloured else styles[role]
+    variables |= {f"role-{role}": style for role, style in styles.items() if role.startswith(("crit", "warn", "badge"))}
     return Theme(
         name,
-        colours["accent"],
-        None,
-        None,
-        None,
-        None,
-        None,
-        words,
-        ground,
-        ground,
-        ground,
-        None,
-        dark,
+        variables["role-accent"],
+        foreground=words,
+        background=ground,
+        surface=ground,
+        panel=ground,
+        dark=dark,
         variables=variables,
     )
 
 
-DARK = _theme(
-    "slotkeeper-dark",
-    True,
-    {
-        "ground": "#101014",
-        "words": "#d0d0d0",
-        "dim": "#808080",
-        "accent": "#56b6c2",
-        "bar": "#24242c",
-        "cursor": "#3a3a48",
-    },
-    {},
-)
-LIGHT = _theme(
-    "slotkeeper-light",
-    False,
-    {
-        "ground": "#f8f8f8",
-        "words": "#202020",
-        "dim": "#5f5f5f",
-        "accent": "#005f87",
-        "bar": "#e4e4e8",
-        "cursor": "#cfd8e8",
-    },
-    {},
-)
+DARK = _theme("slotkeeper-dark", ground="#101014", words="#d0d0d0", bar="#24242c", cursor="#3a3a48")
+LIGHT = _theme("slotkeeper-light", ground="#f8f8f8", words="#202020", bar="#e4e4e8", cursor="#cfd8e8", dark=False)
 MONO = _theme(
-    "slotkeeper-mono",
-    True,
-    {
-        "ground": "#000000",
-        "words": "#ffffff",
-        "dim": "#ffffff",
-        "accent": "#ffffff",
-        "bar": "#000000",
-        "cursor": "#000000",
-    },
-    {"dim": "dim", "accent": "underline", "cursor": "reverse"},
+    "slotkeeper-mono", ground="#000000", words="#ffffff", bar="#000000", cursor="#000000", cursor_style="reverse"
 )
 THEMES = (DARK, LIGHT, MONO)
 

@@ -68,7 +68,7 @@ class Alert:
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    jobs = [*_jobs(monitor, now), *_quarantined(monitor)]
+    jobs = [*_jobs(monitor), *_quarantined(monitor)]
     found = [*_store(monitor), *_resets(monitor), *jobs, *_slots(monitor.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
@@ -94,7 +94,7 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
 
 def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
     """How many errors and alerts wait for somebody, by the keys of their screens; which alerts are critical."""
-    acks = dict(monitor.local.acks) if monitor.local else {}
+    acks = monitor.local.acks
     found = firing(alerts(monitor, now), acks, now)
     errors = open_count(monitor.local, acks, now) + number_of(quarantine_of(monitor, jobs), acks, now)
     return {"4": errors, "6": len(found)}, {one.key for one in found if one.level is Level.CRITICAL}
@@ -135,8 +135,6 @@ def _row(one: Alert, ack: Ack | None, now: datetime) -> Row:
 
 def _store(monitor: MonitorState) -> Iterator[Alert]:
     local = monitor.local
-    if local is None:
-        return
     if local.fault:
         options = (
             Option("slotkeeper doctor checks the state folder"),
@@ -155,7 +153,7 @@ def _store(monitor: MonitorState) -> Iterator[Alert]:
 
 
 def _resets(monitor: MonitorState) -> Iterator[Alert]:
-    for mark in monitor.local.open_resets if monitor.local else ():
+    for mark in monitor.local.open_resets:
         table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
         options = (
             Option(f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}: finishes it or rolls it back"),
@@ -167,8 +165,8 @@ def _resets(monitor: MonitorState) -> Iterator[Alert]:
         )  # fmt: skip
 
 
-def _jobs(monitor: MonitorState, now: datetime) -> Iterator[Alert]:
-    for job in monitor.local.jobs if monitor.local else ():
+def _jobs(monitor: MonitorState) -> Iterator[Alert]:
+    for job in monitor.local.jobs:
         if job.state is None or job.only_quarantined or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
@@ -233,7 +231,7 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
 
 def _quarantined(monitor: MonitorState) -> Iterator[Alert]:
     """The number is part of the thing: what was acknowledged at three rows is news at four."""
-    for job in monitor.local.jobs if monitor.local else ():
+    for job in monitor.local.jobs:
         if not job.quarantined:
             continue
         name, limit, rows = safe(job.name, 80), job.quarantine_limit, rows_quarantined(job.quarantined)

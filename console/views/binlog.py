@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from console.monitor.snapshot import Level, TableSeen
-from console.views.rows import UNKNOWN, Column, Row
+from console.views.rows import UNKNOWN, Column, Row, short
 from core.domain.peek import Ask, ChangeRow, Page
 from core.domain.spec import JobSpec
 from core.domain.text import safe
@@ -364,11 +364,7 @@ def image_lines(rows: Sequence[Row], width: int) -> list[tuple[Level, str]]:
     room = max(8, (width - name - 8) // 2)
     lines = [(Level.REST, f"  {'COLUMN':<{name}}  {'BEFORE':<{room}}  AFTER")]
     for row in sorted(rows, key=lambda one: one.cells["mark"] != "*"):
-        cells = [_short(row.cells[key], most) for key, most in (("column", name), ("before", room), ("after", room))]
+        cells = [short(row.cells[key], most) for key, most in (("column", name), ("before", room), ("after", room))]
         level = Level.WARNING if row.cells["mark"] else Level.FINE
         lines.append((level, f"{row.cells['mark'] or ' '} {cells[0]:<{name}}  {cells[1]:<{room}}  {cells[2]}".rstrip()))
     return lines
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 2] + ".."

@@ -6,12 +6,12 @@ Next door: `console.views.remedies` is what is known, `console.tui.screens.error
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import Enum
 
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.remedies import named, ranked, remedy_for
+from console.views.remedies import numbered, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
@@ -70,7 +70,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     return Standing.RECOVERED
 
 
-def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
+def standings(local: Local, acks: Mapping[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
     """Every error with what became of it."""
     jobs = {job.name: job for job in local.jobs}
     newest: dict[str, ErrorRow] = {}
@@ -86,7 +86,7 @@ def standings(local: Local, acks: dict[str, Ack], now: datetime) -> list[tuple[E
     return found
 
 
-def error_rows(local: Local, acks: dict[str, Ack], now: datetime, job: str = "") -> list[Row]:
+def error_rows(local: Local, acks: Mapping[str, Ack], now: datetime, job: str = "") -> list[Row]:
     """The errors, those that still matter first, then the newest; of one job where it is named."""
     keyed = [
         (rank(level_of(state)), -one.last_at.timestamp(), one, state)
@@ -96,10 +96,8 @@ def error_rows(local: Local, acks: dict[str, Ack], now: datetime, job: str = "")
     return [_row(one, state) for *_, one, state in sorted(keyed, key=lambda item: item[:2])]
 
 
-def open_count(local: Local | None, acks: dict[str, Ack], now: datetime) -> int:
+def open_count(local: Local, acks: Mapping[str, Ack], now: datetime) -> int:
     """How many kinds of error are fatal or open."""
-    if local is None:
-        return 0
     return sum(state in (Standing.FATAL, Standing.OPEN) for _, state in standings(local, acks, now))
 
 
@@ -120,14 +118,11 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         ),
     ]
     if job is not None and job.state is not None:
-        quarantined = "" if job.state is JobState.RUNNING else "; its points stay and nothing is skipped"
-        said.append((job.level, f"impact  job {job.state.value}{quarantined}"))
+        stays = "" if job.state is JobState.RUNNING else "; its points stay and nothing is skipped"
+        said.append((job.level, f"impact  job {job.state.value}{stays}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
-    return said + [
-        (Level.FINE, f"{number}  {named(each.do, one.job, table, slot)} ({each.loses.words})")
-        for number, each in enumerate(ranked(known.options), 1)
-    ]
+    return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -70,20 +70,16 @@ def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
     """The audit, the newest first as it is read."""
-    from core.domain.audit import Phase  # the first screen has no audit
-
     found = []
     for line in lines:
-        failed = line.phase is Phase.OUTCOME and line.outcome.startswith("failed")
-        said = f"because: {line.reason}" if line.phase is Phase.INTENT else line.outcome
         cells = {
             "at": clock(line.at),
             "who": safe(line.actor.os_user, 40),
             "action": safe(line.action, 40),
             "what": safe(line.what, 120),
-            "said": safe(said, 200),
+            "said": safe(line.said, 200),
         }
-        level = Level.WARNING if failed else Level.FINE
+        level = Level.WARNING if line.failed else Level.FINE
         found.append(Row(f"{line.action_id}/{line.phase.value}", level, {"mark": level.value, **cells}))
     return found
 

@@ -101,7 +101,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
     """A command at work, a reset that was left behind, and who did something last, within ten minutes."""
-    said = [f"a command is starting {safe(name, 30)} now" for name in local.quarantined[:1]]
+    said = [f"a command is starting {safe(name, 30)} now" for name in local.locked[:1]]
     if local.open_resets:
         one = local.open_resets[0]
         more = f" and {len(local.open_resets) - 1} more" if local.open_resets[1:] else ""

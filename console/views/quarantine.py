@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
 from console.views.binlog import WORDS, worded
-from console.views.remedies import QUARANTINED_ROWS, named, ranked
+from console.views.remedies import QUARANTINED_ROWS, numbered
 from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet
 from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted
@@ -136,7 +136,7 @@ def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[Jo
     """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
     found = _counted(monitor.sinks.values(), jobs)
     counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
-    for facts in monitor.local.jobs if monitor.local else ():
+    for facts in monitor.local.jobs:
         spec, name = jobs.get(facts.name), facts.name
         sink = sink_of(spec) if spec else ""
         seen = monitor.sinks.get(sink)
@@ -250,11 +250,7 @@ def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
     old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
     said.append((Level.FINE, f"of {tables or UNKNOWN}{into}{old}   Enter: the rows"))
     said.append((Level.FINE, f"means   {QUARANTINED_ROWS.means}"))
-    job = safe(one.job, 80)
-    return said + [
-        (Level.FINE, f"{number}  {named(each.do, job)} ({each.loses.words})")
-        for number, each in enumerate(ranked(QUARANTINED_ROWS.options), 1)
-    ]
+    return said + [(Level.FINE, text) for text in numbered(QUARANTINED_ROWS.options, safe(one.job, 80))]
 
 
 def entry_columns(every: bool) -> tuple[Column, ...]:

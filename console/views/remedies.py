@@ -280,6 +280,12 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(sorted(options, key=lambda one: one.loses))
 
 
+def numbered(options: tuple[Option, ...], job: str, table: str = "", slot: str = "") -> list[str]:
+    """The ways out with the names put in, each with its number and what it loses, the one that loses least first."""
+    found = enumerate(ranked(options), 1)
+    return [f"{number}  {named(each.do, job, table, slot)} ({each.loses.words})" for number, each in found]
+
+
 def named(text: str, job: str, table: str = "", slot: str = "") -> str:
     """A way out with the names put in, as a shell takes them back; a name that is not known leaves its word.
 

@@ -192,6 +192,15 @@ def yes(value: bool | None) -> str:
     return UNKNOWN if value is None else "yes" if value else "no"
 
 
+def short(text: str, most: int) -> str:
+    """The text, or its beginning and two dots.
+
+    >>> short("orders", 6), short("orders", 5)
+    ('orders', 'ord..')
+    """
+    return text if len(text) <= most else text[: most - 2] + ".."
+
+
 def plain(text: str, ascii_only: bool) -> str:
     """The text in what the terminal can show.
 

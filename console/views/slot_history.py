@@ -7,11 +7,10 @@ Next door: `console.views.slots` has the slot itself, `core.domain.manual_sql` t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local, OpenReset
+from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed
@@ -19,6 +18,8 @@ from core.domain.text import safe, typed
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
     from core.domain.manual_sql import ManualSql
+    from core.domain.reset import OpenReset
+    from core.domain.reset_text import Backup
     from core.slots.status.inspect import SlotView
 
 _SHORT = {
@@ -33,18 +34,6 @@ _SHORT = {
     JobState.CANCELLED: "CANCEL",
 }
 GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
-
-
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """A backup of a reset, from its file here."""
-
-    id: str
-    table: str
-    slot: str
-    who: str
-    when: str
-    reason: str
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
@@ -72,14 +61,14 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
     return facts.level, f"read by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
 
 
-def jobs_of(local: Local | None) -> dict[str, JobFacts]:
+def jobs_of(local: Local) -> dict[str, JobFacts]:
     """The jobs by name."""
-    return {one.name: one for one in local.jobs} if local else {}
+    return {one.name: one for one in local.jobs}
 
 
-def open_reset_of(local: Local | None, table: str, slot: str) -> OpenReset | None:
+def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
     """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
-    for one in local.open_resets if local else ():
+    for one in local.open_resets:
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
             return one
     return None
@@ -136,19 +125,15 @@ HISTORY_COLUMNS = (
 
 def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: str, slot: str) -> list[Row]:
     """What was done to a slot from this machine, the newest first, and the backups that lie here."""
-    from core.domain.audit import Phase
-
     keyed: list[tuple[str, Row]] = []
     for one in done_to(lines, table, slot):
-        failed = one.phase is Phase.OUTCOME and one.outcome.startswith("failed")
-        said = f"because: {one.reason}" if one.phase is Phase.INTENT else one.outcome
-        level = Level.WARNING if failed else Level.FINE
-        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, said)
+        level = Level.WARNING if one.failed else Level.FINE
+        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, one.said)
         keyed.append((one.at.isoformat(), Row(f"{one.action_id}/{one.phase.value}", level, cells)))
     for each in backups:
         if (each.table, each.slot) == (table, slot):
             when = each.when[5:19].replace("T", " ")
-            cells = _cells(Level.REST, when, each.who, "backup", f"{each.id}  {each.reason}")
+            cells = _cells(Level.REST, when, each.who, "backup", f"{each.id}  {each.why}")
             keyed.append((each.when, Row(f"backup {each.id}", Level.REST, cells)))
     return [row for _, row in sorted(keyed, key=lambda item: item[0], reverse=True)]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
+from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
 from core.domain.text import safe
-from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, TimeLeft, in_words
+from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
     from core.slots.status.inspect import SlotOnShard, SlotView
@@ -47,6 +47,7 @@ SHARD_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("deadline", "EXPIRES UTC", 12),
 )
+_LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
     ]
 
 
-def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local | None = None) -> list[Row]:
+def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> list[Row]:
     """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
@@ -111,10 +112,10 @@ UNKNOWN_LAST = float("inf")
 def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     """A slot DN by DN, the one that is cleared first on top."""
     listed = {each.shard: each for each in one.slot.shards}
-    quarantines = {each.shard: each for each in one.retained.shards}
+    kept = {each.shard: each for each in one.retained.shards}
     keyed = []
-    for name in sorted({*listed, *quarantines}):
-        retained = quarantines.get(name)
+    for name in sorted({*listed, *kept}):
+        retained = kept.get(name)
         left = remaining(retained.left if retained else None, one.seen.at, now)
         level = _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), retained, one, now)
@@ -164,8 +165,7 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 def _level(left: float | None, ttl: int | None) -> Level:
     if left is None or not ttl:
         return Level.UNKNOWN
-    part = left / ttl
-    return Level.CRITICAL if part < CRITICAL_BELOW else Level.WARNING if part < WARN_BELOW else Level.FINE
+    return _LEVELS[severity_of(left, ttl)]
 
 
 def _ttl(one: SlotFacts) -> int | None:
@@ -234,7 +234,7 @@ def _shard_cells(
 
 
 def slot_lines(
-    one: SlotFacts, now: datetime, local: Local | None = None, shard: str | None = None
+    one: SlotFacts, now: datetime, local: Local = NOT_READ, shard: str | None = None
 ) -> list[tuple[Level, str]]:
     """What a slot's figures mean: an unfinished reset, the consequence and the deadline first, raw SQL last.
 
@@ -246,7 +246,7 @@ def slot_lines(
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
     said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
-    if local is not None:
+    if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
@@ -268,8 +268,7 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     said = []
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
-        which = "both points" if back.behind.value == "both" else f"its {back.behind.value} point"
-        said.append((Level.FINE, f"retains binlog with {which}, {back.point} on {safe(back.shard, 40)}"))
+        said.append((Level.FINE, f"retains binlog with {back.behind.words}, {back.point} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(

@@ -1,34 +1,34 @@
 """From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
 
-Next door: `check` reads one table, `channels` a job's channels; `load` finds and parses the file; `keys*` hold what may
-stand in it.
+Names are taken as they are written, and a server reads them back as just those names (`core.sqltext.dotted`), so two
+spellings are two tables. Next door: `check` reads one table; `load` finds and parses the file; `keys*` hold what may
+stand in it; `core.domain.master` reads a Spark master.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeVar
 
 from core.config import keys
-from core.config.build_spark import read_spark
-from core.config.channels import read_channels
-from core.config.check import Reading, Table, as_table, dotted, read_section, unknown_key
+from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from core.config.keys_binlog import BINLOG
-from core.config.keys_sink import SINK_OPTIONS
+from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
-from core.config.newer_names import refuse_newer_names
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
-from core.config.references import secret_ref
-from core.config.values import BadValue, section_name, show_duration, slot, start_time
-from core.domain.endpoint import Endpoint
+from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
+from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.master import Master, MasterKind
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 from core.domain.text import safe
 from core.errors import ConfigError
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
+_MEMORY = re.compile(r"(\d+)([mg])b?")
 _SERVER_KEYS = ("host", "port", "database", "user", "sslmode")
 
 
@@ -125,7 +125,7 @@ def _job(
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
-    channels = read_channels(reading, path, raw)
+    channels = _channels(reading, path, raw)
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     _agree(reading, path, given, binlog, channels, options)
     for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
@@ -147,7 +147,7 @@ def _job(
         binlog=binlog,
         sink_options=options,
         retry=_retry(reading, path, raw),
-        spark=read_spark(reading, path, raw.get("spark", {})),
+        spark=_spark(reading, path, raw.get("spark", {})),
     )
 
 
@@ -238,7 +238,7 @@ def _sink_options(
     reading: Reading, path: Path, raw: Table, on_existing: str, channels: tuple[ChannelSpec, ...]
 ) -> SinkOptions:
     here: Path = (*path, "sink_options")
-    refuse_newer_names(reading, here, raw.get("sink_options", {}))
+    _refuse_newer_names(reading, here, raw.get("sink_options", {}))
     options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
     set_here = as_table(reading, here, raw.get("sink_options", {}))
     mode = f'write_mode = "{options.write_mode}"'
@@ -329,3 +329,132 @@ def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
             raise reading.error(path, what, "give each job a slot of its own")
         if same_sink and mine.target == theirs.target:
             raise reading.error(path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} writes to")
+
+
+# -- channels: one source table to one target each, every table once -----------------------------------------------
+
+
+def _channels(reading: Reading, path: Path, raw: Table) -> tuple[ChannelSpec, ...]:
+    """The channels of the job at `path`; at least one, no source table and no target twice."""
+    here: Path = (*path, "channels")
+    channels = raw.get("channels")
+    if channels is None or channels == []:
+        raise reading.error(path, f"[{dotted(path)}] has no channel", f"add [[{dotted(here)}]] with from and into")
+    if not isinstance(channels, list):
+        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
+    found: list[ChannelSpec] = []
+    for number, one in enumerate(channels):
+        channel = _channel(read_section(reading, (*here, number), one, keys.CHANNEL))
+        _refuse_twice(reading, (*here, number), channel, found)
+        found.append(channel)
+    return tuple(found)
+
+
+def _channel(given: Mapping[str, Any]) -> ChannelSpec:
+    return ChannelSpec(
+        given["from"],
+        given["into"],
+        given["create_target"],
+        given["columns"] or (),
+        given["where"] or "",
+        given["keys_never_change"],
+    )
+
+
+def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: list[ChannelSpec]) -> None:
+    """One slot of one table has one reader, and one target one writer."""
+    for number, other in enumerate(before):
+        there = dotted((*here[:-1], number))
+        if other.source_table == channel.source_table:
+            what = f"{dotted(here)} reads {channel.source_table}, which {there} reads"
+            raise reading.error(
+                (*here, "from"), what, "a table is read once by a job: make a second job with a slot of its own"
+            )
+        if other.target == channel.target:
+            what = f"{dotted(here)} writes to {channel.target}, which {there} writes to"
+            raise reading.error((*here, "into"), what, "give each channel a target of its own")
+
+
+# -- the connector's names, and Spark's -----------------------------------------------------------------------------
+
+
+def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
+    """Refuse a 2.x name in the table at `path`, quoted or with its dots read as tables."""
+    table = as_table(reading, path, raw)
+    for name in table:
+        if name == "dws" or name.startswith("dws."):
+            whole, place = _whole(name, table[name], (*path, name))
+            instead = NEWER_NAMES.get(whole, "the 1.x name in snake_case")
+            what = f"{whole} in [{dotted(path)}] is a name of the connector's 2.x"
+            raise reading.error(place, what, f"write {instead}")
+
+
+def _whole(name: str, value: object, place: Path) -> tuple[str, Path]:
+    while isinstance(value, dict) and value:
+        key = next(iter(value))
+        name, value, place = f"{name}.{key}", value[key], (*place, key)
+    return name, place
+
+
+def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
+    """The options of the job at `path`."""
+    here: Path = (*path, "spark")
+    given: Mapping[str, Any] = read_section(reading, here, raw, keys.SPARK)
+    master = Master.parse(given["master"])
+    secret = secret_ref(reading, here, given, "secret")
+    _only_on_a_cluster(reading, here, given, master, secret)
+    settings = tuple(_settings(reading, (*here, "settings"), given["settings"] or {}))
+    _fits(reading, here, master, dict(settings))
+    return SparkOptions(master.text, given["driver_memory"], settings, secret, str(given["python"] or ""))
+
+
+def _only_on_a_cluster(
+    reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
+) -> None:
+    """A standalone cluster has a secret and an interpreter of its own; anything on this machine takes ours."""
+    if master.kind is MasterKind.STANDALONE:
+        if not secret.how:
+            what = f"{dotted(path)}.master is a standalone cluster, and no secret of it is given"
+            raise reading.error(
+                (*path, "master"), what, "set secret_file to a file with the cluster's spark.authenticate.secret"
+            )
+        return
+    for name in (*(f"secret_{how}" for how in SECRET_KINDS), "python"):
+        if given[name]:
+            what = f"{dotted(path)}.{name} has a meaning for a master spark://host:port only"
+            raise reading.error((*path, name), what, "remove the key")
+
+
+def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]]:
+    chosen: list[tuple[str, str]] = []
+    for name, value in _flat(reading, path, raw):
+        place: Path = (*path, name)
+        if name not in keys.SPARK_SETTINGS:
+            error = unknown_key(reading, path, name, sorted(keys.SPARK_SETTINGS))
+            error.hint = error.hint or "only settings of place and size are allowed; see docs/parameters.md"
+            raise error
+        try:
+            chosen.append((name, spark_setting(value)))
+        except BadValue as error:
+            raise reading.error(place, f"{dotted(place)} {error}") from None
+        reading.note(place, chosen[-1][1], reading.origin(place))
+    return chosen
+
+
+def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[tuple[str, object]]:
+    """Settings by their whole name, also where they were written with dots outside quotes."""
+    found: list[tuple[str, object]] = []
+    for name, value in as_table(reading, path, raw).items():
+        if isinstance(value, dict):
+            found += _flat(reading, path, value, f"{prefix}{name}.")
+        else:
+            found.append((prefix + name, value))
+    return found
+
+
+def _fits(reading: Reading, path: Path, master: Master, settings: Mapping[str, str]) -> None:
+    """An executor that is larger than its worker is never started, and a job would wait for it for ever."""
+    asked = _MEMORY.fullmatch(settings.get("spark.executor.memory", "").lower())
+    if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
+        what = f"{dotted(path)}.settings: spark.executor.memory is more than a worker of {master.text} has"
+        raise reading.error((*path, "settings"), what, "make it smaller, or the workers larger")

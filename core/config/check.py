@@ -1,25 +1,30 @@
 """One table of a file against its keys: values read, defaults filled in, everything else refused in one sentence.
 
 Messages say where, which key and which rule; they never hold the value, because a secret may stand in any wrong place.
-Next door: `keys` is the model; `build` calls this for each table and checks across tables.
+Next door: `keys` is the model; `build` calls this for each table and checks across tables; `secrets` resolves what is
+referred to.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from typing import Any
 
 from core.config.keys import REQUIRED, Key, Section, snake
 from core.config.lines import Path, nearest_line
 from core.config.model import Layer, Origin, Setting
 from core.config.values import BadValue, show_duration
+from core.domain.endpoint import SecretRef
 from core.domain.text import safe
 from core.errors import ConfigError
 
 _LITERAL_SECRETS = frozenset({"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token"})
 MASK = "***"
+SECRET_KINDS = ("file", "env", "command")
+"""The ways to write a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
 
 
@@ -156,3 +161,28 @@ def unknown_key(
     if near:
         return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")
     return reading.error(here, f"unknown key {shown} in {place}", f"known here: {', '.join(known) or 'nothing yet'}")
+
+
+# -- secrets and paths as the file writes them ---------------------------------------------------------------------
+
+
+def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str = "password") -> SecretRef:
+    """The reference of a table's `<word>_file`, `<word>_env` or `<word>_command`; two of them are refused."""
+    used = [how for how in SECRET_KINDS if given[f"{word}_{how}"]]
+    if len(used) > 1:
+        names = " and ".join(f"{word}_{how}" for how in used)
+        raise reading.error((*path, f"{word}_{used[1]}"), f"[{dotted(path)}] sets {names}", "set one of them")
+    if not used:
+        return SecretRef()
+    ref = str(given[f"{word}_{used[0]}"])
+    return SecretRef(used[0], str(beside(reading.file, ref)) if used[0] == "file" else ref, word)
+
+
+def beside(file: FilePath, written: str) -> FilePath:
+    """A path of the configuration: `~` is the home, anything relative is relative to the file's folder."""
+    path = FilePath(written)
+    try:
+        path = path.expanduser()
+    except RuntimeError:  # no such user: the path stays as written and fails where it is opened
+        pass
+    return FilePath(file.absolute().parent, path)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from core.config import keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_binlog import BINLOG
-from core.config.keys_sink import SINK_OPTIONS
-from core.config.newer_names import NEWER_NAMES
+from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.values import show_duration
 
 TABLES: tuple[tuple[str, Section], ...] = (

@@ -25,6 +25,8 @@ class _Required:
 
 
 REQUIRED = _Required()
+MODEL = "tests/unit/config"
+"""Where is tested how a key is read, and its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Key:
     default: object = None
     unit: str = ""
     documented: str = ""
-    tested: str = ""
+    tested: str = MODEL
     private: bool = False
     because: str = ""
 
@@ -61,7 +63,13 @@ def section(*keys: Key) -> Section:
 
 def no_meaning(documented: str, default: object, unit: str, meaning: str, because: str) -> Key:
     """A parameter of the vendor that has nothing to act on here; refused by name with the reason."""
-    return Key(snake(documented), meaning, default=default, unit=unit, documented=documented, because=because)
+    name = snake(documented)
+    return Key(name, meaning, default=default, unit=unit, documented=documented, tested="", because=because)
+
+
+def vendor(documented: str, meaning: str, read: Reader, default: object, tested: str, unit: str = "") -> Key:
+    """A parameter of the vendor, under its own name in snake_case."""
+    return Key(snake(documented), meaning, read, default, unit, documented, tested)
 
 
 def snake(name: str) -> str:
@@ -73,43 +81,40 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).replace(".", "_").lower()
 
 
-_MODEL = "tests/unit/config"
-
 _CHANNEL = "tests/integration/test_channels.py::"
+_RETRY = "tests/unit/test_retry.py"
+_CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor"
 
 _SERVER = (
-    Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED, tested=_MODEL),
-    Key("port", "TCP port (a DWS listens on 8000)", values.whole(1, 65_535), REQUIRED, tested=_MODEL),
-    Key("database", "database to connect to", values.text(63), REQUIRED, tested=_MODEL),
-    Key("user", "role to log in as", values.text(63), REQUIRED, tested=_MODEL),
+    Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED),
+    Key("port", "TCP port (a DWS listens on 8000)", values.whole(1, 65_535), REQUIRED),
+    Key("database", "database to connect to", values.text(63), REQUIRED),
+    Key("user", "role to log in as", values.text(63), REQUIRED),
     Key(
         "password_file",
         "file that holds the password; relative to this file's folder; one newline at its end is dropped",
         values.text(4096),
-        tested=_MODEL,
     ),
-    Key("password_env", "environment variable that holds the password", values.env_name, tested=_MODEL),
+    Key("password_env", "environment variable that holds the password", values.env_name),
     Key(
         "password_command",
         "command that prints the password; run without a shell, at most 10 s",
         values.text(4096),
         private=True,
-        tested=_MODEL,
     ),
     Key(
         "sslmode",
         "how far TLS is insisted on",
         values.choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
         "prefer",
-        tested=_MODEL,
     ),
-    Key("connect_timeout", "limit of one try to connect", values.duration(2_000, 300_000), "10s", "ms", tested=_MODEL),
+    Key("connect_timeout", "limit of one try to connect", values.duration(2_000, 300_000), "10s", "ms"),
 )
 
 SOURCE = section(
-    Key("dialect", "what kind of source", values.choice("dws", later=("hologres", "mysql")), REQUIRED, tested=_MODEL),
+    Key("dialect", "what kind of source", values.choice("dws", later=("hologres", "mysql")), REQUIRED),
     *_SERVER,
-    Key("environment", "a label that screens show, such as PROD", values.text(16), tested=_MODEL),
+    Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )
 
 SINK = section(
@@ -126,14 +131,13 @@ SINK = section(
         "schema of slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine",
         values.identifier,
         "public",
-        tested=_MODEL,
     ),
 )
 
 JOB = section(
-    Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
-    Key("sink", "name of a [sinks.X]", values.text(values.NAME_MAX), REQUIRED, tested=_MODEL),
-    Key("slot", "slot of the source table; default: the job's name", values.slot, tested=_MODEL),
+    Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),
+    Key("sink", "name of a [sinks.X]", values.text(values.NAME_MAX), REQUIRED),
+    Key("slot", "slot of the source table; default: the job's name", values.slot),
     Key(
         "start",
         "where a new job starts: `initial` (a copy), `latest`, a time with its offset, or a point for each DN",
@@ -146,7 +150,6 @@ JOB = section(
         "what a copy does with a target that is not empty",
         values.choice("refuse", "replace", "merge"),
         "refuse",
-        tested=_MODEL,
     ),
     Key(
         "wait",
@@ -154,7 +157,6 @@ JOB = section(
         values.duration(0, values.DAY),
         "10m",
         "ms",
-        tested=_MODEL,
     ),
 )
 
@@ -205,24 +207,22 @@ CHANNEL = section(
 )
 
 RETRY = section(
-    Key(
-        "wait_initial", "first long wait", values.duration(1, values.DAY), "1s", "ms", tested="tests/unit/test_retry.py"
-    ),
-    Key("wait_max", "longest wait", values.duration(1, values.DAY), "30s", "ms", tested="tests/unit/test_retry.py"),
+    Key("wait_initial", "first long wait", values.duration(1, values.DAY), "1s", "ms", tested=_RETRY),
+    Key("wait_max", "longest wait", values.duration(1, values.DAY), "30s", "ms", tested=_RETRY),
     Key(
         "wait_jitter",
         "random part added to each long wait",
         values.duration(0, values.DAY),
         "1s",
         "ms",
-        tested="tests/unit/test_retry.py",
+        tested=_RETRY,
     ),
     Key(
         "give_up_after",
         "FAILED after this long without a success; not set: never, for causes that pass by themselves",
         values.duration(1_000, 52 * values.WEEK),
         unit="ms",
-        tested="tests/unit/test_retry.py",
+        tested=_RETRY,
     ),
 )
 
@@ -232,30 +232,29 @@ SPARK = section(
         "where tasks run: `local[N]` (places), `local-cluster[workers,cores,MiB]` or `spark://host:port`",
         values.master,
         "local[4]",
-        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+        tested=_CLUSTER,
     ),
     Key(
         "secret_file",
         "file that holds a standalone cluster's `spark.authenticate.secret`; relative to this file's folder",
         values.text(4096),
-        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+        tested=_CLUSTER,
     ),
-    Key("secret_env", "environment variable that holds that secret", values.env_name, tested=_MODEL),
+    Key("secret_env", "environment variable that holds that secret", values.env_name),
     Key(
         "secret_command",
         "command that prints that secret; run without a shell, at most 10 s",
         values.text(4096),
         private=True,
-        tested=_MODEL,
     ),
     Key(
         "python",
         "Python on a standalone cluster's workers; not set: the path of the one that runs the job",
         values.text(4096),
-        tested="tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor",
+        tested=_CLUSTER,
     ),
-    Key("driver_memory", "memory of the Spark driver", values.memory(512, 1_048_576), "512m", "MiB", tested=_MODEL),
-    Key("settings", "further Spark settings, only of the allowed names", default=None, tested=_MODEL),
+    Key("driver_memory", "memory of the Spark driver", values.memory(512, 1_048_576), "512m", "MiB"),
+    Key("settings", "further Spark settings, only of the allowed names", default=None),
 )
 
 SPARK_SETTINGS = frozenset(
@@ -275,22 +274,11 @@ SPARK_SETTINGS = frozenset(
 """What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run."""
 
 LOGGING = section(
-    Key(
-        "level",
-        "least severe level that is logged",
-        values.choice("DEBUG", "INFO", "WARNING", "ERROR"),
-        "INFO",
-        tested=_MODEL,
-    ),
+    Key("level", "least severe level that is logged", values.choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO"),
 )
 
 STATE = section(
-    Key(
-        "dir",
-        "folder of the state store and logs; default: the platform's state folder",
-        values.text(4096),
-        tested=_MODEL,
-    ),
+    Key("dir", "folder of the state store and logs; default: the platform's state folder", values.text(4096)),
 )
 
 CONSOLE: Section = section()

@@ -8,7 +8,7 @@ only two keys together make wrong.
 from __future__ import annotations
 
 from core.config import values
-from core.config.keys import Key, Section, no_meaning, section
+from core.config.keys import Key, Section, no_meaning, section, vendor
 from core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
 
 _EFFECT = "tests/integration/test_sink_options.py::"
@@ -16,115 +16,90 @@ _QUARANTINE = "tests/integration/test_quarantine.py::"
 _FLUSH = "tests/unit/engine/test_flush.py::"
 
 SINK_OPTIONS: Section = section(
-    Key(
-        "auto_flush_batch_size",
+    vendor(
+        "autoFlushBatchSize",
         "rows after which a step commits",
         values.whole(1, 10_000_000),
         5_000,
-        "rows",
-        "autoFlushBatchSize",
         _FLUSH + "test_auto_flush_batch_size_ends_a_step",
+        "rows",
     ),
-    Key(
-        "auto_flush_max_interval",
+    vendor(
+        "autoFlushMaxInterval",
         "time after which a step commits",
         values.duration(1, values.DAY),
         5_000,
-        "ms",
-        "autoFlushMaxInterval",
         _FLUSH + "test_auto_flush_max_interval_ends_a_step",
+        "ms",
     ),
-    Key(
-        "max_flush_retry_times",
+    vendor(
+        "maxFlushRetryTimes",
         "tries of a quick series at the sink in total; wait n is 1 s x n",
         values.whole(1, 1_000),
         3,
-        "",
-        "maxFlushRetryTimes",
         "tests/unit/test_retry.py::test_max_flush_retry_times_bounds_the_quick_series",
     ),
-    Key(
-        "write_mode",
+    vendor(
+        "writeMode",
         "auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update what is"
         " there; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE",
         values.choice(*UPSERT_MODES, *UPDATE_MODES),
         "auto",
-        "",
-        "writeMode",
         _EFFECT + "test_write_mode",
     ),
-    Key(
-        "conflict_strategy",
+    vendor(
+        "conflictStrategy",
         "on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row",
         values.choice(*CONFLICT_STRATEGIES),
         "update",
-        "",
-        "conflictStrategy",
         _EFFECT + "test_conflict_strategy",
     ),
-    Key(
-        "copy_write_batch_size",
+    vendor(
+        "copyWriteBatchSize",
         "rows from which a step counts as large: below, auto is upsert and update_auto is update; from it on, auto is"
         " copy_upsert and update_auto is copy_update",
         values.whole(1, 10_000_000),
         5_000,
-        "rows",
-        "copyWriteBatchSize",
         _EFFECT + "test_copy_write_batch_size",
+        "rows",
     ),
-    Key(
-        "ignore_update_before",
+    vendor(
+        "ignoreUpdateBefore",
         "true: drop a B whose U has the same key; false: it is a delete by key; a B with another key always is",
         values.boolean,
         True,
-        "",
-        "ignoreUpdateBefore",
         _EFFECT + "test_ignore_update_before",
     ),
-    Key(
-        "ignore_delete",
-        "drop deletes",
-        values.boolean,
-        False,
-        "",
-        "ignoreDelete",
-        _EFFECT + "test_ignore_delete",
-    ),
-    Key(
-        "ignore_null_when_update",
+    vendor("ignoreDelete", "drop deletes", values.boolean, False, _EFFECT + "test_ignore_delete"),
+    vendor(
+        "ignoreNullWhenUpdate",
         'leave columns of an existing row alone whose new value is NULL; only with conflict_strategy = "update"',
         values.boolean,
         False,
-        "",
-        "ignoreNullWhenUpdate",
         _EFFECT + "test_ignore_null_when_update",
     ),
-    Key(
-        "connection_size",
+    vendor(
+        "connectionSize",
         "writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway",
         values.only(1, "a lane has one writer, or changes of one key could pass each other"),
         1,
-        "",
-        "connectionSize",
         _EFFECT + "test_connection_size",
     ),
-    Key(
-        "connection_max_use_time_seconds",
+    vendor(
+        "connectionMaxUseTimeSeconds",
         "age at which a worker's connection to the sink is closed and opened anew",
         values.whole(1, 31_536_000),
         3_600,
-        "s",
-        "connectionMaxUseTimeSeconds",
         _EFFECT + "test_connection_max_use_time_seconds",
+        "s",
     ),
-    Key(
-        "connection_max_use_time_threshold",
+    vendor(
+        "connectionMaxUseTimeThreshold",
         "the same under its name from connector 2.1.0.2 on; set one of them",
         values.whole(1, 31_536_000),
         None,
-        "s",
-        "connectionMaxUseTimeThreshold",
         _EFFECT + "test_connection_max_use_time_threshold",
+        "s",
     ),
     Key(
         "on_bad_row",
@@ -203,3 +178,29 @@ SINK_OPTIONS: Section = section(
         "the binlog's own order says which change is newer",
     ),
 )
+
+NEWER_NAMES = {
+    "dws.client.jdbc.url": "host, port and database of [sinks.X]",
+    "dws.client.jdbc.username": "user of [sinks.X]",
+    "dws.client.jdbc.password": "password_file, password_env or password_command of [sinks.X]",
+    "dws.client.jdbc.max.use-time": "connection_max_use_time_seconds",
+    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker lives",
+    "dws.client.write.mode": "write_mode",
+    "dws.client.write.auto-flush-size": "auto_flush_batch_size",
+    "dws.client.write.auto-flush-max-interval": "auto_flush_max_interval",
+    "dws.client.write.use-copy-size": "copy_write_batch_size",
+    "dws.client.write.force-flush-size": "nothing: no rows wait in memory",
+    "dws.client.write.thread-size": "connection_size",
+    "dws.client.write.partition-policy": "nothing: each DN is a lane with one writer",
+    "dws.client.write.partition-min": "nothing: each DN is a lane with one writer",
+    "dws.client.write.partition-max": "nothing: each DN is a lane with one writer",
+    "dws.client.write.buffer.all-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.write.buffer.table-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.write.buffer.partition-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.retry.max-times": "max_flush_retry_times",
+    "dws.client.retry.sleep-base-time": "wait_initial in [jobs.X.retry]",
+    "dws.client.retry.sleep-random-time": "wait_jitter in [jobs.X.retry]",
+    "dws.client.timeout.task": "nothing: a step has the limits of its session at the sink",
+    "dws.client.timeout.statement": "nothing: a step has the limits of its session at the sink",
+}
+"""The connector's 2.x names, read nowhere: the key that means each here, or nothing and why."""

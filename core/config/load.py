@@ -14,11 +14,10 @@ import platformdirs
 import tomli
 
 from core.config import build, keys, secrets
-from core.config.check import Reading, Table, read_section
+from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin
 from core.config.overlay import apply_environment, apply_options
-from core.config.references import beside
 from core.domain.text import safe
 from core.errors import ConfigError
 

@@ -56,6 +56,16 @@ class AuditLine:
     outcome: str = ""
     result: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def said(self) -> str:
+        """Why before, and how it ended after."""
+        return f"because: {self.reason}" if self.phase is Phase.INTENT else self.outcome
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is the outcome of something that failed."""
+        return self.phase is Phase.OUTCOME and self.outcome.startswith("failed")
+
     def as_json(self) -> dict[str, Any]:
         """The line as JSON values; times are UTC."""
         found = asdict(self) | {"phase": self.phase.value}

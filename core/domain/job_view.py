@@ -1,6 +1,7 @@
-"""A job as it can be seen from one machine, as a value.
+"""A job as it can be seen from one machine, with its processes, as values.
 
-Next door: `core.launch.view` looks, `core.state.frames` keeps what was seen; screens and `jobs show` display it.
+A process is named so that it is recognised again for certain: nothing is ended by its name. Next door:
+`core.launch.identity` makes identities, `core.launch.view` looks at jobs, `core.state.frames` keeps what was seen.
 """
 
 from __future__ import annotations
@@ -8,9 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.identity import Identity
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One process of one machine: a reused pid has another `started`, a rebooted machine too.
+
+    `started` names the boot, the pid namespace and the start in clock ticks since that boot, so that it survives a
+    changed wall clock; `session_id` is the session that the process leads or belongs to; `run_id` is ours.
+    """
+
+    pid: int
+    started: str
+    session_id: int
+    run_id: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what must hold. Pure.
 
 Next door: `core.slots.reset.plan` asks the servers and fills these in, `core.slots.reset.apply` carries a plan out,
-`core.domain.reset_text` writes them as JSON.
+`core.domain.reset_text` writes them as JSON, `core.sinks.postgres.progress.resets` stores the entries.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 from core.domain.position import Position
@@ -16,6 +17,16 @@ from core.domain.slot import Shard
 
 EVERY = "*"
 """Instead of a DN's name: all of them."""
+
+BACKED_UP, BEGUN, WRITTEN, GOING_BACK = "backed up", "begun", "rows written", "rolling back"
+DONE, ROLLED_BACK = "done", "rolled back"
+"""After BACKED_UP nothing is changed yet; BEGUN, WRITTEN and GOING_BACK are what a crash leaves behind."""
+
+NEVER_BEGUN = "it had not begun: nothing had been written"
+"""The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
+
+PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
+"""The folders of plans, backups, and marks of unfinished resets."""
 
 TTL_NEEDED = 600.0
 """Seconds that a slot must have left, so that it does not lapse between a reset and the start after it."""
@@ -150,13 +161,18 @@ class Move:
         return self.before is not None and self.to.position is not None and self.to.position < self.before
 
     @property
+    def skips(self) -> bool:
+        """Whether it passes changes without applying them, as far as is known."""
+        return self.skipped.total > 0 or not self.skipped.whole
+
+    @property
     def effect(self) -> str:
         """What it means, in words."""
         if self.to.state is LaneState.CREATING:
             return "is copied anew by the next start"
         if self.read_again.total or self.back:
             return f"applies {self.read_again.text} changes again"
-        if self.skipped.total or not self.skipped.whole:
+        if self.skips:
             return f"passes {self.skipped.text} changes WITHOUT applying them"
         return "does not move" if self.to.position == self.before else "passes a range without changes"
 
@@ -198,6 +214,56 @@ class ResetPlan:
     def failed(self) -> tuple[Check, ...]:
         """The preconditions that do not hold."""
         return tuple(check for check in self.checks if check.ok is False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReset:
+    """A reset that is unfinished, by its mark; job, table and slot are "?" where that is damaged."""
+
+    id: str
+    job: str
+    table: str
+    slot: str
+
+    @property
+    def text(self) -> str:
+        """The mark as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, id: str, text: str) -> OpenReset:
+        """The reset of a mark; a damaged one is one all the same."""
+        try:
+            found = json.loads(text)
+            return cls(id, str(found["job"]), str(found["table"]), str(found["slot"]))
+        except (ValueError, KeyError, TypeError):
+            return cls(id, "?", "?", "?")
+
+
+@dataclass(frozen=True, slots=True)
+class ResetEntry:
+    """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of `core.domain.reset_text`."""
+
+    id: str
+    job: str
+    source: str
+    table: str
+    slot: str
+    target: str
+    plan_id: str
+    step: str
+    who: str
+    reason: str
+    plan: str
+    backup: str
+    outcome: str = ""
+    begun_at: str = ""
+    ended_at: str = ""
+
+    @property
+    def mark(self) -> OpenReset:
+        """What every command shows of it while it is unfinished."""
+        return OpenReset(self.id, self.job, self.table, self.slot)
 
 
 def wanted(goal: Goal, seen: LaneSeen, resolved: int | None = None) -> Position:

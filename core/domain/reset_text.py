@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from core.domain.position import Position
@@ -97,23 +97,27 @@ def plan_text(plan: ResetPlan) -> str:
 def plan_from(text: str) -> ResetPlan:
     """The plan of a text; raises Refused where it is damaged or was changed since it was made."""
     try:
-        values = json.loads(text)
-        goal = values["goal"]
-        points = tuple((str(dn), int(point)) for dn, point in goal["points"])
-        goal = Goal(TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"]))
-        values |= {
-            "goal": goal,
-            "moves": tuple(map(_move_from, values["moves"])),
-            "checks": tuple(Check(**check) for check in values["checks"]),
-            "sql": tuple(values["sql"]),
-            "notes": tuple(values["notes"]),
-        }
-        plan = ResetPlan(**values)
+        plan = plan_of(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"the plan is damaged: {error}", "make a new one: the same command without --execute") from error
     if named(plan).id != plan.id:
         raise Refused(f"plan {plan.id} was changed since it was made", "make a new one: without --execute")
     return plan
+
+
+def plan_of(found: Mapping[str, Any]) -> ResetPlan:
+    """The plan that `plan_values` wrote, whatever was told beside it; raises ValueError, KeyError or TypeError."""
+    values = {each.name: found[each.name] for each in fields(ResetPlan)}
+    goal = values["goal"]
+    points = tuple((str(dn), int(point)) for dn, point in goal["points"])
+    values |= {
+        "goal": Goal(TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"])),
+        "moves": tuple(map(_move_from, values["moves"])),
+        "checks": tuple(Check(**check) for check in values["checks"]),
+        "sql": tuple(values["sql"]),
+        "notes": tuple(values["notes"]),
+    }
+    return ResetPlan(**values)
 
 
 def named(plan: ResetPlan) -> ResetPlan:

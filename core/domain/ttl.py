@@ -33,6 +33,11 @@ class Behind(Enum):
     DURABLE = "durable"
     BOTH = "both"
 
+    @property
+    def words(self) -> str:
+        """In words."""
+        return "both points" if self is Behind.BOTH else f"its {self.value} point"
+
 
 @dataclass(frozen=True, slots=True)
 class Ttl:

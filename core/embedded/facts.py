@@ -1,14 +1,18 @@
 """What the stand-in says about itself and its tables, where a DWS would have its own answer: for tests of refusals.
 
-Nothing here changes what the stand-in does, only what its catalogs tell. Next door: `core.embedded.warehouse`
-installs it, `standin/7_catalog.sql` holds the catalogs.
+First what its catalogs tell, which changes nothing that it does, then what its sessions see of each other. Next door:
+`core.embedded.warehouse` installs it, `standin/7_catalog.sql` holds the catalogs, `standin/9_sight.sql` the sessions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.embedded.warehouse import Warehouse
+from core.embedded.warehouse import STATISTICS, USER, Warehouse
+
+SECOND = "cn_5002"
+THROUGH_SECOND = f"@{SECOND}"
+"""The end of the application_name of a session that counts as connected through the second coordinator."""
 
 
 def say(warehouse: Warehouse, name: str, value: str | None) -> None:
@@ -43,14 +47,32 @@ def without(warehouse: Warehouse, function: str) -> None:
         warehouse,
         "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname = "
         + f"'{function}' LOOP EXECUTE 'DROP FUNCTION ' || f || ' CASCADE'; END LOOP; END $$",
-        None,
     )
 
 
-def _run(warehouse: Warehouse, statement: str, parameters: tuple[object, ...] | None) -> None:
-    connection = warehouse.connect()
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(statement, parameters)
-    finally:
-        connection.close()
+# -- what sessions see of each other: coordinators, filtered lists, snapshots -----------------------------------------
+
+
+def second_coordinator(warehouse: Warehouse) -> None:
+    """Let the cluster have a second coordinator, at the same address."""
+    _run(warehouse, f"INSERT INTO dws.coordinator VALUES ('{SECOND}', 688777012)")
+
+
+def activity_by_user(warehouse: Warehouse, filtered: bool = True) -> None:
+    """Let pg_stat_activity show an ordinary login its own sessions only, without a word, as a DWS does."""
+    _run(warehouse, f"UPDATE dws.sight SET by_user = {filtered}")
+
+
+def snapshots_apart(warehouse: Warehouse, apart: bool = True) -> None:
+    """Let a coordinator's snapshot leave out the transactions of other coordinators."""
+    _run(warehouse, f"UPDATE dws.sight SET snapshots_apart = {apart}")
+
+
+def sees_statistics(warehouse: Warehouse, granted: bool = True) -> None:
+    """Give the ordinary login the preset role for statistics, or take it away: the whole server has one of each."""
+    _run(warehouse, f"GRANT {STATISTICS} TO {USER}" if granted else f"REVOKE {STATISTICS} FROM {USER}")
+
+
+def _run(warehouse: Warehouse, statement: str, parameters: tuple[object, ...] = ()) -> None:
+    with warehouse.control() as cursor:
+        cursor.execute(statement, parameters or None)

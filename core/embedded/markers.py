@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.orders import Order, Statements
-from core.embedded.writers import Connect, Line, gone
+from core.embedded.writers import Connect, Loop, gone
 
 MARKER_CUSTS = 64
 """Markers go round the customers -1 to -64, which spreads them over the DNs."""
@@ -54,7 +54,7 @@ def percentile(sorted_values: list[float], share: float) -> float | None:
     return sorted_values[rank]
 
 
-class Marker(threading.Thread):
+class Marker(Loop):
     """Writes `rate` marker rows a second, one transaction each, booked in the ledger as writer `markers`."""
 
     def __init__(
@@ -64,46 +64,34 @@ class Marker(threading.Thread):
         limit: int | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name="markers", daemon=True)
-        self._stop_asked = threading.Event()
-        self._line = Line(connect, self._stop_asked)
+        super().__init__(connect, "markers", monotonic)
         self._every = 1.0 / rate
         self._left = limit
-        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._unseen: dict[int, float] = {}
         self._delays: list[float] = []
         self.written = 0
-        self.error: BaseException | None = None
 
-    def stop(self) -> None:
-        """Write no more; safe twice."""
-        self._stop_asked.set()
-
-    def run(self) -> None:
-        try:
-            number, statements, due = 0, None, self._monotonic()
-            while not self._stop_asked.is_set() and (self._left is None or self.written < self._left):
-                connection = self._line.open()
-                if connection is None:
-                    break
-                try:
-                    if statements is None:
-                        statements = Statements.of(connection)
-                        number = ledger.last_tx(connection, self.name)
-                    # A number whose COMMIT was not answered may be used up: each is tried once only.
-                    number += 1
-                    self._write(connection, statements, number)
-                except pg.DriverError as error:
-                    if not gone(error):
-                        raise
-                    self._line.drop()
-                due = max(due + self._every, self._monotonic())
-                self._stop_asked.wait(max(0.0, due - self._monotonic()))
-        except BaseException as error:  # carried to `finish`: a thread has nobody above it
-            self.error = error
-        finally:
-            self._line.drop()
+    def work(self) -> None:
+        """Marker after marker, each when it is due."""
+        number, statements, due = 0, None, self._monotonic()
+        while not self._stop_asked.is_set() and (self._left is None or self.written < self._left):
+            connection = self._line.open()
+            if connection is None:
+                break
+            try:
+                if statements is None:
+                    statements = Statements.of(connection)
+                    number = ledger.last_tx(connection, self.name)
+                # A number whose COMMIT was not answered may be used up: each is tried once only.
+                number += 1
+                self._write(connection, statements, number)
+            except pg.DriverError as error:
+                if not gone(error):
+                    raise
+                self._line.drop()
+            due = max(due + self._every, self._monotonic())
+            self._stop_asked.wait(max(0.0, due - self._monotonic()))
 
     def _write(self, connection: pg.Connection, statements: Statements, number: int) -> None:
         cust, order_no = marker_key(number)
@@ -132,16 +120,8 @@ class Marker(threading.Thread):
         p50, p99, longest = (percentile(delays, share) for share in (0.5, 0.99, 1.0))
         return Latency(len(delays), waiting, _ms(p50), _ms(p99), _ms(longest))
 
-    def finish(self, seconds: float = 10.0) -> None:
-        """Wait for its end; raises what ended it, or TimeoutError."""
-        self.join(seconds)
-        if self.is_alive():
-            raise TimeoutError(f"{self.name} did not end within {seconds} s")
-        if self.error is not None:
-            raise self.error
 
-
-class MarkerReader(threading.Thread):
+class MarkerReader(Loop):
     """Polls `target` (`schema.table`) at the sink for markers that were committed at the source."""
 
     def __init__(
@@ -152,32 +132,20 @@ class MarkerReader(threading.Thread):
         every_s: float = 0.01,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name="marker-reader", daemon=True)
-        self._stop_asked = threading.Event()
-        self._line = Line(connect, self._stop_asked)
+        super().__init__(connect, "marker-reader", monotonic)
         self._marker = marker
         self._every = every_s
-        self._monotonic = monotonic
         self._statement = pg.sql.SQL(
             "SELECT order_no FROM {} WHERE (cust, order_no) IN (SELECT * FROM unnest(%s::bigint[], %s::bigint[]))"
         ).format(pg.sql.Identifier(*target.split(".", 1)))
-        self.error: BaseException | None = None
 
-    def stop(self) -> None:
-        """Read no more; safe twice."""
-        self._stop_asked.set()
-
-    def run(self) -> None:
-        try:
-            while not self._stop_asked.is_set():
-                wanted = self._marker.unseen()
-                if wanted:
-                    self._read(wanted)
-                self._stop_asked.wait(self._every)
-        except BaseException as error:  # carried to `finish`: a thread has nobody above it
-            self.error = error
-        finally:
-            self._line.drop()
+    def work(self) -> None:
+        """Ask for what was not seen yet, again and again."""
+        while not self._stop_asked.is_set():
+            wanted = self._marker.unseen()
+            if wanted:
+                self._read(wanted)
+            self._stop_asked.wait(self._every)
 
     def _read(self, wanted: list[int]) -> None:
         connection = self._line.open()
@@ -193,14 +161,6 @@ class MarkerReader(threading.Thread):
             if not gone(error):
                 raise
             self._line.drop()
-
-    def finish(self, seconds: float = 10.0) -> None:
-        """Wait for its end; raises what ended it, or TimeoutError."""
-        self.join(seconds)
-        if self.is_alive():
-            raise TimeoutError(f"{self.name} did not end within {seconds} s")
-        if self.error is not None:
-            raise self.error
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -233,23 +233,15 @@ class Warehouse:
     @contextmanager
     def control(self) -> Iterator[pg.Cursor]:
         """One superuser transaction; only one at a time changes the stand-in."""
-        connection = self.connect(autocommit=False)
-        try:
-            with pg.transaction(connection) as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
-                yield cursor
-        finally:
-            connection.close()
+        with closing(self.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
+            yield cursor
 
 
 @contextmanager
 def _session(server: Server, database: str) -> Iterator[pg.Cursor]:
-    connection = server.connect(database)
-    try:
-        with connection.cursor() as cursor:
-            yield cursor
-    finally:
-        connection.close()
+    with closing(server.connect(database)) as connection, connection.cursor() as cursor:
+        yield cursor
 
 
 def _make_roles(server: Server, cursor: pg.Cursor) -> None:

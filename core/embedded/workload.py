@@ -7,28 +7,15 @@ account of what was changed), `markers` (latency). Order of use: `create`, `load
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Protocol
 
 from core.drivers import pg
 from core.embedded import ledger
-from core.embedded.ledger import Events, Tally, ledger_totals
-from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements, load
+from core.embedded.ledger import Tally
+from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
 from core.embedded.plans import Mix
 from core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
-
-__all__ = [
-    "TABLE",
-    "Events",
-    "Mix",
-    "Tally",
-    "Workload",
-    "bulk",
-    "create",
-    "ledger_totals",
-    "load",
-    "one_huge_transaction",
-]
 
 BULK_FIRST = 500_000_000_000
 """Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""
@@ -57,11 +44,8 @@ class Tables(Protocol):
 def create(warehouse: Tables, ttl_s: int = 86_400) -> None:
     """Make the orders table (with binlog) and the ledger (without)."""
     warehouse.create_table(TABLE, DDL_COLUMNS, KEY, DISTRIBUTE_BY, ttl_s)
-    connection = warehouse.connect()
-    try:
+    with closing(warehouse.connect()) as connection:
         ledger.create(connection)
-    finally:
-        connection.close()
 
 
 class Workload:
@@ -80,7 +64,9 @@ class Workload:
         """Ask all to end, wait for them, and say what each did; raises what ended one before its time."""
         for writer in self.writers:
             writer.stop()
-        return [writer.finish(seconds) for writer in self.writers]
+        for writer in self.writers:
+            writer.finish(seconds)
+        return [writer.stats for writer in self.writers]
 
     @property
     def failed(self) -> BaseException | None:

@@ -133,7 +133,42 @@ def gone(error: pg.DriverError) -> bool:
     return code.startswith("08") or code in GONE
 
 
-class Writer(threading.Thread):
+class Loop(threading.Thread):
+    """A thread that works over one session until it is stopped; what ends it before its time is raised by `finish`."""
+
+    def __init__(self, connect: Connect, name: str, monotonic: Callable[[], float]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._stop_asked = threading.Event()
+        self._line = Line(connect, self._stop_asked)
+        self._monotonic = monotonic
+        self.error: BaseException | None = None
+
+    def stop(self) -> None:
+        """Ask it to end after what it is at; safe twice, and before start."""
+        self._stop_asked.set()
+
+    def finish(self, seconds: float = 30.0) -> None:
+        """Wait for its end; raises what ended it, or TimeoutError."""
+        self.join(seconds)
+        if self.is_alive():
+            raise TimeoutError(f"{self.name} did not end within {seconds} s")
+        if self.error is not None:
+            raise self.error
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:  # carried to `finish`: a thread has nobody above it
+            self.error = error
+        finally:
+            self._line.drop()
+
+    def work(self) -> None:
+        """What it does until it is asked to stop."""
+        raise NotImplementedError
+
+
+class Writer(Loop):
     """One writer: seeded, with its own session; ends after `transactions` of them, or when stopped."""
 
     def __init__(
@@ -147,45 +182,24 @@ class Writer(threading.Thread):
         name: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name=name or f"writer-{number}", daemon=True)
-        self._stop_asked = threading.Event()
-        self._line = Line(connect, self._stop_asked)
+        super().__init__(connect, name or f"writer-{number}", monotonic)
         self._planner = Planner(seed, number, mix or Mix())
         self._bucket = bucket or TokenBucket(0)
         self._left = transactions
-        self._monotonic = monotonic
         self._statements: Statements | None = None
         self._tx = 0
         self.stats = WriterStats()
-        self.error: BaseException | None = None
 
-    def stop(self) -> None:
-        """Ask it to end after its current transaction; safe twice, and before start."""
-        self._stop_asked.set()
-
-    def finish(self, seconds: float = 30.0) -> WriterStats:
-        """Wait for its end; raises what ended it, or TimeoutError."""
-        self.join(seconds)
-        if self.is_alive():
-            raise TimeoutError(f"{self.name} did not end within {seconds} s")
-        if self.error is not None:
-            raise self.error
-        return self.stats
-
-    def run(self) -> None:
-        try:
-            for plan in self._planner:
-                if self._stop_asked.is_set() or (self._left is not None and self.stats.transactions >= self._left):
-                    break
-                before = self.stats.changes
-                if not self._transaction(plan):
-                    break
-                spent = max(1, self.stats.changes - before)
-                self._stop_asked.wait(self._bucket.spend(spent, self._monotonic()))
-        except BaseException as error:  # carried to `finish`: a thread has nobody above it
-            self.error = error
-        finally:
-            self._line.drop()
+    def work(self) -> None:
+        """Transaction after transaction, at the rate that is shared."""
+        for plan in self._planner:
+            if self._stop_asked.is_set() or (self._left is not None and self.stats.transactions >= self._left):
+                break
+            before = self.stats.changes
+            if not self._transaction(plan):
+                break
+            spent = max(1, self.stats.changes - before)
+            self._stop_asked.wait(self._bucket.spend(spent, self._monotonic()))
 
     def _transaction(self, plan: Plan) -> bool:
         """Carry out one plan; False when stopped before a session could be had."""

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from core.domain.job import JobEvent, JobState, WantedState, transition
+from core.domain.job_view import JobView
 from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.supervisor import supervise
-from core.launch.view import JobView, observe
+from core.launch.view import observe
 from core.state.resets import marks
 from core.state.sqlite import Store
 
@@ -26,8 +27,6 @@ START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
 _LAST_MOMENTS = 5.0
 _POLL = 0.1
-
-__all__ = ["JobView", "Patience", "observe", "pause", "restart", "resume", "run_here", "start", "stop"]
 
 
 def _silent(view: JobView) -> None:

@@ -13,9 +13,9 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from core.domain.text import safe
 from core.errors import Refused
 from core.launch.identity import MARK
+from core.launch.log import last_lines
 from core.state.folder import StateFolder
 from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 
@@ -94,16 +94,12 @@ def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt
     finally:
         os.close(log)
     if ended.returncode:
+        said = "".join(last_lines(folder.log(job), 1)) or "it said nothing"
         raise Refused(
-            f"the supervisor of job {job} did not start (exit code {ended.returncode}): {_tail(folder.log(job))}",
+            f"the supervisor of job {job} did not start (exit code {ended.returncode}): {said}",
             f"see {folder.log(job)}",
         )
 
 
 def _arguments(job: str, config: str, folder: Path, run: str) -> list[str]:
     return ["--job", job, "--config", config, "--state-dir", str(folder), "--run", run]
-
-
-def _tail(path: Path) -> str:
-    lines = path.read_bytes()[-2_000:].splitlines()
-    return safe(lines[-1]) if lines else "it said nothing"

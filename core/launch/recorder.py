@@ -11,12 +11,13 @@ from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.domain.lag import Curve
 from core.domain.report import JobReport
 from core.errors import SlotkeeperError
 from core.launch import log
 from core.launch.launch import Limits
-from core.launch.view import JobView, observe
+from core.launch.view import observe
 from core.state.frames import Frame
 from core.state.metrics import GROUP, Base, Metrics
 from core.state.sqlite import Store

@@ -12,22 +12,59 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
-from core.domain.identity import Identity
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from core.domain.job_view import Identity
 from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
 from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
 from core.launch.recorder import Recorder
-from core.launch.signals import Signals
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state.sqlite import Store
+
+
+class Signals:
+    """Turns SIGTERM, SIGINT and SIGCHLD into an early end of `wait`; for a process's main thread only."""
+
+    def __init__(self) -> None:
+        self.asked_to_end = False
+        self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self) -> Signals:
+        signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        signal.signal(signal.SIGCHLD, _nothing)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def wait(self, seconds: float) -> None:
+        """Until a signal comes or so many seconds are over."""
+        readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
+        if readable:
+            os.read(self._reading, 4096)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.asked_to_end = True
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """A handler must be set for the signal to wake us."""
+
 
 _LOG_CHECK_SECONDS = 5.0
 

@@ -5,13 +5,16 @@ Next door: `core.launch.control` acts on such looks; screens and `jobs show` dis
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from core.domain.job_view import JobView
 from core.errors import Refused
 from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
 from core.state.sqlite import Store
 
-__all__ = ["JobView", "observe", "observe_all", "view_of"]
+_ROW = fields(JobRow)
+"""All that the store knows of a job is seen."""
 
 
 def observe(store: Store, job: str) -> JobView:
@@ -35,15 +38,9 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     open_run = run is not None and run.ended_at is None
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
+    known = {each.name: getattr(row, each.name) for each in _ROW}
     return JobView(
-        name=row.name,
-        state=row.state,
-        wanted=row.wanted,
-        reason=reason,
-        trouble=row.trouble,
-        safe=safe,
-        config=row.config,
-        run=row.run,
+        **{**known, "reason": reason, "safe": safe},
         supervisor=supervisor,
         supervisor_alive=supervisor_alive,
         driver=driver,
@@ -51,10 +48,7 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
         elsewhere=away,
         started_at=run.started_at if run else None,
         ended_at=run.ended_at if run else None,
-        report=row.report,
-        reported_at=row.reported_at,
         reported=row.report is not None and run is not None and row.report.run == run.run,
-        changed_at=row.changed_at,
         exit_code=run.exit_code if run else None,
     )
 

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow, Registered
-from core.domain.reset import Swap
-from core.domain.reset_entry import ResetEntry
+from core.domain.reset import ResetEntry, Swap
 from core.domain.turn import Turn
 from core.ports.source import Chunk
 

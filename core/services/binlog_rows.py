@@ -14,8 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from core.clock import Clock
-from core.config.model import Loaded
-from core.config.places import owners, tables
+from core.config.model import Loaded, owners, tables
 from core.domain.peek import Ask, Page
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError

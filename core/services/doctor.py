@@ -13,8 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from core.clock import Clock, SystemClock
-from core.config.model import Loaded, SinkEntry, SourceEntry
-from core.config.places import tables
+from core.config.model import Loaded, SinkEntry, SourceEntry, tables
 from core.domain.finding import Finding, Level
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec

@@ -21,8 +21,8 @@ from core.ports.table import ComparedKey, Key
 from core.services.sessions import login, open_sink, open_source, poll_name, viewing
 from core.sinks import registry as sinks
 from core.sources import registry as sources
-from core.verify import Comparison, compare
-from core.verify.comparison import Options
+from core.verify.compare import compare
+from core.verify.comparison import Comparison, Options
 from core.verify.pair import open_pair
 from core.wiring import worker
 

@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
-from core.domain.identity import Identity
 from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
+from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
 
 LEVEL = 6

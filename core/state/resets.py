@@ -6,27 +6,15 @@ Next door: `core.state.folder` checks the folder, `core.slots` says what the tex
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from core.domain.reset import MARKS, OpenReset
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
-MARKS = "resets"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """An unfinished reset."""
-
-    id: str
-    job: str
-    table: str
-    slot: str
 
 
 class ResetFiles:
@@ -87,17 +75,16 @@ def names(folder: Path, kind: str) -> list[str]:
     return sorted(path.stem for path in (folder / kind).glob("*.json"))
 
 
-def marks(folder: Path) -> list[Mark]:
+def marks(folder: Path) -> list[OpenReset]:
     """The unfinished resets of a state folder; a damaged mark is one all the same."""
-    return [_mark(folder / MARKS / f"{name}.json", name) for name in names(folder, MARKS)]
+    return [OpenReset.parse(name, _content(folder / MARKS / f"{name}.json")) for name in names(folder, MARKS)]
 
 
-def _mark(path: Path, name: str) -> Mark:
+def _content(path: Path) -> str:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return Mark(name, str(found["job"]), str(found["table"]), str(found["slot"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Mark(name, "?", "?", "?")
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def _flush(folder: Path) -> None:

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from core.domain.identity import Identity
 from core.domain.job import JobState, WantedState
+from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)
@@ -106,34 +106,17 @@ def report_from(text: str) -> JobReport:
 
 def job_from(row: sqlite3.Row) -> JobRow:
     """A job from its row joined with its report."""
-    return JobRow(
-        name=row["name"],
-        state=JobState(row["state"]),
-        wanted=WantedState(row["wanted"]),
-        config=row["config"],
-        reason=row["reason"],
-        trouble=row["trouble"],
-        safe=row["safe"],
-        run=row["run"],
-        changed_at=_required(row["changed_at"]),
-        report=None if row["report"] is None else report_from(row["report"]),
-        reported_at=moment(row["reported_at"]),
-    )
+    states = {"state": JobState(row["state"]), "wanted": WantedState(row["wanted"])}
+    times = {"changed_at": _required(row["changed_at"]), "reported_at": moment(row["reported_at"])}
+    report = None if row["report"] is None else report_from(row["report"])
+    return JobRow(**{**dict(row), **states, **times, "report": report})
 
 
 def run_from(row: sqlite3.Row) -> RunRow:
     """A run from its row."""
-    return RunRow(
-        run=row["run"],
-        job=row["job"],
-        launch=row["launch"],
-        supervisor=_identity(row["supervisor"]),
-        driver=_identity(row["driver"]),
-        started_at=_required(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
-        exit_code=row["exit_code"],
-        outcome=row["outcome"],
-    )
+    processes = {"supervisor": _identity(row["supervisor"]), "driver": _identity(row["driver"])}
+    times = {"started_at": _required(row["started_at"]), "ended_at": moment(row["ended_at"])}
+    return RunRow(**{**dict(row), **processes, **times})
 
 
 def error_from(row: sqlite3.Row) -> ErrorRow:

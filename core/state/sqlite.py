@@ -15,11 +15,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from core.clock import Clock, SystemClock
-from core.domain.identity import Identity
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from core.domain.job_view import Identity
 from core.domain.report import JobReport
 from core.domain.text import safe as visible
 from core.errors import Refused
@@ -73,9 +72,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Jobs

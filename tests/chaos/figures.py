@@ -20,8 +20,8 @@ from core.domain.job import JobState
 from core.embedded import workload
 from core.embedded.markers import ASKED_AT_ONCE, Marker, MarkerReader, percentile
 from core.embedded.orders import TABLE, Statements
+from core.embedded.plans import Mix
 from core.embedded.switches import Switches
-from core.embedded.workload import Mix
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product, status_kib
 from tests.support.waiting import until

@@ -8,7 +8,7 @@ import pytest
 
 from core.domain.probe import ProbeFinding
 from core.drivers import pg
-from core.embedded import sight
+from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.probe import sessions
 from core.sources.dws.probe.scratch import Scratch
@@ -35,22 +35,22 @@ def test_an_ordinary_login_sees_its_own_sessions_only_where_activity_is_filtered
 ) -> None:
     theirs, ours = warehouse.connect(), warehouse.connect_etl()
     assert seen(surface, theirs) and seen(surface, ours)
-    sight.activity_by_user(warehouse)
+    facts.activity_by_user(warehouse)
     assert not seen(surface, theirs) and seen(surface, ours)
-    sight.sees_statistics(warehouse)
+    facts.sees_statistics(warehouse)
     try:
         assert seen(surface, theirs) and seen(surface, theirs, "pgxc_stat_activity")
     finally:
-        sight.sees_statistics(warehouse, False)
+        facts.sees_statistics(warehouse, False)
     theirs.close()
     ours.close()
 
 
 def test_sessions_of_two_coordinators_do_not_see_each_other(warehouse: Warehouse, surface: Surface) -> None:
     other = warehouse.connect_etl()
-    named(other, f"writer{sight.THROUGH_SECOND}")
+    named(other, f"writer{facts.THROUGH_SECOND}")
     assert seen(surface, other), "there is one coordinator"
-    sight.second_coordinator(warehouse)
+    facts.second_coordinator(warehouse)
     assert not seen(surface, other) and not seen(surface, other, "pg_locks")
     assert surface.rows("SELECT node_name FROM pgxc_node WHERE node_type = 'C' ORDER BY 1") == [
         ("cn_5001",),
@@ -81,9 +81,9 @@ def asked(warehouse: Warehouse) -> ProbeFinding:
 def test_the_probe_asks_through_another_coordinator(warehouse: Warehouse) -> None:
     grant(warehouse)
     assert asked(warehouse).because == "the cluster has one coordinator"
-    sight.second_coordinator(warehouse)
+    facts.second_coordinator(warehouse)
     assert asked(warehouse).answer == "yes"
-    sight.snapshots_apart(warehouse)
+    facts.snapshots_apart(warehouse)
     assert asked(warehouse).answer == "no"
     run(warehouse, "UPDATE dws.coordinator SET port = 1 WHERE node_name = 'cn_5002'")
     assert (finding := asked(warehouse)).answer is None

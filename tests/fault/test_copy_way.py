@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset_entry import DONE
+from core.domain.reset import DONE
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
 from core.errors import Refused

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from core.domain.slot import Shard
-from core.embedded import sight
+from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
 from core.errors import SlotkeeperError
@@ -86,12 +86,12 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
     monkeypatch.setattr("core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
     if elsewhere:
-        sight.second_coordinator(mirror.warehouse)
+        facts.second_coordinator(mirror.warehouse)
     else:
         monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
     polled: list[bool] = []
     status = DwsSlotAdmin.read_status
-    left = LeftBehind(mirror, sight.THROUGH_SECOND if elsewhere else "")
+    left = LeftBehind(mirror, facts.THROUGH_SECOND if elsewhere else "")
     monkeypatch.setattr(
         DwsSlotAdmin, "read_status", lambda self, shard: (polled.append(left.waits()), status(self, shard))[1]
     )

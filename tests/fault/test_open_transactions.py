@@ -13,8 +13,8 @@ import pytest
 from core.domain.job import JobEvent
 from core.domain.progress import LaneState
 from core.drivers import pg
-from core.embedded import sight
-from core.embedded.sight import THROUGH_SECOND
+from core.embedded import facts
+from core.embedded.facts import THROUGH_SECOND
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
@@ -43,9 +43,9 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 @pytest.fixture
 def granted(warehouse: Warehouse) -> Iterator[None]:
-    sight.sees_statistics(warehouse)
+    facts.sees_statistics(warehouse)
     yield
-    sight.sees_statistics(warehouse, False)
+    facts.sees_statistics(warehouse, False)
 
 
 def opened(mirror: Mirror, through: str, *statements: str) -> pg.Connection:
@@ -79,7 +79,7 @@ def whole(mirror: Mirror) -> None:
 
 
 def test_where_activity_is_filtered_by_user_a_transaction_that_is_not_listed_is_waited_for(mirror: Mirror) -> None:
-    sight.activity_by_user(mirror.warehouse)
+    facts.activity_by_user(mirror.warehouse)
     writer = opened(mirror, "", EARLY)
     mirror.start()
     waits(mirror, f"pid {writer.info.backend_pid} (of another login")
@@ -88,8 +88,8 @@ def test_where_activity_is_filtered_by_user_a_transaction_that_is_not_listed_is_
 
 
 def test_a_transaction_of_another_coordinator_is_waited_for_unseen(mirror: Mirror) -> None:
-    sight.second_coordinator(mirror.warehouse)
-    sight.activity_by_user(mirror.warehouse)
+    facts.second_coordinator(mirror.warehouse)
+    facts.activity_by_user(mirror.warehouse)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
     mirror.start()
     waits(mirror, "is in no list (of another database, login or coordinator)")
@@ -98,7 +98,7 @@ def test_a_transaction_of_another_coordinator_is_waited_for_unseen(mirror: Mirro
 
 
 def test_at_the_limit_it_says_what_it_cannot_see(mirror: Mirror) -> None:
-    sight.second_coordinator(mirror.warehouse)
+    facts.second_coordinator(mirror.warehouse)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
     mirror.job = replace(mirror.job, wait_ms=300)
     error = mirror.start().wait_error()
@@ -111,9 +111,9 @@ def test_at_the_limit_it_says_what_it_cannot_see(mirror: Mirror) -> None:
 @pytest.mark.usefixtures("granted")
 @pytest.mark.parametrize("apart", [False, True], ids=["one snapshot", "a snapshot for each coordinator"])
 def test_a_login_that_may_read_all_coordinators_names_whom_it_waits_for(apart: bool, mirror: Mirror) -> None:
-    sight.second_coordinator(mirror.warehouse)
-    sight.activity_by_user(mirror.warehouse)
-    sight.snapshots_apart(mirror.warehouse, apart)
+    facts.second_coordinator(mirror.warehouse)
+    facts.activity_by_user(mirror.warehouse)
+    facts.snapshots_apart(mirror.warehouse, apart)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
     mirror.start()
     waits(mirror, f"pid {writer.info.backend_pid} (postgres, writer@cn_5002 through cn_5002)")
@@ -123,7 +123,7 @@ def test_a_login_that_may_read_all_coordinators_names_whom_it_waits_for(apart: b
 
 @pytest.mark.usefixtures("granted")
 def test_one_that_has_only_read_so_far_is_waited_for_on_every_coordinator(mirror: Mirror) -> None:
-    sight.second_coordinator(mirror.warehouse)
+    facts.second_coordinator(mirror.warehouse)
     reader = opened(
         mirror, THROUGH_SECOND, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", f"SELECT count(*) FROM {TABLE}"
     )
@@ -135,8 +135,8 @@ def test_one_that_has_only_read_so_far_is_waited_for_on_every_coordinator(mirror
 
 def test_a_coordinators_own_snapshot_is_not_all_that_is_asked(mirror: Mirror) -> None:
     """Where coordinators do not tell each other, what a DN reports still holds an unseen transaction back."""
-    sight.second_coordinator(mirror.warehouse)
-    sight.snapshots_apart(mirror.warehouse)
+    facts.second_coordinator(mirror.warehouse)
+    facts.snapshots_apart(mirror.warehouse)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
     mirror.start()
     waits(mirror, "other logins' sessions and those of 2 coordinators cannot all be seen and a DN's xmin stands still")
@@ -169,7 +169,7 @@ def test_where_the_slots_hold_back_the_xmin_and_the_list_is_not_whole_it_cannot_
 ) -> None:
     warehouse = make_warehouse(switches=Switches(xmin_includes_slots=True))
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
-    sight.activity_by_user(warehouse)
+    facts.activity_by_user(warehouse)
     mirror = make_mirror(warehouse, TABLE, "mart.t")
     mirror.job = replace(mirror.job, wait_ms=300)
     error = mirror.start().wait_error()

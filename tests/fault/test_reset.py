@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.progress import LaneState
-from core.domain.reset import Goal, TargetKind
-from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.domain.reset import DONE, ROLLED_BACK, Goal, TargetKind
 from core.domain.spec import ChannelSpec
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse

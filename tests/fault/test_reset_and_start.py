@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import Goal, TargetKind
-from core.domain.reset_entry import DONE, NEVER_BEGUN
+from core.domain.reset import DONE, NEVER_BEGUN, Goal, TargetKind
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from tests.support.mirror import At, MakeMirror, Mirror

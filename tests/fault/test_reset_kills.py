@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from core.domain.reset import Check
-from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.domain.reset import DONE, ROLLED_BACK, Check
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.worker import stream_task

@@ -13,8 +13,7 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import ProgressRow
-from core.domain.reset import Goal
-from core.domain.reset_entry import DONE, ROLLED_BACK
+from core.domain.reset import DONE, ROLLED_BACK, Goal
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse

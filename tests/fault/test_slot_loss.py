@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset_entry import DONE
+from core.domain.reset import DONE
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Trouble, TroubleName

@@ -74,7 +74,7 @@ def planned(shell: Shell, target: str) -> Preview:
     found = ended(runs, id)
     assert found.record.code == 0, runs.said(id).err
     plan = preview_from(runs.said(id).out)
-    assert plan is not None and plan.possible
+    assert plan is not None and not plan.failed
     return plan
 
 

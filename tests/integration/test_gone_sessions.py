@@ -8,7 +8,7 @@ import pytest
 
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
-from core.embedded import sight
+from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSlotAdmin
@@ -28,9 +28,9 @@ def admin(warehouse: Warehouse) -> Iterator[DwsSlotAdmin]:
 
 @pytest.fixture
 def granted(warehouse: Warehouse) -> Iterator[None]:
-    sight.sees_statistics(warehouse)
+    facts.sees_statistics(warehouse)
     yield
-    sight.sees_statistics(warehouse, False)
+    facts.sees_statistics(warehouse, False)
 
 
 def old_session(warehouse: Warehouse, name: str) -> pg.Connection:
@@ -45,7 +45,7 @@ def ended(admin: DwsSlotAdmin) -> bool:
 
 
 def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
-    sight.activity_by_user(warehouse)  # they are of our own login
+    facts.activity_by_user(warehouse)  # they are of our own login
     old = old_session(warehouse, OLD)
     assert ended(admin) and admin.end_rivals()
     with pytest.raises(Exception, match=r"terminat|closed"):
@@ -55,7 +55,7 @@ def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlot
 def test_with_a_second_coordinator_that_is_not_seen_it_is_never_certain(
     warehouse: Warehouse, admin: DwsSlotAdmin
 ) -> None:
-    sight.second_coordinator(warehouse)
+    facts.second_coordinator(warehouse)
     assert not ended(admin)
     assert not admin.end_rivals()
 
@@ -64,9 +64,9 @@ def test_with_a_second_coordinator_that_is_not_seen_it_is_never_certain(
 def test_where_all_coordinators_are_seen_it_is_certain_once_nothing_is_left_on_any(
     warehouse: Warehouse, admin: DwsSlotAdmin
 ) -> None:
-    sight.second_coordinator(warehouse)
+    facts.second_coordinator(warehouse)
     assert ended(admin)
-    there = old_session(warehouse, OLD + sight.THROUGH_SECOND)
+    there = old_session(warehouse, OLD + facts.THROUGH_SECOND)
     assert not ended(admin), "it cannot be ended from here"
     with there.cursor() as cursor:
         cursor.execute("SELECT 1")

@@ -13,7 +13,7 @@ import pytest
 from console.__main__ import main
 from console.commands import doctor
 from core.drivers import pg
-from core.embedded import sight
+from core.embedded import facts
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
@@ -260,13 +260,13 @@ def test_doctor_says_what_a_login_does_not_see_and_the_grant_that_cures_it(
         return capsys.readouterr().out
 
     assert "other logins' sessions cannot all be seen: a start waits for every DN's xmin too; cure: GRANT" in said()
-    sight.second_coordinator(place.warehouse)
+    facts.second_coordinator(place.warehouse)
     assert "those of 2 coordinators cannot all be seen: a start waits for every DN's xmin too, and 15 s" in said()
-    sight.sees_statistics(place.warehouse)
+    facts.sees_statistics(place.warehouse)
     try:
         assert "every session of every coordinator is seen" in said()
     finally:
-        sight.sees_statistics(place.warehouse, False)
+        facts.sees_statistics(place.warehouse, False)
 
 
 def test_doctor_names_what_a_table_lacks(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.errors import Refused
 from core.launch import control
 from core.launch import identity as processes
@@ -262,11 +263,11 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
     until(lambda: jobs.view_of_job("orders").reported_at != seen, SOON, "it goes on reporting")
 
 
-def _with(jobs: Jobs, job: str, state: JobState) -> control.JobView | None:
+def _with(jobs: Jobs, job: str, state: JobState) -> JobView | None:
     view = jobs.view_of_job(job)
     return view if view.state is state else None
 
 
-def _at_rest(jobs: Jobs, job: str) -> control.JobView | None:
+def _at_rest(jobs: Jobs, job: str) -> JobView | None:
     view = jobs.view_of_job(job)
     return view if not view.state.has_process and view.ended_at is not None else None

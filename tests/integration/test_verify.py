@@ -16,8 +16,9 @@ from core.drivers import pg
 from core.drivers.pg_table.reader import PgTable, over
 from core.embedded.postgres import Server
 from core.errors import Refused
-from core.ports.table import WHOLE
-from core.verify import Comparison, Key, KeyRange, Options, compare
+from core.ports.table import WHOLE, Key, KeyRange
+from core.verify.compare import compare
+from core.verify.comparison import Comparison, Options
 from core.verify.pair import open_pair
 
 SMALL = Options(range_rows=40, fan_out=4, leaf_rows=8)

@@ -13,7 +13,7 @@ from core.drivers import pg
 from core.embedded import ledger, postgres, workload
 from core.embedded.ledger import ledger_totals
 from core.embedded.markers import Marker, MarkerReader
-from core.embedded.orders import TABLE
+from core.embedded.orders import TABLE, load
 from core.embedded.plans import Mix, Planner, Verb
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import Workload
@@ -39,7 +39,7 @@ def recording(warehouse: Warehouse, seed: int) -> Iterator[Surface]:
 def prepare(warehouse: Warehouse, seed: int) -> None:
     workload.create(warehouse)
     connection = warehouse.connect()
-    workload.load(connection, ROWS, seed)
+    load(connection, ROWS, seed)
     connection.close()
 
 
@@ -201,7 +201,8 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     mix = Mix(rows=ROWS, rollback=0.0, delay=0.0)
     writer = Writer(lambda: CutAtCommit(warehouse, cut), seed, mix=mix, transactions=40)  # type: ignore[arg-type, return-value]
     writer.start()
-    stats = writer.finish()
+    writer.finish()
+    stats = writer.stats
     assert len(cuts) == 8
     assert (stats.recovered, stats.lost) == ((8, 0) if done else (0, 8))
     assert stats.reconnects == 8

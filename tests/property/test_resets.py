@@ -18,8 +18,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from core.domain.audit import Phase as AuditPhase
-from core.domain.reset import Goal, TargetKind
-from core.domain.reset_entry import BACKED_UP, DONE, ROLLED_BACK
+from core.domain.reset import BACKED_UP, DONE, ROLLED_BACK, Goal, TargetKind
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from tests.support.mirror import MakeMirror, Mirror

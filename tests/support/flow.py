@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from core.embedded import workload
+from core.embedded.orders import TABLE, load
 from core.embedded.plans import Mix
 from core.embedded.warehouse import Warehouse
-from core.embedded.workload import TABLE, Workload
+from core.embedded.workload import Workload
 from core.engine.worker.step import Probe, nothing
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
@@ -24,7 +25,7 @@ def orders(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, rows: int =
     """A mirror of `ods.orders` with `rows` orders and an empty ledger; not started."""
     workload.create(warehouse)
     connection = warehouse.connect(False)
-    workload.load(connection, rows, seed)
+    load(connection, rows, seed)
     connection.close()
     return make_mirror(warehouse, TABLE)
 

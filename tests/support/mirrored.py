@@ -19,6 +19,7 @@ import psutil
 
 from console.demo import SINK_DATABASE
 from core.domain.job import JobState
+from core.domain.job_view import JobView
 from core.drivers import pg
 from core.drivers.pg_table.reader import over
 from core.embedded.orders import TABLE
@@ -26,7 +27,7 @@ from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
 from core.launch.launch import SUPERVISOR_LOCK
-from core.launch.view import JobView, observe
+from core.launch.view import observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.comparison import Comparison

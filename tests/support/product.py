@@ -17,9 +17,10 @@ from typing import Any
 from console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 from core.drivers import pg
 from core.embedded import workload
+from core.embedded.plans import Mix
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.embedded.workload import Mix, Workload
+from core.embedded.workload import Workload
 from core.state.sqlite import Store
 from tests.support.mirrored import Mirrored
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from core.domain.ack import Ack
 from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.identity import Identity
 from core.domain.job import JobState
+from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse

@@ -12,7 +12,7 @@ from threading import Thread
 
 from core.domain.job import WantedState
 from core.domain.progress import LaneState
-from core.domain.reset_entry import DONE
+from core.domain.reset import DONE
 from core.embedded.scaling import add_dn, remove_dn, rename_dn
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, Trouble, TroubleName

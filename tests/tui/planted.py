@@ -6,14 +6,19 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from textual.pilot import Pilot
 
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.runner import Order
+from console.cli.output import json_text
+from console.commands.reset import plan_as_json
 from console.tui.app import ConsoleApp
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
 from tests.tui.filled import NOW, Filled, StillClock, screen
 
@@ -95,46 +100,40 @@ def _key(character: str) -> str:
     return {" ": "space", "-": "minus", "_": "underscore", ".": "full_stop"}.get(character, character)
 
 
-def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0) -> dict[str, Any]:
-    """One lane of a reset's plan as the command line writes it."""
+def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0) -> Move:
+    """One lane of a reset's plan."""
 
-    def count(number: int) -> dict[str, Any]:
-        kinds = [["I", number]] if number else []
-        return {"kinds": kinds, "whole": True, "oldest": before if number else None, "oldest_us": None}
+    def count(number: int) -> Count:
+        return Count((("I", number),) if number else (), oldest=before if number else None)
 
-    row = {"key": {"shard": dn}, "position": f"{before}/3"}
-    return {
-        "seen": {"row": row},
-        "to": {"position": f"{after}/-1"},
-        "skipped": count(skipped),
-        "read_again": count(again),
-        "effect": f"applies {again} changes again",
-    }
+    key = LaneKey("dws1", "ods.orders", "orders_slot", dn)
+    row = ProgressRow(key, 1, "mart.orders", Position(before, 3), 1, 0, LaneState.RUNNING, None, None, "c", "t", None)
+    seen = LaneSeen(row, before, before, 1, before, before, after)
+    return Move(seen, replace(row, position=Position(after)), None, count(again), count(skipped))
 
 
-def reset_plan(*moves: dict[str, Any], slot: str = "orders_slot", **more: Any) -> dict[str, Any]:
+def reset_plan(
+    *moves: Move, slot: str = "orders_slot", kind: TargetKind = TargetKind.EARLIEST, **more: Any
+) -> dict[str, Any]:
     """A reset's plan as the command line writes it."""
-    skipped = sum(number for move in moves for _, number in move["skipped"]["kinds"])
     made: datetime = NOW + timedelta(seconds=1)
-    return {
-        "id": "7f3a9c0d1e2f",
-        "source": "dws1",
-        "table": "ods.orders",
-        "slot": slot,
-        "job": "orders_rt",
-        "goal": {"kind": "earliest", "text": "earliest"},
-        "moves": list(moves),
-        "checks": [{"name": "job at rest", "ok": True, "sentence": "STOPPED, no process lives"}],
-        "sql": ["sink dn_1: UPDATE slotkeeper_progress ...", "source dn_1: SELECT pgxc_register_binlog_sync_point(..)"],
-        "notes": ["until it has caught up again the target shows older values; the job says CATCHING UP"],
-        "skipped": skipped,
-        "possible": True,
-        "to_type": {"confirm": slot, "confirm_table": None, "rows": str(skipped) if skipped else None},
-        "undo": "all is backed up before; `slotkeeper slots undo ID` goes back, the result names the ID",
-        "made": made.astimezone(timezone.utc).isoformat(),
-        "expires": (made + timedelta(seconds=600)).astimezone(timezone.utc).isoformat(),
-        **more,
-    }
+    plan = ResetPlan(
+        id="7f3a9c0d1e2f",
+        source="dws1",
+        table="ods.orders",
+        slot=slot,
+        job="orders_rt",
+        goal=Goal(kind),
+        fingerprint="t",
+        epoch=1,
+        moves=moves,
+        checks=(Check("job at rest", True, "STOPPED, no process lives"),),
+        sql=("sink dn_1: UPDATE slotkeeper_progress ...", "source dn_1: SELECT pgxc_register_binlog_sync_point(..)"),
+        notes=("until it has caught up again the target shows older values; the job says CATCHING UP",),
+        made=made.timestamp(),
+        expires=made.timestamp() + 600,
+    )
+    return {**json.loads(json_text(plan_as_json(plan))), **more}
 
 
 async def arm(pilot: Pilot[int], app: ConsoleApp, reason: str = "INC-2304") -> None:

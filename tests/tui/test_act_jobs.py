@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from console.actions.runner import Order
 from console.tui.app import ConsoleApp
 from console.tui.screens.actions.confirm import JobConfirm
-from console.tui.screens.actions.history import ActionsScreen
 from console.tui.screens.actions.menu import JobMenu
+from console.tui.screens.actions.progress import ActionsScreen
 from console.tui.screens.jobs import OverviewScreen
 from console.tui.screens.table import TableScreen
 from core.domain.job import JobState

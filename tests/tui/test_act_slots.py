@@ -21,6 +21,7 @@ from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import SlotProgress
 from console.tui.screens.slots import SlotsScreen
 from core.domain.job import JobState
+from core.domain.reset import TargetKind
 from tests.tui.filled import Filled, console, drive, driven, polled, press, screen, slot
 from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until
 
@@ -46,7 +47,7 @@ def planned(plan: dict[str, Any], code: int = 0) -> Callable[[Order], Answer | N
 
 def skipping(*numbers: int) -> dict[str, Any]:
     moves = [lane_move(f"dn_{place}", 88_120_441, 88_512_330, skipped=each) for place, each in enumerate(numbers, 1)]
-    return reset_plan(*moves, slot=SLOT, goal={"kind": "latest", "text": "latest"})
+    return reset_plan(*moves, slot=SLOT, kind=TargetKind.LATEST)
 
 
 def in_history(**more: Any) -> dict[str, Any]:
@@ -143,7 +144,7 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
         "holder job orders_rt STOPPED",
         "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
         "Effect  12,403,125 changes on 2 DN are SKIPPED: they never reach the target",
-        "Undo    all is backed up before",
+        "Undo    backed up first",
         "Safer   --to snapshot",
         "Checks  ok job at rest",
         "Rows    12403125",
@@ -311,7 +312,7 @@ async def test_an_expired_plan_is_not_carried_out(made: Filled, runs: Planted, p
 
 def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(tmp_path: Path) -> None:
     checks = [{"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
-    made, runs = made_with(tmp_path, planned(in_history(checks=checks, possible=False), code=3))
+    made, runs = made_with(tmp_path, planned(in_history(checks=checks), code=3))
     made.store.set_state("orders_rt", JobState.RUNNING)
 
     async def do(pilot: Pilot[int]) -> None:

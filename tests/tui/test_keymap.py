@@ -10,8 +10,8 @@ from console.tui.keymap import own
 from console.tui.keymap_page import page, screens, two_meanings
 from console.tui.screens.base import Frame
 from console.tui.screens.table import TableScreen
+from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
-from console.tui.widgets.panel import Panel
 
 PAGE = Path(__file__).parents[2] / "docs" / "keymap.md"
 EVERYWHERE = (ConsoleApp, Shell, LiveTable, Panel)

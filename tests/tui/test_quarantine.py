@@ -13,7 +13,8 @@ import pytest
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
-from console.tui.screens.actions.quarantine import EntryConfirm, EntryMenu
+from console.tui.screens.actions.confirm import EntryConfirm
+from console.tui.screens.actions.menu import EntryMenu
 from console.tui.screens.errors import ErrorsScreen
 from console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
 from console.tui.screens.table import TableScreen
@@ -353,7 +354,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     await listed(pilot, made)
     number = len(quarantines.asked)
     local = made.app.shown.local
-    assert local is not None
+    assert local.at is not None
     made.app.history = planted = _Past()
     made.app.show_moment(local)
     await press(pilot, "r", "A")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from console.tui.screens.audit import SlotHistoryScreen
 from console.tui.screens.binlog import BinlogRowsScreen
-from console.tui.screens.slot_history import SlotHistoryScreen
 from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.reset import MARKS
 from core.state.audit import Audit
-from core.state.resets import MARKS, ResetFiles
+from core.state.resets import ResetFiles
 from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, press, screen
 from tests.tui.pages import PlantedPeeker
 

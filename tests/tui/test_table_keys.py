@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from console.tui.app import ConsoleApp
 from console.tui.screens.table import TableScreen
-from console.tui.widgets.panel import Panel
+from console.tui.widgets.line import Panel
 from core.domain.job import JobState
 from tests.tui.filled import LARGE, Filled, console, drive, driven, press, screen
 from tests.tui.things import thing, things

@@ -6,7 +6,7 @@ Next door: `core.state.acks` keeps it for every console of the state folder; `co
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import ClassVar
 
@@ -48,9 +48,8 @@ class AckTable(TableScreen):
         """Silent until then."""
         self._put(until, said)
 
-    def _acks(self) -> dict[str, Ack]:
-        local = self.console.shown.local
-        return dict(local.acks) if local else {}
+    def _acks(self) -> Mapping[str, Ack]:
+        return self.console.shown.local.acks
 
     def _put(self, until: datetime | None, said: str) -> None:
         key = self._key()

@@ -1,6 +1,7 @@
-"""Audit: who changed what, when and why.
+"""Audit: who changed what, when and why; what was done to one slot from this machine, and the backups of its resets.
 
-Next door: `core.state.audit` keeps the lines; `console.tui.screens.table` draws.
+No source is asked: `slotkeeper slots history` asks the sink, which knows every machine. Next door: `core.state.audit`
+keeps the lines, `console.views.slot_history` makes the rows of a slot.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from console.monitor.snapshot import Level
+from console.monitor.store_reader import message_of
 from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
 from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from console.views.rows import Row
+from console.views.slot_history import HISTORY_COLUMNS, history_rows
+from core.domain.reset_text import Backup
+from core.domain.text import safe, typed
 
 
 class AuditScreen(TableScreen):
@@ -27,18 +32,16 @@ class AuditScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         """The lines, the newest first."""
-        local = self.console.shown.local
-        return audit_rows(local.audit) if local else []
+        return audit_rows(self.console.shown.local.audit)
 
     def about(self) -> str:
         """What could not be read."""
-        local = self.console.shown.local
-        return f"{local.damaged} lines cannot be read" if local and local.damaged else ""
+        damaged = self.console.shown.local.damaged
+        return f"{damaged} lines cannot be read" if damaged else ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The line in full."""
-        local = self.console.shown.local
-        for line in local.audit if local else ():
+        for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
@@ -46,3 +49,69 @@ class AuditScreen(TableScreen):
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""
         self.action_pane(1)
+
+
+class SlotHistoryScreen(TableScreen):
+    """The newest first."""
+
+    its_name = "History"
+    number = "3"
+    columns = HISTORY_COLUMNS
+    panel_height = 6
+    usual_order = "newest first"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "faults", "copy", "export", "quit")
+
+    def __init__(self, its_table: str, slot: str) -> None:
+        super().__init__()
+        self._table = its_table
+        self._slot = slot
+        self._backups: list[Backup] = []
+        self._fault = ""
+
+    def on_mount(self) -> None:
+        """The backups are read once."""
+        try:
+            self._backups = self._read()
+        except Exception as error:  # whatever a damaged file is: the audit is shown all the same
+            self._fault = message_of(error)
+        super().on_mount()
+
+    def rows(self) -> list[Row]:
+        """Lines and backups."""
+        return history_rows(self.console.shown.local.audit, self._backups, self._table, self._slot)
+
+    def about(self) -> str:
+        """Which slot."""
+        return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """What a line says, in full, and what can be done with it."""
+        place = typed(self._table, self._slot)
+        lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
+        row = next((one for one in self.rows() if one.key == key), None)
+        if row is None:
+            return "History", [*lines, (Level.REST, "nothing was done to it from this machine")]
+        lines.append((Level.FINE, f"{row.cells['at']} UTC  {row.cells['who']}  {row.cells['action']}"))
+        lines.append((Level.FINE, row.cells["said"]))
+        if row.cells["action"] == "backup":
+            lines.append(
+                (Level.FINE, f"slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)} plans the way back")
+            )
+        return "History", [
+            *lines,
+            (Level.REST, f"slotkeeper slots history {place} asks the sink, which knows every machine"),
+        ]
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"Slots > {safe(self._slot, 60)} > history"
+
+    def _read(self) -> list[Backup]:
+        from core.domain.reset import BACKUPS
+        from core.domain.reset_text import backup_from
+        from core.state.folder import StateFolder
+        from core.state.resets import ResetFiles
+
+        files = ResetFiles(StateFolder.open(self.console.services.folder))
+        texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
+        return [backup_from(text) for text in texts if text]

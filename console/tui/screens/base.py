@@ -237,14 +237,14 @@ class Frame(Screen[None]):
 
     def _identity(self) -> Text:
         app = self.console
-        local, armed = app.shown.local, app.armed
+        at, armed = app.shown.local.at, app.armed
         one = Identity(
             environments=app.environments,
             who=app.services.who,
             armed=armed.countdown(app.now_real()) if armed else "",
             every=app.every,
-            seen="? (not read yet)" if local is None else age(local.at, app.now),
-            stale=local is not None and app.is_stale(local.at),
+            seen="? (not read yet)" if at is None else age(at, app.now),
+            stale=at is not None and app.is_stale(at),
             now=app.now,
             paused=app.paused,
             history=app.in_history,

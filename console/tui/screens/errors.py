@@ -40,8 +40,7 @@ class ErrorsScreen(AckTable):
         return sorted(every, key=lambda row: rank(row.level))
 
     def _errors(self) -> list[Row]:
-        local = self.console.shown.local
-        return error_rows(local, self._acks(), self.console.now, self.job) if local else []
+        return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
 
     def about(self) -> str:
         """How many kinds, how often in all; how many rows are held."""
@@ -96,5 +95,4 @@ class ErrorsScreen(AckTable):
         return next((one for one in self._quarantines() if one.key == key), None)
 
     def _error(self, key: str | None) -> ErrorRow | None:
-        local = self.console.shown.local
-        return next((one for one in local.errors if error_key(one) == key), None) if local else None
+        return next((one for one in self.console.shown.local.errors if error_key(one) == key), None)

@@ -6,7 +6,6 @@ Next door: `console.views.jobs`, `console.views.overview` and `console.views.lan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -42,8 +41,7 @@ class _OfJobs(TableScreen):
 
     def rows(self) -> list[Row]:
         """The jobs, the worst first."""
-        local = self.console.shown.local
-        return job_rows(local.jobs, self.console.now, self.console.ascii_only) if local else []
+        return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
 
     def opened(self, key: str) -> None:
         """One job DN by DN."""
@@ -55,12 +53,8 @@ class _OfJobs(TableScreen):
 
     def fault(self) -> Lines:
         """Where the state store cannot be read."""
-        local = self.console.shown.local
-        return (
-            [(Level.CRITICAL, f"the state store cannot be read: {safe(local.fault, 300)}")]
-            if local and local.fault
-            else []
-        )
+        fault = self.console.shown.local.fault
+        return [(Level.CRITICAL, f"the state store cannot be read: {safe(fault, 300)}")] if fault else []
 
     def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
         """What is wrong with a job and what is safe to do."""
@@ -91,7 +85,7 @@ class OverviewScreen(_OfJobs):
     def strip(self) -> Lines:
         """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
         local = self.console.shown.local
-        if local is None:
+        if local.at is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
         if self.console.in_history:
@@ -102,8 +96,7 @@ class OverviewScreen(_OfJobs):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor, then what happened last anywhere."""
-        local = self.console.shown.local
-        events: Iterator[str] = iter(event_lines(local, 8) if local else ())
+        events = event_lines(self.console.shown.local, 8)
         lines = [*self.detail_of(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
@@ -189,8 +182,9 @@ class JobScreen(TableScreen):
             lines.append((Level.FINE, counters(job)))
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
-        for number, at, words in detail.errors[:2]:
-            lines.append((Level.WARNING, f"{clock(at)}  {number}x  {safe(words, 300)}"))
+        for one in detail.errors[:2]:
+            words = safe(f"{one.side} {one.code} {one.message}", 300)
+            lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
         room = max(2, self.panel_height - len(lines))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
@@ -204,7 +198,7 @@ class JobScreen(TableScreen):
         return Level.FINE, next_risk(job, self.console.now)
 
     def _detail(self) -> JobDetail | None:
-        detail = self.console.shown.local.detail if self.console.shown.local else None
+        detail = self.console.shown.local.detail
         return detail if detail is not None and detail.job == self.job else None
 
     def act(self, keys: list[str]) -> None:

@@ -67,7 +67,7 @@ class _OfSlots(TableScreen):
 
     def action_history(self) -> None:
         """What was done to it from this machine."""
-        from console.tui.screens.slot_history import SlotHistoryScreen
+        from console.tui.screens.audit import SlotHistoryScreen
 
         one, _ = self.meant()
         if one is None:

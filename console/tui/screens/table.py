@@ -15,8 +15,8 @@ from textual.widgets import Input
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line, Lines
+from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
-from console.tui.widgets.panel import Panel
 from console.views.rows import Column, Row, columns_for, kept
 from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from core.domain.text import safe

@@ -1,6 +1,6 @@
 """The first screen where there is no configuration: what this is, and the two ways on.
 
-Next door: `console.tui.terminal` starts the demo once the console has left; `console.tui.private_files` writes the
+Next door: `console.tui.terminal` starts the demo once the console has left; `console.tui.export` writes the
 configuration.
 """
 
@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from console.monitor.snapshot import Level
-from console.tui.private_files import write_new
+from console.tui.export import write_new
 from console.tui.screens.base import Frame, Line
 from console.tui.terminal import START_DEMO
 from core.config.load import default_path

@@ -6,13 +6,25 @@ The rows go first and the points follow, as in a running job. Next door: `plan.p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.domain.audit import AuditLine, Phase
-from core.domain.reset import Check, ResetPlan, Swap, time_check, what_moved
-from core.domain.reset_entry import BEGUN, DONE, GOING_BACK, ROLLED_BACK, WRITTEN, ResetEntry
+from core.domain.reset import (
+    BEGUN,
+    DONE,
+    GOING_BACK,
+    MARKS,
+    PLANS,
+    ROLLED_BACK,
+    WRITTEN,
+    Check,
+    ResetEntry,
+    ResetPlan,
+    Swap,
+    time_check,
+    what_moved,
+)
 from core.domain.reset_text import plan_from
 from core.domain.text import typed
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
@@ -20,7 +32,7 @@ from core.ports.source import LOST_ANSWER_WAIT
 from core.slots.reset import plan as planning
 from core.slots.reset import points
 from core.slots.reset.backup import back_up
-from core.slots.reset.context import PLANS, RESETS, ResetContext
+from core.slots.reset.context import ResetContext
 
 PASSING = frozenset(
     {ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED}
@@ -64,7 +76,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     entry = back_up(ctx, plan, seen.identity, order.reason)
     say(ctx, entry, Phase.INTENT, result={m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves})
     ctx.probe("after_intent")
-    ctx.files.save(RESETS, entry.id, mark(entry))
+    ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_mark")
     ctx.resets.step(entry.id, BEGUN)
     ctx.probe("after_begun")
@@ -197,7 +209,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     if result.outcome == DONE:
         ctx.report(f"reset {entry.id}: {result.sentence}")
     ctx.probe("after_told")
-    ctx.files.remove(RESETS, entry.id)
+    ctx.files.remove(MARKS, entry.id)
     return result
 
 
@@ -223,13 +235,6 @@ def say(
         result=result or {},
     )
     ctx.audit(line)
-
-
-def mark(entry: ResetEntry) -> str:
-    """What every command shows of an unfinished reset."""
-    return json.dumps(
-        {"id": entry.id, "job": entry.job, "source": entry.source, "table": entry.table, "slot": entry.slot}
-    )
 
 
 def _said(error: SlotkeeperError) -> str:

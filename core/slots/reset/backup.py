@@ -5,12 +5,11 @@ Next door: `core.domain.reset_text` writes it as text, `core.state.resets` keeps
 
 from __future__ import annotations
 
-from core.domain.reset import ResetPlan
-from core.domain.reset_entry import BACKED_UP, ResetEntry
+from core.domain.reset import BACKED_UP, BACKUPS, ResetEntry, ResetPlan
 from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
 from core.domain.slot import TableIdentity
 from core.errors import Refused
-from core.slots.reset.context import BACKUPS, ResetContext
+from core.slots.reset.context import ResetContext
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:

@@ -30,10 +30,6 @@ class Files(Protocol):
     def names(self, kind: str) -> list[str]: ...
 
 
-PLANS, BACKUPS, RESETS = "plans", "backups", "resets"
-"""The folders of plans, backups, and marks of unfinished resets."""
-
-
 def silent(point: str) -> None:
     """The probe of production."""
 

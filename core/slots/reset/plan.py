@@ -14,6 +14,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow, Registered
 from core.domain.reset import (
     EVERY,
+    PLANS,
     Check,
     Goal,
     LaneSeen,
@@ -37,7 +38,7 @@ from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
 from core.slots.reset.backup import load_backup
-from core.slots.reset.context import PLANS, ResetContext
+from core.slots.reset.context import ResetContext
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
@@ -235,7 +236,7 @@ def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:
         moment = datetime.fromisoformat(goal.at)
         found.append(f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved}")
         found.append("every DN starts just before the smallest point that any DN answers")
-    skips = any(move.skipped.total or not move.skipped.whole for move in moves)
+    skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
         found.append("right only where the target holds the skipped changes already, as after a reset that went back")
     elif skips:

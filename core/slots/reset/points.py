@@ -37,7 +37,7 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
         if _points(move, way) is None:
             continue
         try:
-            _register(ctx, plan, move, epoch, way)
+            _register(ctx, move, epoch, way)
         except SlotkeeperError as error:
             passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
             if not passes and way is Way.THERE:
@@ -65,7 +65,7 @@ def _row(move: Move, way: Way) -> ProgressRow:
     return move.to if way is Way.THERE else move.seen.row
 
 
-def _register(ctx: ResetContext, plan: ResetPlan, move: Move, epoch: int, way: Way) -> None:
+def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
     assert points is not None and move.points is not None
     ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}

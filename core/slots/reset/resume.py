@@ -5,15 +5,13 @@ Next door: `apply.py` has the steps; the sink's row of the reset says how far it
 
 from __future__ import annotations
 
-import json
-
 from core.domain.audit import Phase
-from core.domain.reset_entry import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, ResetEntry
+from core.domain.reset import BACKED_UP, BEGUN, DONE, MARKS, NEVER_BEGUN, ROLLED_BACK, WRITTEN, OpenReset, ResetEntry
 from core.domain.reset_text import plan_from
 from core.errors import Refused, Trouble, TroubleName
 from core.slots.reset import apply, plan
 from core.slots.reset.apply import Result
-from core.slots.reset.context import RESETS, ResetContext
+from core.slots.reset.context import ResetContext
 
 
 def resume(ctx: ResetContext) -> Result:
@@ -24,7 +22,7 @@ def resume(ctx: ResetContext) -> Result:
     if entry is None:
         return _forget(ctx)
     apply.say(ctx, entry, Phase.INTENT, "slots reset --resume")
-    ctx.files.save(RESETS, entry.id, apply.mark(entry))
+    ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_resume_intent")
     try:
         epoch = apply.take_over(ctx)
@@ -48,18 +46,18 @@ def _again(ctx: ResetContext, entry: ResetEntry) -> ResetEntry:
 
 def _forget(ctx: ResetContext) -> Result:
     """A mark without an open reset: the crash came before the first change, or after the last."""
-    for name in ctx.files.names(RESETS):
-        found = json.loads(ctx.files.load(RESETS, name) or "{}")
-        if (found.get("table"), found.get("slot")) != (ctx.job.channel.source_table, ctx.job.slot):
+    for name in ctx.files.names(MARKS):
+        found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
+        if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):
             continue
         entry = ctx.resets.reset(name)
         if entry is None:
-            ctx.files.remove(RESETS, name)
+            ctx.files.remove(MARKS, name)
             return Result(name, ROLLED_BACK, "the sink knows nothing of it")
         if entry.step == BACKED_UP:
             return apply.end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
             ctx.report(f"reset {name}: {entry.outcome}")
-        ctx.files.remove(RESETS, name)
+        ctx.files.remove(MARKS, name)
         return Result(name, entry.step, entry.outcome)
     raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from core.config.keys_sink import SINK_OPTIONS
-from core.config.newer_names import NEWER_NAMES
+from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from tests.unit.config.malformed import CHANNEL_END, JOB, OPTIONS, Case
 from tests.unit.config.samples import VALID, added, changed
 

@@ -96,7 +96,7 @@ def test_the_slot_is_the_job_s_name_unless_set_by_either_key(tmp_path: Path) -> 
     documented = unset.replace("binlog = true", 'binlog_slot_name = "other"')
     loaded = _load(tmp_path, documented)
     assert loaded.jobs["orders_rt"].slot == "other"
-    assert loaded.origins["jobs.orders_rt.slot"].place.endswith("config.toml:26")
+    assert _origins(loaded)["jobs.orders_rt.slot"].place.endswith("config.toml:26")
 
 
 def test_two_jobs_may_read_one_table_through_slots_of_their_own(tmp_path: Path) -> None:
@@ -127,11 +127,15 @@ def test_precedence_is_default_file_environment_option(tmp_path: Path) -> None:
 
 def test_an_option_that_was_not_typed_changes_nothing(tmp_path: Path) -> None:
     loaded = _load(tmp_path, VALID, None, jobs__orders_rt__wait=None)
-    assert loaded.origins["jobs.orders_rt.wait"] == Origin(Layer.DEFAULT)
+    assert _origins(loaded)["jobs.orders_rt.wait"] == Origin(Layer.DEFAULT)
+
+
+def _origins(loaded: Loaded) -> dict[str, Origin]:
+    return {setting.key: setting.origin for setting in loaded.settings}
 
 
 def _origin(loaded: Loaded, key: str) -> tuple[int, Origin]:
-    return loaded.jobs["orders_rt"].wait_ms, loaded.origins[key]
+    return loaded.jobs["orders_rt"].wait_ms, _origins(loaded)[key]
 
 
 def test_variables_are_read_in_the_type_of_their_key(tmp_path: Path) -> None:

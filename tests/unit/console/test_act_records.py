@@ -20,7 +20,7 @@ from console.actions.store import KEPT, Records
 from core.clock import SystemClock
 from core.config import secrets
 from core.domain.endpoint import SecretRef
-from core.domain.identity import Identity
+from core.domain.job_view import Identity
 from core.errors import Refused, SlotkeeperError
 from core.launch import identity as processes
 from core.state.folder import StateFolder

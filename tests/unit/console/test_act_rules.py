@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from console.actions.rules import Part, Tier, job_wants, missing, slot_tier, slot_wants
+from console.actions.rules import Part, job_wants, missing, slot_wants
 from console.commands import reset, slots
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
@@ -53,13 +53,12 @@ def test_what_is_asked_for_satisfies_the_gate_and_less_does_not(rows: int | None
 
 
 @pytest.mark.parametrize(
-    ("rows", "highest", "tier"),
-    [(0, False, Tier.NAMED), (7, False, Tier.COUNTED), (None, False, Tier.COUNTED), (0, True, Tier.COUNTED)],
+    ("rows", "highest", "asked"),
+    [(0, False, set()), (7, False, {Part.ROWS}), (None, False, {Part.ROWS}), (0, True, {Part.TABLE})],
 )
-def test_lost_rows_an_external_slot_and_prod_ask_for_the_highest_tier(
-    rows: int | None, highest: bool, tier: Tier
-) -> None:
-    assert slot_tier(slot_wants(slots.to_type(plan(rows, highest)))) is tier
+def test_lost_rows_an_external_slot_and_prod_ask_for_more(rows: int | None, highest: bool, asked: set[Part]) -> None:
+    parts = {want.part for want in slot_wants(slots.to_type(plan(rows, highest)))}
+    assert parts - {Part.REASON, Part.NAME} == asked
 
 
 @pytest.mark.parametrize("skipped", [0, 12_403_118])
@@ -73,7 +72,6 @@ def test_a_reset_asks_for_the_number_of_skipped_changes_where_there_are_any(skip
     parts = {want.part: want.answer for want in wants}
     assert parts.get(Part.ROWS) == (str(skipped) if skipped else None)
     assert parts[Part.NAME] == "s1" and Part.TABLE not in parts
-    assert slot_tier(wants) is (Tier.COUNTED if skipped else Tier.NAMED)
 
 
 def test_one_job_takes_a_key_several_take_their_number_and_the_final_verb_a_name() -> None:

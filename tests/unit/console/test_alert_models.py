@@ -7,12 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, OpenReset, TableSeen
+from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, TableSeen
 from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
 from console.views.rows import columns_for
 from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.domain.report import JobReport
+from core.domain.reset import OpenReset
 from tests.tui.filled import NOW, lane, polled, slot
 
 

@@ -42,7 +42,7 @@ def test_the_error_of_a_job_that_retries_is_open() -> None:
     made = local(JobState.RUNNING, Level.WARNING, error("a", "1", OLD), error("a", "2", OLD + timedelta(minutes=9)))
     assert [state for _, state in standings(made, {}, NOW)] == [Standing.RECOVERED, Standing.OPEN]
     assert open_count(made, {}, NOW) == 1
-    assert open_count(None, {}, NOW) == 0
+    assert open_count(Local(), {}, NOW) == 0
 
 
 def test_what_still_matters_stands_above_what_is_newer() -> None:

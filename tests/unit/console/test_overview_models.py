@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from console.monitor.rates import Busy
-from console.monitor.snapshot import JobFacts, LanePace, Level, Local, OpenReset
+from console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
+from core.domain.reset import OpenReset
 from core.domain.verified import Verified, in_a_phrase
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
@@ -45,11 +46,11 @@ def test_jobs_that_were_started_elsewhere_are_counted() -> None:
 
 def test_who_is_on_it_is_told_for_ten_minutes() -> None:
     line = AuditLine(NOW - timedelta(minutes=3), Actor("li.wei", "h", 7), "slots reset", "a1", Phase.INTENT, "t", "r")
-    local = Local(NOW, (JOB,), audit=(line,), quarantined=("a",), open_resets=(OpenReset("r1", "a", "t", "s1"),))
+    local = Local(NOW, (JOB,), audit=(line,), locked=("a",), open_resets=(OpenReset("r1", "a", "t", "s1"),))
     ((level, words),) = at_work(local, NOW)
     assert level is Level.WARNING
     assert words == "a command is starting a now   unfinished reset r1 of slot s1   3m00s ago li.wei: slots reset"
-    assert at_work(replace(local, quarantined=(), open_resets=()), NOW + timedelta(minutes=8)) == []
+    assert at_work(replace(local, locked=(), open_resets=()), NOW + timedelta(minutes=8)) == []
 
 
 def test_the_bottleneck_is_named_with_its_jobs() -> None:

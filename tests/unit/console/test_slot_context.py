@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from console.monitor.snapshot import JobFacts, Level, Local, OpenReset, TableSeen
+from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from console.views import slot_history
-from console.views.slot_history import Backup
 from console.views.slots import all_slots, slot_lines, slot_rows
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
+from core.domain.reset import OpenReset
+from core.domain.reset_text import Backup
 from core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 
@@ -86,9 +87,10 @@ def _parts(found: object) -> tuple[object, object]:
 
 
 def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:
+    rest = ("orders_rt", "t", (), (), "li.wei", "2026-11-20T01:00:00+00:00")
     backups = [
-        Backup("b1", "ods.orders", "orders_slot", "li.wei", "2026-11-20T01:00:00+00:00", "INC-1"),
-        Backup("b2", "ods.orders", "elsewhere", "li.wei", "2026-11-20T01:00:00+00:00", ""),
+        Backup("b1", "dws1", "ods.orders", "orders_slot", *rest, "INC-1", "p1"),
+        Backup("b2", "dws1", "ods.orders", "elsewhere", *rest, "", "p2"),
     ]
     rows = slot_history.history_rows([OUTCOME, INTENT, OTHER], backups, "ods.orders", "orders_slot")
     assert [row.key for row in rows] == ["backup b1", "a1/outcome", "a1/intent"]

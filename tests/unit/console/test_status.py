@@ -16,8 +16,8 @@ from console.commands.status import worst
 from console.monitor.health import facts
 from console.monitor.snapshot import Level
 from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
-from core.launch.view import JobView
 from core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 

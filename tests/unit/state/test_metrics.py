@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.identity import Identity
 from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
+from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
 from core.state.frames import Frame, frame_of, text_of
 from core.state.metrics import GROUP, Base, Metrics

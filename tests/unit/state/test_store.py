@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.identity import Identity
 from core.domain.job import JobEvent, JobState, WantedState
+from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
 from core.errors import Refused
 from core.state import sqlite

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from core.drivers.pg_table.keys import KeyColumn
 from core.errors import Refused
-from core.ports.table import Checksum, Digest
-from core.verify import Key, KeyRange, Options, compare
+from core.ports.table import Checksum, Digest, Key, KeyRange
+from core.verify.compare import compare
+from core.verify.comparison import Options
 from core.verify.recheck import Verdict, verdict
 
 Rows = dict[int, str]

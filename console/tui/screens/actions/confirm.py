@@ -1,7 +1,7 @@
 """The last question before something is done: one key, or what must be typed.
 
-`y` is no letter of a menu, and Enter cancels. Next door: `console.tui.screens.actions.quarantine` asks about rows in
-quarantine, `console.tui.screens.actions.progress` shows what was observed afterwards.
+`y` is no letter of a menu, and Enter cancels. Next door: `console.tui.screens.actions.progress` shows what was observed
+afterwards.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.actions.commands import JobVerb, job_words, with_placeholders
-from console.actions.rules import Part, Want, job_wants, missing
+from console.actions.commands import EntryVerb, JobVerb, entry_words, job_words, with_placeholders
+from console.actions.menu import entries_in_words
+from console.actions.rules import Part, Want, entry_wants, job_wants, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import Sheet
-from console.tui.screens.actions.fields import Fields, FieldsScreen
-from console.tui.screens.actions.progress import JobProgress
+from console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
+from console.tui.screens.actions.progress import EntryProgress, JobProgress
 from console.tui.screens.base import Lines
 from console.tui.widgets.line import Line
 from console.views.jobs import what_is_safe, what_is_wrong
@@ -202,3 +202,62 @@ class JobConfirm(Confirm):
         parts: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
         words = job_words(self.origin, self._verb, name, parts)
         return self.set_going(Order(words, f"{self.verb()} job {name}", name))
+
+
+_MEANS_FOR_ROWS = {
+    EntryVerb.REPLAY: (
+        "each row is written into the target as the job writes, while no step of the job runs on its DN",
+        "a row that is still refused stays here with its reason; one that is over by then is left alone",
+    ),
+    EntryVerb.DISCARD: (
+        "FINAL: the target never gets these rows, and lacks them until a later change of their keys",
+        "nothing is read or written at the source; the entries stay in the table as discarded",
+    ),
+}
+
+
+class EntryConfirm(Confirm):
+    """The last question before rows in quarantine are acted upon; they are those of the key press."""
+
+    def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
+        super().__init__(entry_wants(job, number or 0, final=verb is EntryVerb.DISCARD))
+        self._verb = verb
+        self._job = job
+        self._ids = tuple(ids)
+        self._entries = entries_in_words(number)
+
+    def verb(self) -> str:
+        """What is done."""
+        return self._verb.value
+
+    def what(self) -> str:
+        """How many entries of which job."""
+        return f"{self._entries.upper()} of job {safe(self._job, 60)}"
+
+    def does(self) -> str:
+        """The words of the button."""
+        return f"{self.verb().capitalize()} {self._entries}"
+
+    def lines(self) -> Lines:
+        """Which rows, and what the verb means."""
+        which = f"entries {entries_named(self._ids)}" if self._ids else "all entries that are quarantined then"
+        yield Level.FINE, f"{which}; the two halves of a changed key move together"
+        for number, means in enumerate(_MEANS_FOR_ROWS[self._verb]):
+            final = self._verb is EntryVerb.DISCARD and not number
+            yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
+
+    def begin(self, typed: dict[Part, str]) -> None:
+        """One command for all of them."""
+        id = self.set_going(Order(self.command(typed), f"{self.verb()} rows of job {self._job}", self._job))
+        if id is not None:
+            self.app.switch_screen(EntryProgress([id]))
+
+    def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
+        """The command line."""
+        return entry_words(self.origin, self._verb, self._job, self._ids, typed)
+
+
+def entries_named(ids: Sequence[int]) -> str:
+    """The first of them by their numbers."""
+    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+    return ", ".join(f"#{id}" for id in ids[:5]) + more

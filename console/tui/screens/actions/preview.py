@@ -23,9 +23,8 @@ from console.actions.record import Action, Said
 from console.actions.rules import Part, missing
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import READ_ONLY, Sheet
+from console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
 from console.tui.screens.actions.confirm import JobConfirm
-from console.tui.screens.actions.fields import Fields, FieldsScreen
 from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
 from console.tui.widgets.line import Line
 from core.domain.text import safe
@@ -251,7 +250,7 @@ class SlotPreview(FieldsScreen):
         plan = self.plan
         if plan is None:
             return "there is no plan yet"
-        if not plan.possible:
+        if plan.failed:
             return f"not possible now: {', '.join(one.name for one in plan.failed)}"
         if plan.expired(self.console.now_real()):
             return "the plan has expired: Tab to it, n plans again"

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.domain.progress import ProgressRow
-from core.domain.reset import Swap, moved_from
-from core.domain.reset_entry import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry
+from core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap, moved_from
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
