@@ -91,7 +91,7 @@ def _values(one: JobFacts) -> dict[str, object]:
         "reported_at": one.reported_at,
         "verified": one.verified,
         "quarantined": one.quarantined,
-        "only_held": one.only_quarantined,
+        "only_quarantined": one.only_quarantined,
     }
 
 

@@ -22,6 +22,7 @@ def test_words_that_are_gone_stay_gone() -> None:
         ("lane.seat = 1", [(1, "seat", "seat")]),
         ('KEYS = {"incarnation": 1}', [(1, "incarnation", "incarnation")]),
         ('SAID = "look at the log"', []),
+        ('KEYS = {"only_held": 1}', [(1, "held", "only_held")]),
         ('"""A docstring may tell of a stint."""', []),
     ],
 )

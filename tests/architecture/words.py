@@ -58,6 +58,8 @@ IN_NAMES = {
     "told": "what it returns",
 }
 """As well in names; in a sentence these are plain English."""
+KEY = re.compile(r"[a-z]+(_[a-z]+)+")
+"""A text that is a name: a key of JSON, a column."""
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -88,5 +90,6 @@ def gone(text: str) -> list[tuple[int, str, str]]:
     tree = ast.parse(text)
     found = [(line, word, name) for line, name in names(tree) for word in words(name) if word in IN_NAMES]
     for line, said in texts_of(tree):
-        found += [(line, word, said) for word in re.findall(r"[a-z]+", said.lower()) if word in GONE]
+        banned = IN_NAMES if KEY.fullmatch(said) else GONE
+        found += [(line, word, said) for word in re.findall(r"[a-z]+", said.lower()) if word in banned]
     return found

@@ -208,7 +208,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     ctx.probe("after_done")
     if result.outcome == DONE:
         ctx.report(f"reset {entry.id}: {result.sentence}")
-    ctx.probe("after_told")
+    ctx.probe("after_reported")
     ctx.files.remove(MARKS, entry.id)
     return result
 
