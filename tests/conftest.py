@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def seed(pytestconfig: pytest.Config) -> int:
     """The seed of everything random in this run."""
     return int(getattr(pytestconfig, "workerinput", {}).get("seed", _SEED))
+
+
+@pytest.fixture(scope="session")
+def spark_cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """A home's cache folder, empty at first, of all processes of a run: each class archive takes ten seconds to make."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(pytestconfig, "workerinput") else base) / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder
