@@ -19,7 +19,7 @@ from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
@@ -121,6 +121,7 @@ class Mirror:
             channels=(ChannelSpec(table, target, create_target=True),),
             binlog=FAST,
             sink_options=SinkOptions(auto_flush_batch_size=2_000),
+            retry=RetryOptions(wait_initial=100, wait_jitter=100),
             wait_ms=20_000,
         )
         self.heard = Heard()
