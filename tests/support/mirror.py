@@ -41,7 +41,8 @@ from tests.support.waiting import until
 
 _numbers = itertools.count(1)
 HASTE = 10
-"""How much shorter than in production the driver's pauses are, 0.2 s at most: nearly every start has eight of 0.2 s."""
+"""How much shorter than in production the driver's pauses are, and 0.2 s at most: a start alone has six of 0.2 s."""
+LINGER = stream_task.LINGER
 FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=100, full_sync_binlog_batch_read_size=500)
 
 
@@ -325,12 +326,11 @@ class Mirror:
 @contextmanager
 def no_lingering() -> Iterator[None]:
     """Tasks end with their first quiet look: a job that is to rest need not wait for what they would linger."""
-    before = stream_task.LINGER
     stream_task.LINGER = 0.0
     try:
         yield
     finally:
-        stream_task.LINGER = before
+        stream_task.LINGER = LINGER
 
 
 def _asked(connection: pg.Connection, statement: str) -> set[tuple[Any, ...]]:
