@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +43,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no later collection of garbage goes through it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
     """The seed of everything random in this run."""
     return int(getattr(pytestconfig, "workerinput", {}).get("seed", _SEED))
+
+
+@pytest.fixture(scope="session")
+def spark_cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """A home's cache folder, empty at first, of all processes of a run: a class archive takes ten seconds to make."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(pytestconfig, "workerinput") else base) / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -25,7 +25,7 @@ from tests.support.waiting import until
 class SlowToStart(Crowd):
     """Each task needs `start` seconds before its first step, and begins anew with them where it is cancelled."""
 
-    start: float = 1.5
+    start: float = 0.7
     cancelled: int = 0
     under_way: dict[str, tuple[threading.Timer, Future[Any]]] = field(default_factory=dict)
 

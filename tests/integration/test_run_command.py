@@ -165,8 +165,14 @@ def run_until_caught_up(words: tuple[str, ...]) -> None:
 
 @pytest.mark.spark
 def test_a_real_driver_copies_catches_up_and_ends(
-    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    warehouse: Warehouse,
+    make_mirror: MakeMirror,
+    tmp_path: Path,
+    spark_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(spark_cache))
     warehouse.create_table("ods.orders", "id bigint, note text", ("id",))
     mirror = make_mirror(warehouse, "ods.orders")
     mirror.source("INSERT INTO ods.orders SELECT g, 'row ' || g FROM generate_series(1, 500) g")

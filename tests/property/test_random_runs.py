@@ -23,7 +23,6 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 TABLE = "ods.t"
-EXAMPLES = 25
 
 Change = tuple[str, tuple[int, int], int, int]
 Transactions = list[list[Change]]
@@ -116,14 +115,17 @@ def running(mirror: Mirror, limits: tuple[int, int]) -> Iterator[None]:
     mirror.stop()
 
 
-def test_any_history_arrives_once_and_in_order(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(25, marks=pytest.mark.chaos)])
+def test_any_history_arrives_once_and_in_order(
+    count: int, warehouse: Warehouse, make_mirror: MakeMirror, seed: int
+) -> None:
     warehouse.create_table(TABLE, "place integer, number integer, v bigint", ("place", "number"), ("place",))
     mirror, table = make_mirror(warehouse, TABLE, "mart.t"), Table()
     connection = warehouse.connect(False)
 
     @seeded(seed)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=count,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

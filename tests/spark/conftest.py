@@ -1,4 +1,4 @@
-"""One cache folder for all Spark tests of a run, so that the class archive is made once and then used."""
+"""All Spark tests of a run share one cache folder (`spark_cache`), so that the class archive is made once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ import pytest
 
 from core.domain.spec import SparkOptions
 from core.spark.runner import SparkRunner, open_runner
-
-
-@pytest.fixture(scope="session")
-def spark_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home's cache folder that is empty at first."""
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)

@@ -75,7 +75,12 @@ def shown_by(processes: list[psutil.Process], word: str) -> set[str]:
     return {argument for one in processes for argument in one.cmdline() if word in argument}
 
 
-def test_a_local_cluster_mirrors_through_the_kill_of_an_executor(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    "killed",
+    [False, pytest.param(True, marks=pytest.mark.chaos)],
+    ids=["undisturbed", "through the kill of an executor"],
+)
+def test_a_local_cluster_mirrors(killed: bool, tmp_path: Path, seed: int) -> None:
     with product_on(tmp_path, seed, master="local-cluster[2,1,1024]") as product:
         job = product.job("local_cluster").start()
         product.write(RATE)
@@ -86,7 +91,8 @@ def test_a_local_cluster_mirrors_through_the_kill_of_an_executor(tmp_path: Path,
         assert (home / "work").is_dir()
         assert {stat.S_IMODE(path.stat().st_mode) for path in (work, home.parent.parent, home.parent, home)} == {0o700}
         assert shown_by([job.driver(), job.jvm(), *executors([job.jvm().pid])], "spark.authenticate.secret") == set()
-        survives_the_kill_of_an_executor(product, job, [job.jvm().pid])
+        if killed:
+            survives_the_kill_of_an_executor(product, job, [job.jvm().pid])
         assert job.pause() < 10
         assert job.resume() < 10
         job.wait_state(JobState.RUNNING)

@@ -11,7 +11,7 @@ import pytest
 
 from core.domain.job import JobState
 from core.embedded.switches import Switches
-from tests.support.mirrored import Kind
+from tests.support.mirrored import Kind, Mirrored
 from tests.support.product import Product
 from tests.support.waiting import until
 
@@ -45,12 +45,22 @@ def writing(product: Product) -> Iterator[Product]:
     product.warehouse.purge()
 
 
-def test_a_kill_of_each_kind_in_mid_stream_is_survived_without_a_command(writing: Product) -> None:
-    job = writing.job("stream").start()
+@pytest.mark.parametrize(
+    ("in_copy", "in_stream"),
+    [
+        (("worker", "driver"), ("source", "jvm", "supervisor", "sink")),
+        pytest.param((), ("worker", "source", "jvm", "supervisor", "sink", "driver"), marks=pytest.mark.chaos),
+    ],
+    ids=["in copy and stream", "in stream"],
+)
+def test_a_kill_of_each_kind_is_survived_without_a_command(
+    writing: Product, in_copy: tuple[Kind, ...], in_stream: tuple[Kind, ...]
+) -> None:
+    job = writing.job(f"stream_{len(in_stream)}").start()
     writing.write(RATE)
+    killed_in_mid_copy(job, in_copy)
     job.wait_state(JobState.RUNNING)
-    order: tuple[Kind, ...] = ("worker", "source", "jvm", "supervisor", "sink", "driver")
-    for kind in order:
+    for kind in in_stream:
         print(f"{kind}: {job.recover_from(kind):.1f} s", flush=True)
     assert job.pause() < 10
     assert job.view().state is JobState.PAUSED
@@ -63,16 +73,21 @@ def test_a_kill_of_each_kind_in_mid_stream_is_survived_without_a_command(writing
     assert "start" not in job.events()[1:], "nobody had to start it again"
 
 
+def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
+    for place, kind in enumerate(kinds):
+        job.wait_copying((place + 1) / (len(kinds) + 2))
+        print(f"{kind} at {job.chunks()}", flush=True)
+        job.kill(kind)
+
+
+@pytest.mark.chaos
 @pytest.mark.parametrize("kinds", [("worker", "driver"), ("jvm", "source", "sink")])
 def test_kills_in_mid_copy_are_survived_and_the_copy_goes_on_where_it_was(
     writing: Product, kinds: tuple[Kind, ...]
 ) -> None:
     job = writing.job("copy_" + "_".join(kinds)).start()
     writing.write(RATE)
-    for place, kind in enumerate(kinds):
-        job.wait_copying((place + 1) / (len(kinds) + 2))
-        print(f"{kind} at {job.chunks()}", flush=True)
-        job.kill(kind)
+    killed_in_mid_copy(job, kinds)
     job.wait_state(JobState.RUNNING)
     writing.quiet()
     job.wait_equal()
@@ -111,7 +126,9 @@ def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(wr
 @pytest.mark.parametrize(
     "switches",
     [
-        "end_inclusive=on,latest_inclusive=on,register_moves_point=on,new_system_names=off",
+        pytest.param(
+            "end_inclusive=on,latest_inclusive=on,register_moves_point=on,new_system_names=off", marks=pytest.mark.chaos
+        ),
         "start_inclusive=off,auto_create=off,full_old_images=off,purge_at_once=on,backward_allowed=off",
     ],
 )

@@ -72,11 +72,13 @@ def test_spark_starts_without_an_installed_java_from_the_wheel(
 
 
 def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
-    tmp_path: Path, spark_cache: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, spark_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    spoiled = tmp_path / "cache" / "slotkeeper" / "spark"
+    spoiled.mkdir(parents=True)
     for archive in (spark_cache / "slotkeeper" / "spark").glob("*.jsa"):
-        archive.chmod(0o600)
-        archive.write_bytes(b"not an archive" * 100_000)
+        (spoiled / archive.name).write_bytes(b"not an archive" * 100_000)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runner = open_runner(SparkOptions(master="local[2]"), "killed", tmp_path)
     files = [tmp_path / name for name in "ab"]
     calls = [runner.submit(work.held, str(file), "held") for file in files]
@@ -90,6 +92,7 @@ def test_a_killed_jvm_fails_every_call_at_once_and_another_spark_can_be_opened(
     assert runner.lost
     until(lambda: not any(w.is_running() for w in workers), 5.0, "the workers end with the JVM")
     runner.close()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(spark_cache))
     again = open_runner(SparkOptions(master="local[2]"), "again", tmp_path)
     assert again.submit(work.echoed, 4, "echo").result(SECONDS) == 4
     jvm = psutil.Process(context_of(again).jvm_pid)

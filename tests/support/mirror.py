@@ -9,7 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
@@ -40,6 +40,9 @@ from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
 _numbers = itertools.count(1)
+HASTE = 10
+"""How much shorter than in production the driver's pauses are, and 0.2 s at most: a start alone has six of 0.2 s."""
+LINGER = stream_task.LINGER
 FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=100, full_sync_binlog_batch_read_size=500)
 
 
@@ -119,6 +122,7 @@ class Mirror:
             channels=(ChannelSpec(table, target, create_target=True),),
             binlog=FAST,
             sink_options=SinkOptions(auto_flush_batch_size=2_000),
+            retry=RetryOptions(wait_initial=100, wait_jitter=100),
             wait_ms=20_000,
         )
         self.heard = Heard()
@@ -154,7 +158,7 @@ class Mirror:
             work=ENTRIES,
             narrator=self.heard,
             wanted=lambda: self.wanted,
-            pause=lambda seconds: time.sleep(min(seconds, 0.2)),
+            pause=lambda seconds: time.sleep(min(seconds / HASTE, 0.2)),
             probe=driver_probe,
             keepalive=self.keepalive,
             until_caught_up=self.until_caught_up,
@@ -171,7 +175,8 @@ class Mirror:
     def stop(self) -> None:
         """Wish it to stop and wait for the end of its thread; raises what it ended with."""
         self.wanted = WantedState.STOP
-        self.join()
+        with no_lingering():
+            self.join()
         if self.error is not None:
             raise self.error
 
@@ -184,7 +189,8 @@ class Mirror:
     def pause(self, seconds: float = 30) -> None:
         """Wish it to pause and wait until it says so."""
         self.wanted = WantedState.PAUSE
-        self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
+        with no_lingering():
+            self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
 
     def ended(self) -> bool:
         return self._thread is not None and not self._thread.is_alive()
@@ -309,11 +315,22 @@ class Mirror:
         self._closed = True
         self.wanted = WantedState.STOP
         if self._thread is not None:
-            self._thread.join(120)
+            with no_lingering():
+                self._thread.join(120)
         stream_task.probe = nothing
         stream_task.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
+
+
+@contextmanager
+def no_lingering() -> Iterator[None]:
+    """Tasks end with their first quiet look: a job that is to rest need not wait for what they would linger."""
+    stream_task.LINGER = 0.0
+    try:
+        yield
+    finally:
+        stream_task.LINGER = LINGER
 
 
 def _asked(connection: pg.Connection, statement: str) -> set[tuple[Any, ...]]:

@@ -28,7 +28,15 @@ MEMORY_DISK = Path("/dev/shm")
 PREFIX = "slotkeeper-tests-"
 MEMORY_ROOM = 4 << 30
 """Free bytes from which on a run's server lies there: most tests make databases, which are hundreds of files each."""
-SETTINGS = {"fsync": "off", "max_wal_size": "256MB", "max_prepared_transactions": "8"}
+SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+    "autovacuum": "off",
+    "max_prepared_transactions": "8",
+}
 """Crashes of the server lose nothing by it, crashes of the machine end the run anyway."""
 _numbers = itertools.count(1)
 
@@ -117,9 +125,9 @@ def slot_points(warehouse: Warehouse) -> list[tuple[Any, ...]]:
 
 
 def new_database(server: Server, database: str, *statements: str, template: str = "template1") -> None:
-    """A database, in which the statements are run."""
+    """A database, in which the statements are run; a copy of files takes half the time of one through the log."""
     names = (pg.sql.Identifier(database), pg.sql.Identifier(template))
-    _run_in(server, "postgres", pg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+    _run_in(server, "postgres", pg.sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(*names))
     _run_in(server, database, *map(pg.sql.SQL, statements))
 
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from console.monitor.snapshot import Level
 from tests.tui.filled import Filled, console, drive
 from tests.tui.things import Things, thing, things
 
-STEPS = 1_000
 KEYS = [f"k{number}" for number in range(30)]
 
 
@@ -81,7 +81,8 @@ class Walk:
         assert sorted(keys) == sorted(row.key for row in self.shown.listed())
 
 
-def test_the_cursor_and_what_a_key_hits_survive_a_thousand_random_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [300, pytest.param(1_000, marks=pytest.mark.chaos)])
+def test_the_cursor_and_what_a_key_hits_survive_random_changes(steps: int, tmp_path: Path) -> None:
     seed = int(os.environ.get("SLOTKEEPER_SEED", random.randrange(2**32)))
     print("SLOTKEEPER_SEED", seed)
     made = console(tmp_path)
@@ -96,7 +97,7 @@ def test_the_cursor_and_what_a_key_hits_survive_a_thousand_random_changes(tmp_pa
             (walk.act, 3),
             (walk.unmark, 1),
         ]
-        for _ in range(STEPS):
+        for _ in range(steps):
             step = walk.chance.choices([one for one, _ in often], [weight for _, weight in often])[0]
             await step()
             walk.check()

@@ -146,14 +146,19 @@ def _walk(walk: Walk) -> None:
     walk.open("binlog below", "g", "j", "\t", "j", "K")
     walk.open("binlog below", ESCAPE, ESCAPE)
     walk.open("detail", "2", wait="[2 ")
-    walk.open("detail", "/", "wide", "\r", "\r", wait=f"> {WIDE}")
+    walk.open("detail", "/", "wide", "\r", wait="? help")
+    walk.open("detail", "\r", wait=f"> {WIDE}")
     walk.page_down("detail")
     walk.open("detail", "\t", "l")
     walk.page_down("detail")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ascii_only", "pages"), [(False, PAGES), (True, 3)], ids=["colours", "ascii"])
+@pytest.mark.parametrize(
+    ("ascii_only", "pages"),
+    [(False, 3), (True, 3), pytest.param(False, PAGES, marks=pytest.mark.chaos)],
+    ids=["colours", "ascii", "every page"],
+)
 def test_no_hostile_text_reaches_the_terminal_raw_or_does_anything(
     planted: Planted, ascii_only: bool, pages: int
 ) -> None:
