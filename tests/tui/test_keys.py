@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from console.tui.app import ConsoleApp
+from console.tui.screens.base import Frame
+from console.tui.screens.help import HelpScreen
+from console.tui.screens.jobs import JobScreen
 from console.tui.screens.table import TableScreen
 from core.errors import Unreachable
 from tests.tui.filled import Filled, console, drive, driven, press, screen
@@ -33,6 +38,24 @@ async def test_the_overview_is_first_and_names_the_worst_job_with_no_key(made: F
     assert "wrong  SLOT LOST: the registered point of dn_1 is gone" in shown
     assert "do     `slotkeeper slots reset` plans what can be done" in shown
     assert "dn_3" in shown  # the DN of invoice_rt that retries
+
+
+@pytest.mark.parametrize("opens", [lambda _: JobScreen("orders_rt", "2"), HelpScreen], ids=["job", "help"])
+@driven()
+async def test_a_key_typed_before_a_screen_has_its_parts_does_nothing_there(
+    made: Filled, pilot: Pilot[int], opens: Callable[[Frame], Frame]
+) -> None:
+    below = made.app.screen
+    assert isinstance(below, Frame)
+    opening = opens(below)
+    made.app.push_screen(opening)
+    assert opening.without_parts
+    for action in ("back", "pane(1)", "filter", "copy"):
+        assert not await made.app.run_action(action, opening)
+    await opening.on_event(events.Key("x", "x"))
+    await opening.on_event(events.Mount())
+    await pilot.pause()
+    assert made.app.screen is opening and not opening.without_parts and made.app.defect is None
 
 
 @pytest.mark.parametrize(

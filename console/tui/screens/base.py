@@ -84,6 +84,16 @@ class Frame(Screen[None]):
         """Show the app's picture."""
         raise NotImplementedError
 
+    @property
+    def without_parts(self) -> bool:
+        """Whether it has no widgets: it is only just opening, or was closed meanwhile, and is mounted all the same."""
+        return self.is_attached and not self.children
+
+    async def on_event(self, event: events.Event) -> None:
+        """Without its parts it is not mounted, and no key is for it."""
+        if not (self.without_parts and isinstance(event, events.Mount | events.Key)):
+            await super().on_event(event)
+
     def crumb(self) -> str:
         """Where one is."""
         return self.its_place
@@ -150,7 +160,9 @@ class Frame(Screen[None]):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key does anything here: one that does not is not shown."""
+        """Whether a key does anything here: one that does not is not shown; none does while the screen opens."""
+        if self.without_parts:
+            return False
         if action == "pane":
             return bool(self.panes())
         return bool(self.neighbours()) if action == "sibling" else True
