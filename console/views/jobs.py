@@ -136,8 +136,14 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
         "its": seconds(its) if lags else "-",
         "rate": speed(job.rate) if here else "-",
         "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
-        "sync": "-" if not here else UNKNOWN if synced is None else f"{int(synced * 100)}%",
+        "sync": "-" if not here else UNKNOWN if synced is None else _in_sync(job, synced),
     }
+
+
+def _in_sync(job: JobFacts, share: float) -> str:
+    """DNs in sync of all; during a copy the share of it that is done."""
+    dns = len(job.report.lanes) if job.report else 0
+    return f"{round(share * dns)}/{dns}" if dns else f"{int(share * 100)}%"
 
 
 def in_sync(job: JobFacts) -> float | None:

@@ -61,7 +61,8 @@ def test_the_bottleneck_is_named_with_its_jobs() -> None:
 
 def test_what_is_in_sync_counts_dns_then_chunks_and_is_unknown_without_a_lag() -> None:
     assert in_sync(JOB) is None
-    assert in_sync(replace(JOB, throughput={"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)})) == 0.5
+    half = replace(JOB, throughput={"dn_1": LanePace(1.0), "dn_2": LanePace(60.0)})
+    assert in_sync(half) == 0.5 and job_rows([half], NOW)[0].cells["sync"] == "1/2"
     copying = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50)
     assert in_sync(replace(JOB, report=copying)) == 0.62
     assert in_sync(replace(JOB, current=False)) is None
