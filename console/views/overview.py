@@ -51,15 +51,15 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
     started = [job for job in jobs if job.state is not None]
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
-    doubted = [job for job in started if job not in different and not follows(job)]
+    untrusted = [job for job in started if job not in different and not follows(job)]
     if different:
         return Level.CRITICAL, f"targets: {safe(different[0].name, 30)} {in_a_phrase(different[0].verified, now)}" + (
             f"; {_named('also different', different[1:])}" if different[1:] else ""
         )
     apart = _apart(started)
-    if doubted:
+    if untrusted:
         also = f"; {apart}" if apart else ""
-        return Level.WARNING, f"{_named('untrusted', doubted)}{also}; {_proof(started, now)}"
+        return Level.WARNING, f"{_named('untrusted', untrusted)}{also}; {_proof(started, now)}"
     if apart:
         return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
     return Level.FINE, f"targets: all follow; {_proof(started, now)}"

@@ -190,7 +190,7 @@ def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: date
         "bar": bar(remaining(retained.left, one.seen.at, now), _ttl(one)),
         "deadline": deadline(retained.left, now),
         "unread": count(slot.unread),
-        "oldest": _floor(retained),
+        "oldest": _is_oldest(retained),
         "point": back.behind.value if back and back.behind else UNKNOWN,
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
@@ -203,7 +203,7 @@ def _left_words(left: TimeLeft | None, seen_at: datetime | None, now: datetime) 
     return UNKNOWN if still is None else "DUE NOW" if still <= 0 else in_words(still)
 
 
-def _floor(retained: SlotRetained) -> str:
+def _is_oldest(retained: SlotRetained) -> str:
     known = [one.oldest for one in retained.shards]
     return "yes" if any(known) else UNKNOWN if not known or None in known else "no"
 

@@ -120,7 +120,7 @@ class LaneSeen:
         return not self.live or not self.durable
 
     @property
-    def floor(self) -> int | None:
+    def kept_from(self) -> int | None:
         """The lowest point from which nothing has been purged for certain; None where nothing is known."""
         return min((point for point in (self.first, self.retained) if point), default=None)
 
@@ -376,13 +376,15 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
         return f"{place}: {new.point} is beyond the newest point {seen.latest}"
     if move.before is not None and new > move.before:
         return ""
-    if seen.floor is None:
+    if seen.kept_from is None:
         return f"?{place}: what it still keeps is not known"
-    if new.point >= seen.floor:
+    if new.point >= seen.kept_from:
         return ""
     if goal.kind is TargetKind.TIME:
-        return "" if kept_by_time else f"?{place}: whether changes before {seen.floor} were purged is not known"
-    return f"{place}: {new.point} lies before {seen.floor}, what is kept for certain; earliest or a snapshot is left"
+        return "" if kept_by_time else f"?{place}: whether changes before {seen.kept_from} were purged is not known"
+    return (
+        f"{place}: {new.point} lies before {seen.kept_from}, what is kept for certain; earliest or a snapshot is left"
+    )
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]) -> Check:

@@ -12,6 +12,11 @@ from collections.abc import Iterator
 from tests.architecture.form import words
 
 GONE = {
+    "hurts": "bottleneck",
+    "hurt": "bottleneck",
+    "floor": "oldest reader",
+    "healed": "recovered",
+    "doubted": "untrusted",
     "stint": "stream task",
     "stints": "stream tasks",
     "seat": "capacity",

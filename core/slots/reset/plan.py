@@ -219,7 +219,7 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if new < old:
         return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
-    if move.seen.floor is not None and move.seen.floor > old.point:
+    if move.seen.kept_from is not None and move.seen.kept_from > old.point:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
     return replace(move, skipped=found)
 
