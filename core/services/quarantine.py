@@ -39,7 +39,7 @@ def is_of(entry: QuarantineEntry, job: JobSpec) -> bool:
 
 
 def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
-    """All that is held of a job, in the order in which it was read, without values."""
+    """All quarantined rows of a job, in the order in which it was read, without values."""
     with polling(job) as rows:
         found = []
         for channel in job.channels:
@@ -51,7 +51,7 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
 def replay(
     job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = lambda one: None
 ) -> list[Replayed]:
-    """Apply entries to the target, each in a transaction of its own; those that are still bad stay held.
+    """Apply entries to the target, each in a transaction of its own; those that are still bad stay quarantined.
 
     The job may run. Raises Refused without a reason, for an id that is none of the job's, and during a copy.
     """

@@ -57,7 +57,7 @@ def _refuse_hidden(job: JobSpec) -> None:
 def _quarantined(
     job: JobSpec, rows: Quarantine, columns: Sequence[ComparedKey], keys: Collection[Key]
 ) -> Collection[Key]:
-    """Picks the keys that are held in quarantine now, both halves of a changed key among them."""
+    """Picks the keys that are quarantined now, both halves of a changed key among them."""
     values = rows.values(job.lane_key())
     return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)
 

@@ -322,7 +322,7 @@ class Loop:
         self._clear_others(lane)
 
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
-        """What failed in an overrun task has held it; it is in the outcome also where its lanes were dealt anew."""
+        """What failed in an overrun task has held it; it is in the outcome also where its lanes were assigned anew."""
         for name, outcome in outcomes.items():
             if outcome.error is not None:
                 self._clear_others(self.lanes[name])
