@@ -51,7 +51,7 @@ class Upkeep:
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
     def keep_lease(self, now: float) -> None:
-        """Every second: across progress schemas there is no fence, so nothing is assigned while the lock is not held."""
+        """Every second: across progress schemas there is no fence, so nothing is assigned while it is not held."""
         if self._asked is not None:
             if now - self._asked >= LEASE_LATE:
                 self._asked = now  # the session that is tried next may not answer either

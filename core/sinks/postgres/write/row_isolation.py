@@ -1,4 +1,4 @@
-"""A step or a chunk that has a bad row, taken in isolation: all of it that the target can hold is applied, the rest held.
+"""A step or a chunk that has a bad row, taken in pieces: what the target takes is applied, the rest quarantined.
 
 Everything happens in the one transaction that the fence began, so that nothing is lost or doubled (design 4.7). Units
 are applied in blocks; a block that fails is halved, each half under a savepoint, down to the unit that is bad: about
