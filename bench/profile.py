@@ -14,12 +14,12 @@ import psutil
 
 from bench.ours import OurJob, Recorder
 from bench.rig import Rig, run
-from core.domain.position import Position
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.check.target import target_of
 from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write.sink import PostgresSink
+from core.sources.dws.position import POSITIONS, DwsPosition, ours
 from core.sources.dws.source import DwsSource
 from core.wiring import worker
 
@@ -116,7 +116,7 @@ def anatomy(job: OurJob) -> Anatomy:
     source = worker.open_source(spec, "bench")
     session = worker.sink_session(spec, "bench").session
     target = target_of(spec.channel, source.identify())
-    sink = PostgresSink(session, target, spec.sink_options)
+    sink = PostgresSink(session, POSITIONS, target, spec.sink_options)
     try:
         text, up_to = _read(job, source, found)
         _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))
@@ -130,16 +130,16 @@ def anatomy(job: OurJob) -> Anatomy:
     return found
 
 
-def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, int]:
+def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, DwsPosition]:
     """About one step's rows of the first DN after its progress row."""
     progress = worker.open_progress(job.spec, "bench", worker.who(job.spec, "bench"))
     row = progress.rows()[0]
     progress.close()
     statuses = _timed(found, "read_status", lambda: source.read_status(None))
     status = next(status for status in statuses if status.shard.name == row.key.shard)
-    after, out = row.position or Position(0), io.BytesIO()
+    after, out = ours(row.position or DwsPosition(0)), io.BytesIO()
     _timed(found, "second look", lambda: source.read_status(status.shard))
-    up_to = min(status.latest, after.point + 20)
+    up_to = source.next_range(after, status, 20)
     found.events = _timed(found, "read", lambda: source.copy_changes(status.shard, after, up_to, out))
     return out.getvalue(), up_to
 

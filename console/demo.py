@@ -292,7 +292,9 @@ class Demo:
 
     def _recording(self) -> int:
         try:
-            return len(self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered_live > 0"))
+            return len(
+                self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered ~ '^[1-9]'")
+            )
         except pg.DriverError:
             return 0  # the job has not made its tables yet
 

@@ -10,24 +10,20 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from core.config.load import load as load_config
 from core.config.model import Loaded
-from core.domain.advance import choose_xmin, position_after, range_end
+from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
-from core.domain.watch import Expected, judge, trouble
-from core.engine.driver.registration import widened
+from core.domain.watch import Expected, exactly, judge, trouble
 from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.source import register_point
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.kind import PostgresConnection
-from core.sinks.postgres.write import statements as compose
-from core.sources.dws.source import DwsSlotAdmin
+from core.ports.sink import Top
+from core.ports.source import Confirmation
 from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
@@ -67,8 +63,6 @@ class Batch:
     rows: int
     text: bytes
     columns: tuple[str, ...]
-    status: SlotStatus
-    top_point: int | None
 
     @property
     def records(self) -> Iterator[Record]:
@@ -89,14 +83,13 @@ class Reader:
     """
 
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
-        admin = worker.open_admin(job, "library")
-        assert isinstance(admin, DwsSlotAdmin), "the configuration admits one dialect"
-        self._admin = admin
-        self._admin.points_proven = points_proven
-        self._options = job.binlog
+        self._session = worker.source_session(job, "library")
+        self._source, self._admin = self._session.source(job, points_proven), self._session.admin(job)
+        self._job = job
+        self._identity: TableIdentity | None = None
         self._position: dict[Shard, Position] = {}
         self._expected: dict[Shard, Expected] = {}
-        self._xmin: dict[Shard, int] = {}
+        self._registered: dict[Shard, Kept] = {}
 
     def __enter__(self) -> Reader:
         return self
@@ -107,84 +100,82 @@ class Reader:
     @property
     def table(self) -> TableIdentity:
         """The source's columns and key."""
-        return self._admin.identity
+        if self._identity is None:
+            self._identity = self._source.identify()
+        return self._identity
 
     def start(self) -> None:
         """Go on where the slot stands; a new slot begins at the newest point (what is there is not read)."""
-        self._admin.admit()
-        statuses = self._admin.read_status(None)
-        if all(status.points.missing for status in statuses):
-            self._admin.register_full_sync()
-            statuses = self._admin.read_status(None)
+        self._source.admit()
+        statuses = self._source.read_status(None)
+        if all(status.kept.missing for status in statuses):
+            self._admin.full_sync()
+            statuses = self._source.read_status(None)
         for status in statuses:
-            live, durable = status.points.both
-            if not live or not durable:
-                raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {live}/{durable}")
-            self._position[status.shard] = Position(min(live, durable))
-            self._expected[status.shard] = Expected(frozenset({live}), frozenset({durable}), status.fingerprint)
-            self._xmin[status.shard] = status.xmin
+            oldest = status.kept.oldest
+            if status.kept.missing or oldest is None:
+                what = f"{status.shard.name}: the slot holds {status.kept.shown}"
+                raise trouble(TroubleName.SLOT_LOST, what)
+            self._position[status.shard] = oldest.from_here
+            self._expected[status.shard] = exactly(status.kept, status.fingerprint)
+            self._registered[status.shard] = status.kept
 
     def read(self) -> Iterator[Batch]:
         """One range of each DN that has moved; a batch without rows is to be registered too."""
-        for status in self._admin.read_status(None):
+        for status in self._source.read_status(None):
             after = self._position[status.shard]
             self._check(status)
-            if status.latest <= after.point and not self._admin.has_changes(status.shard, after, status.latest):
+            if status.latest <= after and not self._source.has_changes(status.shard, after, status.latest):
                 continue
-            up_to = range_end(after, status.latest, self._options.binlog_sync_point_size)
+            end = self._source.next_range(after, status, self._job.binlog.binlog_sync_point_size)
+            up_to = max(end, after.place)
             out = io.BytesIO()
-            rows = self._admin.copy_changes(status.shard, after, max(up_to, after.point), out)
-            self._check(*self._admin.read_status(status.shard))
-            yield self._batch(status, after, max(up_to, after.point), rows, out.getvalue())
+            rows = self._source.copy_changes(status.shard, after, up_to, out)
+            (second,) = self._source.read_status(status.shard)
+            self._check(second)
+            yield self._batch(second, after, up_to, rows, out.getvalue())
 
     def register(self, batch: Batch) -> None:
         """Tell the source that a batch is written: it may drop what lies before, and the next read goes on behind."""
-        shard, point = batch.shard, batch.position.point
-        choice = choose_xmin(point, batch.status.latest, batch.status.xmin, batch.top_point, self._xmin[shard])
-        found = self._admin.xmin_at(shard, choice.ask_at) if choice.known is None and choice.ask_at else None
-        xmin = choice.known or max(found or 0, choice.fallback)
+        shard, before = batch.shard, self._registered[batch.shard]
         expected = self._expected[shard]
-        self._expected[shard] = widened(expected, point)
-        for checkpoint in (False, True):
-            register_point(self._admin, shard, point, checkpoint, xmin)
-        self._expected[shard] = replace(expected, live=frozenset({point}), durable=frozenset({point}))
-        self._position[shard], self._xmin[shard] = batch.position, xmin
+        (first,) = self._admin.read_status(shard)
+        self._check(first)
+        self._expected[shard] = expected.widened(before.at(batch.position))
+        asked = Confirmation(batch.position, before, expected.fingerprint, lambda: None, lambda point: None)
+        kept = self._admin.confirm(first, asked)
+        self._expected[shard] = exactly(kept, expected.fingerprint)
+        self._position[shard], self._registered[shard] = batch.position, kept
 
     def close(self) -> None:
         """End the session; safe to call twice. The slot stays, until its TTL runs out."""
-        self._admin.close()
+        self._session.close()
 
     def _check(self, status: SlotStatus) -> None:
         found = judge(status, self._expected[status.shard])
         if found:
             raise found
 
-    def _batch(self, status: SlotStatus, after: Position, up_to: int, rows: int, text: bytes) -> Batch:
-        heads = [
-            (int(point), int(sequence)) for point, sequence, _ in (x.split(b"\t", 2) for x in text.split(b"\n")[:-1])
-        ]
-        top = max((sequence for point, sequence in heads if point == up_to), default=None)
-        columns = tuple(column.name for column in self._admin.selection.columns(self.table))
-        position = position_after(after, up_to, top)
-        return Batch(status.shard, position, rows, text, columns, status, max((one for one, _ in heads), default=None))
+    def _batch(self, status: SlotStatus, after: Position, up_to: Position, rows: int, text: bytes) -> Batch:
+        heads = [(int(first), int(second)) for first, second, _ in (x.split(b"\t", 2) for x in text.split(b"\n")[:-1])]
+        last = up_to.pair[0]
+        second = max((second for first, second in heads if first == last), default=None)
+        top = Top(max((first for first, _ in heads), default=None), second)
+        mapped = tuple(source for source, _ in self._job.channel.columns)
+        columns = mapped or tuple(column.name for column in self.table.columns)
+        position = self._source.reached(after, up_to, top, status)
+        return Batch(status.shard, position, rows, text, columns)
 
 
 class Sink:
     """The job's target: made on request, checked, and written to batch by batch."""
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
-        self._options = job.sink_options
-        if self._options.quarantines:
+        if job.sink_options.quarantines:
             what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
-        opened = worker.sink_session(job, "library")
-        assert isinstance(opened, PostgresConnection), "the configuration admits one kind"
-        self._session = opened.session
-        target, image = targets.target_of(job.channel, table), targets.image_of(job.channel, table)
-        if job.channel.create_target:
-            targets.create(self._session, job.channel.target, image)
-        targets.check(self._session, target, image, self._options)
-        self._target = targets.seen(self._session, target)
+        self._session = worker.sink_session(job, "library")
+        self._batches = self._session.batches(job, table)
 
     def __enter__(self) -> Sink:
         return self
@@ -194,14 +185,8 @@ class Sink:
 
     def write(self, batch: Batch) -> None:
         """The net effect of a batch per key, in one transaction; writing it again changes nothing."""
-        if not batch.rows:
-            return
-        plan = compose.plan(self._target, self._options, batch.rows)
-        with self._session.transaction() as cursor:
-            for made in compose.temporary(self._target, self._options):
-                cursor.execute(made)
-            cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(batch.text))
-            compose.execute(cursor, plan)
+        if batch.rows:
+            self._batches.write(batch.text, batch.rows)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -17,9 +17,9 @@ from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
 from console.views.rows import UNKNOWN, short
 from core.domain.reset import Move
-from core.domain.reset_text import plan_of
 from core.domain.text import safe
 from core.domain.ttl import in_words
+from core.services.reset import plan_shown
 
 FULL = 24
 """From so many rows on there is room for everything."""
@@ -101,7 +101,7 @@ def preview_from(out: str) -> Preview | None:
 
 def _reset(found: Mapping[str, Any]) -> Preview:
     times = {name: datetime.fromisoformat(found[name]).astimezone(timezone.utc) for name in ("made", "expires")}
-    plan = plan_of({**found, **{name: time.timestamp() for name, time in times.items()}})
+    plan = plan_shown({**found, **{name: time.timestamp() for name, time in times.items()}})
     skips = any(move.skips for move in plan.moves)
     return Preview(
         title=f"RESET SLOT to {safe(plan.goal.text, 60)}",

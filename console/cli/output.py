@@ -18,6 +18,7 @@ from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import PurePath
 
+from core.domain.position import Position
 from core.domain.text import safe
 
 WIDTH = 80
@@ -101,13 +102,13 @@ def _cell(value: object, ascii_only: bool, limit: int = 500) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = safe(_plain(value) if isinstance(value, datetime | date | Enum) else value, limit)
+    text = safe(_plain(value) if isinstance(value, datetime | date | Enum | Position) else value, limit)
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
 def _numeric(values: list[object]) -> bool:
     numbers = [value for value in values if value is not None]
-    return bool(numbers) and all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+    return bool(numbers) and all(isinstance(n, int | float | Position) and not isinstance(n, bool) for n in numbers)
 
 
 def _fit(rows: list[list[str]], width: int) -> list[int]:
@@ -162,6 +163,8 @@ def _plain(value: object) -> object:
         return utc.isoformat().replace("+00:00", "Z")
     if isinstance(value, date | PurePath):
         return str(value)
+    if isinstance(value, Position):
+        return value.shown
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, bytes):

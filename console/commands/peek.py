@@ -19,7 +19,6 @@ from console.views.binlog import Shown
 from console.views.rows import Column, Row
 from core.config.model import Loaded, owners
 from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
-from core.domain.position import Position
 from core.errors import ConfigError
 from core.services import binlog_rows
 
@@ -30,7 +29,7 @@ Slot = Annotated[
     str, typer.Option("--slot", metavar="SLOT", help="from where this slot stands; default: the job's, if it is one")
 ]
 Dn = Annotated[str, typer.Option("--dn", metavar="NAME", help="default: where the slot lies furthest back")]
-From = Annotated[int | None, typer.Option("--from", metavar="N", min=0, help="from this sync point on")]
+From = Annotated[str, typer.Option("--from", metavar="N", help="from this sync point on")]
 To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this sync point")]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="from the first record at or after it (RFC 3339)")]
 Keys = Annotated[
@@ -54,7 +53,7 @@ def peek(
     table: Table,
     slot: Slot = "",
     dn: Dn = "",
-    start: From = None,
+    start: From = "",
     to: To = LATEST,
     time: Time = "",
     newest: Newest = False,
@@ -68,15 +67,16 @@ def peek(
     as_jsonl: Jsonl = False,
 ) -> None:
     """Rows of one DN's binlog: from where the job stands, or the last ones. Creates nothing and moves nothing."""
-    given = sum([bool(slot), start is not None, bool(time), newest])
+    given = sum([bool(slot), bool(start), bool(time), newest])
     if given > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     slot = slot or ("" if given else own_slot(loaded, *place))
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
-    after = None if start is None else Position(start)
-    ask = Ask(dn, after, slot, _moment(time), _point(to), only, limit)
+    after = binlog_rows.place(loaded, place[0], start) if start else None
+    up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place
+    ask = Ask(dn, after, slot, _moment(time), up_to, only, limit)
     page = binlog_rows.rows(loaded, *place, ask, unmask, reason)
     if as_json:
         output.as_json(page_values(page))
@@ -104,7 +104,7 @@ def page_values(page: Page) -> dict[str, Any]:
         "searched_to": page.searched,
         "latest": page.latest,
         "whole": page.whole,
-        "next": page.on.text,
+        "next": page.on.text if page.on else None,
         "masked": page.masked,
         "columns": [{"name": c.name, "type": c.type, "key": c.name in key} for c in page.identity.columns],
         "notes": page.notes,
@@ -119,8 +119,7 @@ def row_values(page: Page, one: Shown) -> dict[str, Any]:
     hidden = page.masked
     return {
         "dn": page.shard,
-        "point": row.point,
-        "sequence": row.sequence,
+        "position": row.position.text,
         "type": row.kind,
         "time": binlog.moment(row.time_us),
         "pair": one.pair.position.text if one.pair else None,
@@ -135,9 +134,9 @@ def row_values(page: Page, one: Shown) -> dict[str, Any]:
 
 
 def _print(page: Page, ascii_only: bool) -> None:
-    begun = f"from {page.begun.point}" if page.begun else "the last rows"
+    begun = f"from {page.begun.shown}" if page.begun else "the last rows"
     masked = ", values masked (--unmask shows them)" if page.masked else ""
-    latest = "unknown" if page.latest is None else str(page.latest)
+    latest = "unknown" if page.latest is None else page.latest.shown
     output.line(f"{page.source} {page.table} on {page.shard}: {begun}, latest {latest}{masked}", ascii_only)
     rows = binlog.binlog_rows(page, page.masked)
     columns = binlog.binlog_columns(page, rows, output.WIDTH, gap=2)
@@ -149,8 +148,8 @@ def _print(page: Page, ascii_only: bool) -> None:
         output.line("no rows", ascii_only)
     for note in page.notes:
         output.paragraph("note", note, ascii_only)
-    if not page.whole and page.begun:
-        output.line(f"there may be more: --dn {page.shard} --from {page.on.point}", ascii_only)
+    if not page.whole and page.begun and page.on:
+        output.line(f"there may be more: --dn {page.shard} --from {page.on.shown}", ascii_only)
 
 
 def _cells(row: Row, columns: tuple[Column, ...]) -> list[str]:
@@ -169,14 +168,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise ConfigError(f"{text!r} is no key", "COLUMN=VALUE, as in --key id=4711")
     return name, value
-
-
-def _point(text: str) -> int | None:
-    if text == LATEST:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise ConfigError(f"{text!r} is no sync point", "a number, or latest")
-    return int(text)
 
 
 def _moment(text: str) -> str:

@@ -19,7 +19,6 @@ from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.reset import BACKUPS, DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
-from core.domain.reset_text import backup_from
 from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.errors import ConfigError, Refused
@@ -176,11 +175,11 @@ def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns:
     return Goal(to, tuple(map(_point, points)), time, backup, dns)
 
 
-def _point(text: str) -> tuple[str, int]:
-    name, _, number = text.rpartition("=")
-    if not number.isascii() or not number.isdigit() or int(number) <= 0:
+def _point(text: str) -> tuple[str, str]:
+    name, _, place = text.rpartition("=")
+    if not place.isascii() or not place[:1].isdigit():
         raise ConfigError(f"{text!r} is no point", "DN=N or N, N a sync point")
-    return name or EVERY, int(number)
+    return name or EVERY, place
 
 
 def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
@@ -188,7 +187,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
-        saved = backup_from(text)
+        saved = reset_service.backup_of(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
         entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
@@ -341,14 +340,14 @@ def _position(move: Move, after: bool) -> str | None:
 
 
 def _points(move: Move) -> str:
-    return f"{_shown(move.seen.live)}/{_shown(move.seen.durable)}"
+    return move.seen.kept.shown
 
 
 def _new_points(move: Move) -> str:
-    return f"{move.points.live}/{move.points.durable}" if move.points else "unchanged"
+    return move.points.shown if move.points else "unchanged"
 
 
-def _oldest(move: Move) -> tuple[int | None, str | None]:
+def _oldest(move: Move) -> tuple[str | None, str | None]:
     """The oldest change touched: its point, and its time where the table keeps one."""
     count = move.read_again if move.read_again.total else move.skipped
     return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
@@ -356,10 +355,6 @@ def _oldest(move: Move) -> tuple[int | None, str | None]:
 
 def _passed(check: Check) -> str:
     return _PASSED[check.ok]
-
-
-def _shown(point: int | None) -> str:
-    return "-" if point is None else str(point)
 
 
 def _time(seconds: float) -> str:

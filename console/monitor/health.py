@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import JobFacts, Level
 from core.domain.job import JobState
 from core.domain.progress import LaneState
-from core.domain.report import JobReport, LaneReport
+from core.domain.report import JobReport
 from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
@@ -116,12 +116,6 @@ def _progress(report: JobReport | None) -> str:
 def _behind(report: JobReport | None) -> int | None:
     if report is None or not report.lanes:
         return None
-    found = [_lane_behind(lane) for lane in report.lanes]
+    found = [lane.behind for lane in report.lanes]
     known = [one for one in found if one is not None]
     return max(known) if len(known) == len(found) else None
-
-
-def _lane_behind(lane: LaneReport) -> int | None:
-    if lane.latest is None or not lane.position:
-        return None
-    return max(0, lane.latest - int(lane.position.partition("/")[0]))

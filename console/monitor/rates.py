@@ -27,7 +27,7 @@ BEHIND_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane at one moment: events so far, the sync point it stands at, what is latest; `phase` names the counter."""
+    """One lane at one moment: events so far, where it and its latest are, as numbers; `phase` names the counter."""
 
     at: float
     phase: str
@@ -131,7 +131,7 @@ class JobTracks:
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
         for lane in report.lanes:
             track = self.lanes.setdefault(lane.name, Track())
-            track.see(Sample(at, report.run, lane.changes, lane.point, lane.latest))
+            track.see(Sample(at, report.run, lane.changes, lane.at, lane.latest_at))
         self._spend(at, report)
 
     def busy(self) -> Busy | None:

@@ -48,12 +48,13 @@ class Shown:
 
 def shown_rows(page: Page) -> list[Shown]:
     """The rows of a page with their pairs and what each update changed."""
-    at = {(row.point, row.sequence): row for row in page.rows}
+    at = {row.position.pair: row for row in page.rows}
     found = []
     for row in page.rows:
         pair = None
         if row.kind in ("B", "U"):
-            other = at.get((row.point, row.sequence + (1 if row.kind == "B" else -1)))
+            first, second = row.position.pair
+            other = at.get((first, second + (1 if row.kind == "B" else -1)))
             pair = other if other is not None and {row.kind, other.kind} == {"B", "U"} else None
         found.append(Shown(row, pair, _changed(page, row, pair), _key_only(page, row)))
     return found
@@ -147,8 +148,8 @@ def _cells(page: Page, one: Shown, hidden: bool) -> dict[str, str]:
     at = moment(row.time_us)
     cells = {
         "mark": SIGNS.get(row.kind, UNKNOWN),
-        "point": str(row.point),
-        "sequence": str(row.sequence),
+        "point": row.position.shown,
+        "sequence": str(row.position.pair[1]),
         "type": safe(row.kind, 4),
         "time": "" if at is None else f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}",
         "changed": changed_words(one),
@@ -278,9 +279,9 @@ def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> s
         if not points:
             said.append(f"{name} {UNKNOWN}")
             continue
-        past = [row.kind for row in rows if row.point <= min(points)]
+        past = [row.kind for row in rows if row.position <= min(points)]
         share = "all" if len(past) == len(rows) else " ".join(past) if key else f"{len(past)} of {len(rows)} rows"
-        said.append(f"{name} has read to {min(points)} ({share or 'none'})")
+        said.append(f"{name} has read to {min(points).shown} ({share or 'none'})")
     return "   ".join(said) or "no slot was seen"
 
 
@@ -348,10 +349,10 @@ def said_of(ask: Ask, page: Page | None) -> str:
     """What was asked for: the DN, from where to where, which types, which key."""
     shard = page.shard if page else ask.dn or UNKNOWN
     if page is not None:
-        begun = f"{page.begun.point}.." if page.begun else "the last rows.."
+        begun = f"{page.begun.shown}.." if page.begun else "the last rows.."
     else:
-        begun = f"{ask.after.point if ask.after else ask.time or ask.slot or 'the last rows'}.."
-    end = "latest" if ask.up_to is None else str(ask.up_to)
+        begun = f"{ask.after.shown if ask.after else ask.time or ask.slot or 'the last rows'}.."
+    end = "latest" if ask.up_to is None else ask.up_to.shown
     said = [f"DN {safe(shard, 40)}", f"{safe(begun, 60)}{end}", "".join(ask.filter.kinds) or "IdBU"]
     return "  ".join([*said, f"key {key_words(ask.filter.key)}"] if ask.filter.key else said)
 

@@ -33,7 +33,7 @@ LANE_COLUMNS = (
     Column("position", "SYNC POINT", 0, right=True),
     Column("latest", "LATEST", 10, right=True, least=WIDE),
     Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
-    Column("durable", "CKPT", 10, right=True, least=WIDE),
+    Column("registered", "CKPT", 10, right=True, least=WIDE),
     Column("eta", "ETA", 6, right=True),
     Column("state", "STATE", 11, least=WIDEST),
     Column("commit", "COMMIT", 6, right=True, least=WIDEST),
@@ -78,8 +78,8 @@ def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
 
 
 def lane_behind(lane: LaneReport) -> int | None:
-    """How many sync points a DN is behind its latest; None where one of the two is unknown."""
-    return None if lane.latest is None or lane.point is None else max(0, lane.latest - lane.point)
+    """How far a DN is behind its latest, in its source's unit; None where that is unknown."""
+    return lane.behind
 
 
 def lane_level(lane: LaneReport) -> Level:
@@ -112,13 +112,17 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
         "lag": pace.lag,
         "rate": pace.rate,
         "spark": sum(known) if known else None,
-        "position": lane.point,
-        "latest": lane.latest,
+        "position": lane.at,
+        "latest": lane.latest_at,
         "behind": lane_behind(lane),
-        "durable": lane.registered_durable,
+        "registered": lane.at,
         "eta": pace.eta,
         "commit": lane.last_commit_age,
     }
+
+
+def _place(lane: LaneReport) -> str:
+    return UNKNOWN if lane.at is None else safe((lane.position or "").partition("/")[0], 20)
 
 
 def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]:
@@ -130,10 +134,10 @@ def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]
         "lag": seconds(pace.lag),
         "rate": speed(pace.rate),
         "spark": bars(pace.spark, ascii_only) or UNKNOWN,
-        "position": UNKNOWN if lane.point is None else str(lane.point),
-        "latest": UNKNOWN if lane.latest is None else str(lane.latest),
+        "position": _place(lane),
+        "latest": lane.latest or UNKNOWN,
         "behind": count(lane_behind(lane)),
-        "durable": UNKNOWN if lane.registered_durable is None else str(lane.registered_durable),
+        "registered": lane.registered or UNKNOWN,
         "eta": "-" if pace.eta is None else seconds(pace.eta),
         "state": safe(lane.state, 20),
         "commit": seconds(lane.last_commit_age),

@@ -86,6 +86,11 @@ _TROUBLES = {
         "the source's newest point lies below ours, as after a restore of the source",
         Option("find out whether the source was restored"),
     ),
+    TroubleName.POSITIONS_DIFFER: _trouble(
+        TroubleName.POSITIONS_DIFFER,
+        "our place in the binlog is of another life of it: what lies between cannot be told",
+        Option("find out whether the source was rebuilt or failed over"),
+    ),
     TroubleName.SINK_OLDER: _trouble(
         TroubleName.SINK_OLDER,
         "the slot is ahead of the sink's rows, as after a restore of the sink",

@@ -219,8 +219,8 @@ def _shard_cells(
     ago = UNKNOWN if at is None or server_now is None else in_words(max(0.0, (server_now - at).total_seconds()))
     return {
         "dn": safe(name, 40),
-        "live": UNKNOWN if live is None else str(live),
-        "durable": UNKNOWN if durable is None else str(durable),
+        "live": UNKNOWN if live is None else live.shown,
+        "durable": UNKNOWN if durable is None else durable.shown,
         "unread": count(unread),
         "oldest": yes(retained.oldest if retained else None),
         "registered": ago,
@@ -268,7 +268,8 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     said = []
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
-        said.append((Level.FINE, f"retains binlog with {back.behind.words}, {back.point} on {safe(back.shard, 40)}"))
+        at = back.point.shown if back.point else UNKNOWN
+        said.append((Level.FINE, f"retains binlog with {back.behind.words}, {at} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(

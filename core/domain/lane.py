@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from core.domain.attempts import NO_HISTORY, History
+from core.domain.kept import Kept
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, Registered
+from core.domain.progress import LaneKey, LaneState
 from core.domain.slot import Shard
 from core.domain.watch import Expected
 
@@ -59,12 +60,12 @@ class Lane:
     key: LaneKey
     shard: Shard
     position: Position
-    registered: Registered
+    registered: Kept
     expected: Expected
     width: int
     activity: Activity = Activity.IDLE
-    latest: int | None = None
-    checked: int = -1
+    latest: Position | None = None
+    checked: Position | None = None
     changes: int = 0
     since: float = 0.0
     ready_at: float = 0.0
@@ -88,6 +89,21 @@ class Lane:
     def name(self) -> str:
         """What the lane is called within its job: its DN, or its label."""
         return self.label or self.key.shard
+
+    @property
+    def unregistered(self) -> bool:
+        """Whether its position is not what the source was told last."""
+        return self.registered.at(self.position) != self.registered
+
+    @property
+    def nothing_waits(self) -> bool:
+        """Whether no row was found up to the newest place that the source has told."""
+        return self.latest is not None and self.checked is not None and self.checked >= self.latest
+
+    @property
+    def has_later(self) -> bool:
+        """Whether the source has told of something beyond its position."""
+        return self.latest is not None and self.latest > self.position
 
     @property
     def retry(self) -> str:

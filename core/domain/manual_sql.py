@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from core.domain.position import Position
+
 
 class ManualSql(Protocol):
     """They go round every guard: no lease, no plan, no backup, no audit. Text only."""
@@ -15,6 +17,6 @@ class ManualSql(Protocol):
         """Every registered point of a table; names no slot."""
 
     def register(
-        self, table: str, slot: str, shard: str, live: int | None, durable: int | None, xmin: int | None
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
         """Registers again on one DN what is registered there."""

@@ -5,7 +5,7 @@ Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from core.domain.position import Position
@@ -21,16 +21,10 @@ MOST_ROWS = 10_000
 class ChangeRow:
     """One row of a binlog; values are the server's own text, None is NULL (or absent in an old image)."""
 
-    point: int
-    sequence: int
+    position: Position
     kind: str
     time_us: int | None
     values: tuple[str | None, ...]
-
-    @property
-    def position(self) -> Position:
-        """Where it lies."""
-        return Position(self.point, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +37,25 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows after a position up to a point, at most so many; the last ones of them where `newest`."""
+    """Rows after a position (None: from the first on) up to a place, at most so many; `late` says that time is up."""
 
-    after: Position
-    up_to: int
+    after: Position | None
+    up_to: Position | None
     most: int
-    newest: bool = False
+    late: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Rows that were found, how far was searched (None: nothing was), and whether that is all that was asked for.
+
+    `stopped` says where a search that ran out of time stood.
+    """
+
+    rows: tuple[ChangeRow, ...]
+    reached: Position | None
+    whole: bool
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class Ask:
     after: Position | None = None
     slot: str = ""
     time: str = ""
-    up_to: int | None = None
+    up_to: Position | None = None
     filter: Filter = field(default_factory=Filter)
     most: int = ROWS
 
@@ -71,7 +78,7 @@ class Ask:
 class Page:
     """What was found on one DN, in the order of the stream.
 
-    `begun` is the position after which rows were asked for (None: the newest), `searched` the point up to which all
+    `begun` is the position after which rows were asked for (None: the newest), `searched` the place up to which all
     was looked at, `on` where the next peek goes on. `whole` is whether the range was searched to its end; `notes` say
     what is not as asked for.
     """
@@ -83,9 +90,9 @@ class Page:
     identity: TableIdentity
     rows: tuple[ChangeRow, ...]
     begun: Position | None
-    searched: int
-    latest: int | None
-    on: Position
+    searched: Position | None
+    latest: Position | None
+    on: Position | None
     whole: bool
     masked: bool = False
     notes: tuple[str, ...] = ()

@@ -1,44 +1,99 @@
-"""A place in one lane's stream, ordered, with a text form that round-trips.
+"""A place in one lane's stream, as the core sees it: a text, an order, and nothing else. Each dialect has its own.
 
-DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster
-in common GTM mode; the event sequence orders the events inside it.
+Next door: `core.sources.dws.position` is a dialect's; `core.domain.slot` has what a server keeps for a slot.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from enum import Enum
 
-NOTHING = -1
-"""The sequence of a position at whose point no event has been applied."""
+from core.errors import Trouble, TroubleName
 
 
-@dataclass(frozen=True, slots=True, order=True)
+class Order(Enum):
+    """How one position lies to another; UNKNOWN where it cannot be told."""
+
+    BEFORE = -1
+    SAME = 0
+    AFTER = 1
+    UNKNOWN = None
+
+
 class Position:
-    """Everything up to event `sequence` of sync point `point` has been applied; sequence -1 means none at it."""
+    """Everything before it has been applied; which events that are is the dialect's to say.
 
-    point: int
-    sequence: int = NOTHING
+    The order is partial: two positions that name a place less closely than each other are neither before nor after,
+    and are not equal by `==` for that. Comparing two of which nothing can be told raises Trouble (POSITIONS DIFFER).
+    A position may carry what its dialect needs to confirm it; that is no part of its text or its order. One that a
+    server calls its newest may name its place less closely than those of a lane do.
+    """
+
+    __slots__ = ()
 
     @property
+    @abstractmethod
     def text(self) -> str:
-        """The form that is stored in the progress row: `point/sequence`.
+        """The form that is stored; the dialect's `Positions` reads it back as an equal position."""
+        raise NotImplementedError
 
-        >>> Position(10516, 2).text
-        '10516/2'
-        """
-        return f"{self.point}/{self.sequence}"
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The form for people, at most about ten characters."""
+        raise NotImplementedError
 
-    @classmethod
-    def parse(cls, text: str) -> Position:
-        """Read the stored form; raises ValueError for anything else, so that a damaged row is never guessed at.
+    @property
+    @abstractmethod
+    def pair(self) -> tuple[int, int]:
+        """The two numbers with which a batch orders the last event before it; the first grows along the lane."""
+        raise NotImplementedError
 
-        >>> Position.parse("10516/-1")
-        Position(point=10516, sequence=-1)
-        """
-        point, slash, sequence = text.partition("/")
-        if not slash:
-            raise ValueError(f"not a position: {text!r}")
-        position = cls(int(point), int(sequence))
-        if position.text != text or position.point < 0 or position.sequence < NOTHING:
-            raise ValueError(f"not a position: {text!r}")
-        return position
+    @property
+    @abstractmethod
+    def from_here(self) -> Position:
+        """The position from which what lies at this place is read, or read again."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def place(self) -> Position:
+        """The same place, named no more closely than a server names it."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def order(self, other: Position) -> Order:
+        """How this lies to another position of the same lane."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def ahead_of(self, other: Position) -> int | None:
+        """How far this lies beyond another, in the dialect's unit, at least 0; None where that cannot be told."""
+        raise NotImplementedError
+
+    def __lt__(self, other: Position) -> bool:
+        return _told(self, other) is Order.BEFORE
+
+    def __gt__(self, other: Position) -> bool:
+        return _told(self, other) is Order.AFTER
+
+    def __le__(self, other: Position) -> bool:
+        return _told(self, other) is not Order.AFTER
+
+    def __ge__(self, other: Position) -> bool:
+        return _told(self, other) is not Order.BEFORE
+
+
+def _told(one: Position, other: Position) -> Order:
+    found = one.order(other)
+    if found is Order.UNKNOWN:
+        what = f"which comes first of {one.text} and {other.text} cannot be told: they are of two lives of the binlog"
+        raise Trouble(what, "verify the target, then take a new snapshot", name=TroubleName.POSITIONS_DIFFER)
+    return found
+
+
+def further(one: Position | None, other: Position | None) -> Position | None:
+    """The later of two positions; the one that there is, where only one is known."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)

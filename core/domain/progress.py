@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from core.domain.kept import Kept
 from core.domain.position import Position
 
 
@@ -35,19 +36,11 @@ class LaneKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """What we last registered at the source for a lane: both points and the xmin handed back."""
-
-    live: int
-    durable: int
-    xmin: int
-
-
-@dataclass(frozen=True, slots=True)
 class ProgressRow:
     """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
 
-    `noted_end` is the sync point that the lane must pass before CATCHING UP ends; `fingerprint` names the server,
+    `noted_end` is the place that the lane must pass before CATCHING UP ends; `registered` what we last registered at
+    the source for the lane; `fingerprint` names the server,
     table and columns that the row was made for; `channel` is the hash of mapping, filter and key.
     """
 
@@ -58,8 +51,8 @@ class ProgressRow:
     epoch: int
     changes: int
     state: LaneState
-    noted_start: int | None
-    noted_end: int | None
+    noted_start: Position | None
+    noted_end: Position | None
     channel: str
     fingerprint: str
-    registered: Registered | None
+    registered: Kept | None

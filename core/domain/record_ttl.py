@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from core.domain.lag import Curve
 from core.domain.lane import Lane
+from core.domain.position import Position
 from core.domain.watch import trouble
 from core.errors import Trouble, TroubleName
 
@@ -33,11 +34,11 @@ class RecordTtls:
         """Whether there is such a table at all."""
         return bool(self._ttls)
 
-    def see(self, table: str, shard: str, latest: int, now: float) -> None:
+    def see(self, table: str, shard: str, latest: Position, now: float) -> None:
         """The status of a table on a DN had this latest."""
         ttl = self._ttls.get(table)
         if ttl is not None:
-            self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest)
+            self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest.pair[0])
 
     def late(self, lane: Lane, now: float) -> Trouble | None:
         """For a lane that is not at its latest: SLOT LOST where what it reads first may be deleted already."""
@@ -45,7 +46,8 @@ class RecordTtls:
         ttl, curve = self._ttls.get(table), self._curves.get(f"{table} {lane.shard.name}")
         if ttl is None or curve is None:
             return None
-        behind = curve.at_least(max(lane.position.point, lane.checked), now)
+        here = lane.position if lane.checked is None else max(lane.position, lane.checked)
+        behind = curve.at_least(here.pair[0], now)
         if behind < ttl - min(MARGIN, ttl / 10):
             return None
         what = f"{lane.name} is {behind:.0f} s behind, and records of this table are deleted after {ttl} s, read or not"

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane (a source table on one DN) at one moment; points are sync points, times are seconds.
+    """One lane (a source table on one DN) at one moment; positions are texts of its dialect, times are seconds.
 
     `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says
     "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
     `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
     that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
     `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target` are its
-    channel's; `label` is what the lane is called where the job has several channels.
+    channel's; `label` is what the lane is called where the job has several channels. `registered` is the place up to
+    which the source was told that all is done. `at` and `latest_at` are numbers that grow with position and latest,
+    `behind` is what lies between the two in the dialect's own unit.
     """
 
     shard: str
@@ -25,9 +27,8 @@ class LaneReport:
     state: str
     activity: str
     position: str | None
-    latest: int | None
-    registered_live: int | None
-    registered_durable: int | None
+    latest: str | None
+    registered: str | None
     changes: int
     last_commit_age: float | None
     retry: str = ""
@@ -41,17 +42,14 @@ class LaneReport:
     source_table: str = ""
     target: str = ""
     label: str = ""
+    at: int | None = None
+    latest_at: int | None = None
+    behind: int | None = None
 
     @property
     def name(self) -> str:
         """What the lane is called within its job: its DN, or its label."""
         return self.label or self.shard
-
-    @property
-    def point(self) -> int | None:
-        """The sync point that it stands at; None where it has no position, or one that cannot be read."""
-        first = (self.position or "").partition("/")[0]
-        return int(first) if first.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Next door: `core.slots.reset.plan` asks the servers and fills these in, `core.sl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
-from core.domain.position import Position
-from core.domain.progress import STREAMING, LaneState, ProgressRow, Registered
+from core.domain.kept import Kept
+from core.domain.position import Position, further
+from core.domain.progress import STREAMING, LaneState, ProgressRow
 from core.domain.slot import Shard
 
 EVERY = "*"
@@ -45,10 +46,10 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a person asked for; `points` by DN (or EVERY), `at` RFC 3339, `dns` empty for all DNs."""
+    """What a person asked for: `points` are places as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs."""
 
     kind: TargetKind
-    points: tuple[tuple[str, int], ...] = ()
+    points: tuple[tuple[str, str], ...] = ()
     at: str = ""
     backup: str = ""
     dns: tuple[str, ...] = ()
@@ -57,10 +58,10 @@ class Goal:
     def text(self) -> str:
         """In words.
 
-        >>> Goal(TargetKind.POINT, (("dn_1", 10500),), dns=("dn_1",)).text
+        >>> Goal(TargetKind.POINT, (("dn_1", "10500"),), dns=("dn_1",)).text
         'point dn_1=10500 (only dn_1)'
         """
-        points = " ".join(str(point) if dn == EVERY else f"{dn}={point}" for dn, point in self.points)
+        points = " ".join(point if dn == EVERY else f"{dn}={point}" for dn, point in self.points)
         what = " ".join(part for part in (self.kind.value, points, self.at, self.backup) if part)
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
@@ -71,11 +72,14 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Changes of a range by kind (I, d, B, U); not `whole`: at least so many. `oldest_us` is its time where known."""
+    """Changes of a range by kind (I, d, B, U); not `whole`: at least so many.
+
+    `oldest` is where the first of them lies, for people, `oldest_us` its time where known.
+    """
 
     kinds: tuple[tuple[str, int], ...] = ()
     whole: bool = True
-    oldest: int | None = None
+    oldest: str | None = None
     oldest_us: int | None = None
 
     @property
@@ -96,18 +100,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """One DN as planning found it: its row, both points of the slot, and what the server still keeps.
+    """One DN as planning found it: its row, what is kept for the slot, and what the server still has.
 
-    `first` is the oldest record that is there, `retained` the lowest point that any slot of the table holds.
+    `first` is the oldest record that is there, `retained` the lowest place that any slot of the table holds.
     """
 
     row: ProgressRow
-    live: int | None
-    durable: int | None
-    xmin: int | None
-    first: int | None
-    retained: int | None
-    latest: int | None
+    kept: Kept
+    first: Position | None
+    retained: Position | None
+    latest: Position | None
 
     @property
     def shard(self) -> Shard:
@@ -116,13 +118,13 @@ class LaneSeen:
 
     @property
     def lost(self) -> bool:
-        """Whether one of the slot's two points is missing or was never registered."""
-        return not self.live or not self.durable
+        """Whether something of what is to be kept for the slot is missing, or was never registered."""
+        return self.kept.missing
 
     @property
-    def kept_from(self) -> int | None:
-        """The lowest point from which nothing has been purged for certain; None where nothing is known."""
-        return min((point for point in (self.first, self.retained) if point), default=None)
+    def kept_from(self) -> Position | None:
+        """The first place from which nothing has been purged for certain; None where nothing is known."""
+        return min((place for place in (self.first, self.retained) if place is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,12 @@ class Swap:
 class Move:
     """What a reset does to one lane: the row as it shall be (its epoch is not looked at) and what is registered.
 
-    `points` None: the slot's points are left alone.
+    `points` None: what is kept for the slot is left alone.
     """
 
     seen: LaneSeen
     to: ProgressRow
-    points: Registered | None = None
+    points: Kept | None = None
     read_again: Count = Count()
     skipped: Count = Count()
 
@@ -191,6 +193,7 @@ class ResetPlan:
     """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970."""
 
     id: str
+    dialect: str
     source: str
     table: str
     slot: str
@@ -266,24 +269,25 @@ class ResetEntry:
         return OpenReset(self.id, self.job, self.table, self.slot)
 
 
-def wanted(goal: Goal, seen: LaneSeen, resolved: int | None = None) -> Position:
-    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's point.
+def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
+    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's place.
 
-    Position(P) reads the events at P again; `latest` never goes back behind what was applied at that very point.
+    What lies at a place that is gone to is read again; `latest` never goes back behind what was applied there. `read`
+    gives the place that a person has typed.
     """
     old = seen.row.position
     assert old is not None, "refused before: the copy has not begun"
     if not goal.covers(seen.row.key.shard):
         return old
     if goal.kind is TargetKind.EARLIEST:
-        return old if seen.first is None else min(old, Position(seen.first))
+        return old if seen.first is None else min(old, seen.first.from_here)
     if goal.kind is TargetKind.LATEST:
-        return old if seen.latest is None else max(old, Position(seen.latest))
+        return old if seen.latest is None else max(old, seen.latest.from_here)
     if goal.kind is TargetKind.TIME:
-        return old if resolved is None else Position(resolved)
+        return old if resolved is None else resolved.from_here
     by_dn = dict(goal.points)
     point = by_dn.get(seen.row.key.shard, by_dn.get(EVERY))
-    return old if point is None else Position(point)
+    return old if point is None else read(point).from_here
 
 
 def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
@@ -297,26 +301,36 @@ def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> 
     for seen in lanes:
         row, new = seen.row, positions[seen.row.key.shard]
         if back and row.state in (LaneState.RUNNING, LaneState.CATCHING_UP):
-            was = row.position.point if row.position else 0
-            row = replace(row, state=LaneState.CATCHING_UP, noted_end=max(row.noted_end or 0, was))
+            row = _catching_up(row, row.position)
         rows.append(replace(row, position=new))
     return rows
 
 
-def emptied(row: ProgressRow) -> ProgressRow:
-    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours."""
-    ours = row.registered or Registered(0, 0, 0)
+def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
+    """The row as one that has to pass where it was, before it counts as caught up."""
+    noted = further(row.noted_end, was.place if was else None)
+    return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
+
+
+def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
+    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours.
+
+    `blank` is what is kept where nothing was ever registered.
+    """
+    ours = row.registered or blank
     return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
 
 
 def restored(now: ProgressRow, then: ProgressRow) -> ProgressRow:
     """The row of a backup over today's: `changes` counts on, and a lane that has read on since is not called equal."""
     row = replace(then, epoch=now.epoch, changes=now.changes)
-    ran = now.changes != then.changes and now.position is not None
-    if ran and then.position is not None and then.state is LaneState.RUNNING and then.position < now.position:  # type: ignore[operator]
-        assert now.position is not None
-        return replace(row, state=LaneState.CATCHING_UP, noted_end=max(then.noted_end or 0, now.position.point))
+    if now.changes != then.changes and then.state is LaneState.RUNNING and _before(then, now):
+        return _catching_up(row, now.position)
     return row
+
+
+def _before(one: ProgressRow, other: ProgressRow) -> bool:
+    return one.position is not None and other.position is not None and one.position < other.position
 
 
 def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
@@ -324,12 +338,7 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
     states = {row.state for row in rows}
     if states != {LaneState.RUNNING, LaneState.CATCHING_UP}:
         return rows
-    return [
-        replace(row, state=LaneState.CATCHING_UP, noted_end=max(row.noted_end or 0, row.position.point))
-        if row.state is LaneState.RUNNING and row.position
-        else row
-        for row in rows
-    ]
+    return [_catching_up(row, row.position) if row.state is LaneState.RUNNING and row.position else row for row in rows]
 
 
 def slot_check(goal: Goal, lanes: Iterable[LaneSeen]) -> Check:
@@ -366,25 +375,24 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
     seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
     if new is None:
         return ""
-    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new.point):
-        return f"{place}: the slot is lost and no other slot holds {new.point}; take --to snapshot"
+    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new):
+        return f"{place}: the slot is lost and no other slot holds {new.shown}; take --to snapshot"
     if new == move.before:
         return ""
     if seen.latest is None:
         return f"?{place}: its newest point is not known"
-    if new.point > seen.latest:
-        return f"{place}: {new.point} is beyond the newest point {seen.latest}"
+    if new > seen.latest:
+        return f"{place}: {new.shown} is beyond the newest point {seen.latest.shown}"
     if move.before is not None and new > move.before:
         return ""
     if seen.kept_from is None:
         return f"?{place}: what it still keeps is not known"
-    if new.point >= seen.kept_from:
+    if new >= seen.kept_from:
         return ""
+    kept = seen.kept_from.shown
     if goal.kind is TargetKind.TIME:
-        return "" if kept_by_time else f"?{place}: whether changes before {seen.kept_from} were purged is not known"
-    return (
-        f"{place}: {new.point} lies before {seen.kept_from}, what is kept for certain; earliest or a snapshot is left"
-    )
+        return "" if kept_by_time else f"?{place}: whether changes before {kept} were purged is not known"
+    return f"{place}: {new.shown} lies before {kept}, what is kept for certain; earliest or a snapshot is left"
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]) -> Check:
@@ -452,12 +460,12 @@ def moved_from(then: ProgressRow, now: ProgressRow) -> str:
     """What of a row is not as it was expected, in words; nothing where all of it is."""
     if (now.position, now.state) != (then.position, then.state):
         return f"position {_said(then)} -> {_said(now)}"
-    old, new = ((row.registered.live, row.registered.durable) if row.registered else None for row in (then, now))
-    return f"registered {_pair(old)} -> {_pair(new)}" if old != new else ""
+    old, new = then.registered, now.registered
+    return f"registered {_kept(old)} -> {_kept(new)}" if old != new else ""
 
 
-def _pair(points: tuple[int, int] | None) -> str:
-    return f"{points[0]}/{points[1]}" if points else "nothing"
+def _kept(kept: Kept | None) -> str:
+    return kept.shown if kept else "nothing"
 
 
 def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:
@@ -467,11 +475,15 @@ def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:
         found.append(f"epoch {epoch} -> {now.row.epoch}")
     if (now.row.position, now.row.state) != (then.row.position, then.row.state):
         found.append(f"position {_said(then.row)} -> {_said(now.row)}")
-    if (now.live, now.durable) != (then.live, then.durable):
-        found.append(f"points {then.live}/{then.durable} -> {now.live}/{now.durable}")
+    if now.kept != then.kept:
+        found.append(f"points {then.kept.shown} -> {now.kept.shown}")
     if move.back and now.first != then.first:
-        found.append(f"first retained {then.first} -> {now.first}")
+        found.append(f"first retained {_place(then.first)} -> {_place(now.first)}")
     return found
+
+
+def _place(position: Position | None) -> str:
+    return position.shown if position else "unknown"
 
 
 def _said(row: ProgressRow) -> str:

@@ -12,20 +12,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from core.domain.kept import Kept, Positions
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
 class SavedLane:
-    """A lane before a reset: its whole row, and what the slot held on that DN."""
+    """A lane before a reset: its whole row, and what was kept for the slot on that DN."""
 
     row: ProgressRow
-    live: int | None
-    durable: int | None
-    xmin: int | None
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class Backup:
     """Everything that a reset may change, as it was; `columns` are name and type, for people."""
 
     id: str
+    dialect: str
     source: str
     table: str
     slot: str
@@ -48,33 +48,49 @@ class Backup:
 
 def row_values(row: ProgressRow) -> dict[str, Any]:
     """A progress row as JSON values."""
-    found = asdict(row)
-    found["position"] = row.position.text if row.position else None
-    found["state"] = row.state.value
+    found: dict[str, Any] = {each.name: getattr(row, each.name) for each in fields(row)}
+    found["key"], found["state"] = asdict(row.key), row.state.value
+    for name in (*_PLACES, "registered"):
+        found[name] = _text(found[name])
     return found
 
 
-def row_from(found: Mapping[str, Any]) -> ProgressRow:
-    """The row that `row_values` wrote."""
+def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
+    """The row that `row_values` wrote, by the dialect's texts."""
     values = dict(found)
     values["key"] = LaneKey(**values["key"])
-    values["position"] = Position.parse(values["position"]) if values["position"] else None
     values["state"] = LaneState(values["state"])
-    values["registered"] = Registered(**values["registered"]) if values["registered"] else None
+    for name in _PLACES:
+        values[name] = _place(values[name], positions)
+    values["registered"] = positions.kept(values["registered"]) if values["registered"] is not None else None
     return ProgressRow(**values)
+
+
+_PLACES = ("position", "noted_start", "noted_end")
+
+
+def _text(value: Position | Kept | None) -> str | None:
+    return None if value is None else value.text
+
+
+def _place(text: str | None, positions: Positions) -> Position | None:
+    return None if text is None else positions.position(text)
 
 
 def backup_text(backup: Backup) -> str:
     """A backup as JSON."""
-    lanes = [{**asdict(lane), "row": row_values(lane.row)} for lane in backup.lanes]
-    return json.dumps({**asdict(backup), "lanes": lanes}, sort_keys=True)
+    lanes = [{"row": row_values(lane.row), "kept": lane.kept.text} for lane in backup.lanes]
+    values = {each.name: getattr(backup, each.name) for each in fields(backup)}
+    return json.dumps({**values, "lanes": lanes}, sort_keys=True)
 
 
-def backup_from(text: str) -> Backup:
+def backup_from(text: str, positions: Positions) -> Backup:
     """The backup of a text; raises Refused where it is damaged: what is restored is never guessed."""
     try:
         values = json.loads(text)
-        lanes = tuple(SavedLane(**{**lane, "row": row_from(lane["row"])}) for lane in values["lanes"])
+        lanes = tuple(
+            SavedLane(row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"]
+        )
         columns = tuple((str(name), str(kind)) for name, kind in values["columns"])
         return Backup(**{**values, "lanes": lanes, "columns": columns})
     except (ValueError, KeyError, TypeError) as error:
@@ -83,8 +99,9 @@ def backup_from(text: str) -> Backup:
 
 def plan_values(plan: ResetPlan) -> dict[str, Any]:
     """A plan as JSON values."""
-    found = asdict(plan)
-    found["goal"]["kind"] = plan.goal.kind.value
+    found: dict[str, Any] = {each.name: getattr(plan, each.name) for each in fields(plan)}
+    found["goal"] = {**asdict(plan.goal), "kind": plan.goal.kind.value}
+    found["checks"] = [asdict(check) for check in plan.checks]
     found["moves"] = [_move_values(move) for move in plan.moves]
     return found
 
@@ -94,10 +111,10 @@ def plan_text(plan: ResetPlan) -> str:
     return json.dumps(plan_values(plan), sort_keys=True)
 
 
-def plan_from(text: str) -> ResetPlan:
+def plan_from(text: str, positions: Positions) -> ResetPlan:
     """The plan of a text; raises Refused where it is damaged or was changed since it was made."""
     try:
-        plan = plan_of(json.loads(text))
+        plan = plan_of(json.loads(text), positions)
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"the plan is damaged: {error}", "make a new one: the same command without --execute") from error
     if named(plan).id != plan.id:
@@ -105,14 +122,14 @@ def plan_from(text: str) -> ResetPlan:
     return plan
 
 
-def plan_of(found: Mapping[str, Any]) -> ResetPlan:
+def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
     """The plan that `plan_values` wrote, whatever was told beside it; raises ValueError, KeyError or TypeError."""
     values = {each.name: found[each.name] for each in fields(ResetPlan)}
     goal = values["goal"]
-    points = tuple((str(dn), int(point)) for dn, point in goal["points"])
+    points = tuple((str(dn), str(point)) for dn, point in goal["points"])
     values |= {
         "goal": Goal(TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"])),
-        "moves": tuple(map(_move_from, values["moves"])),
+        "moves": tuple(_move_from(move, positions) for move in values["moves"]),
         "checks": tuple(Check(**check) for check in values["checks"]),
         "sql": tuple(values["sql"]),
         "notes": tuple(values["notes"]),
@@ -128,16 +145,27 @@ def named(plan: ResetPlan) -> ResetPlan:
 
 
 def _move_values(move: Move) -> dict[str, Any]:
-    found = asdict(move)
-    found["to"] = row_values(move.to)
-    found["seen"]["row"] = row_values(move.seen.row)
-    return found
+    seen = move.seen
+    places = {name: _text(getattr(seen, name)) for name in _SEEN}
+    return {
+        "seen": {"row": row_values(seen.row), "kept": seen.kept.text, **places},
+        "to": row_values(move.to),
+        "points": _text(move.points),
+        "read_again": asdict(move.read_again),
+        "skipped": asdict(move.skipped),
+    }
 
 
-def _move_from(found: Mapping[str, Any]) -> Move:
-    seen = LaneSeen(**{**found["seen"], "row": row_from(found["seen"]["row"])})
-    points = Registered(**found["points"]) if found["points"] else None
-    return Move(seen, row_from(found["to"]), points, _count(found["read_again"]), _count(found["skipped"]))
+_SEEN = ("first", "retained", "latest")
+
+
+def _move_from(found: Mapping[str, Any], positions: Positions) -> Move:
+    seen = found["seen"]
+    places = {name: _place(seen[name], positions) for name in _SEEN}
+    lane = LaneSeen(row=row_from(seen["row"], positions), kept=positions.kept(seen["kept"]), **places)
+    points = positions.kept(found["points"]) if found["points"] is not None else None
+    counts = _count(found["read_again"]), _count(found["skipped"])
+    return Move(lane, row_from(found["to"], positions), points, *counts)
 
 
 def _count(found: Mapping[str, Any]) -> Count:

@@ -1,4 +1,4 @@
-"""Slots, DNs and what one answer about them shows: plain values of a dialect with per-DN sync points.
+"""Slots, DNs and what one answer about them shows: plain values.
 
 Next door: `core.domain.start` decides from a status and a progress row; `core.sources.dws` reads statuses.
 """
@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+
+from core.domain.kept import Kept
+from core.domain.position import Position
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 """What we accept as a slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
@@ -35,39 +38,19 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotPoints:
-    """What a slot holds on one DN: the last points registered with checkpoint false and true; None where no row is.
-
-    0 is a slot that exists and has never been registered (DWS: a never consumed slot answers 0).
-    """
-
-    live: int | None
-    durable: int | None
-
-    @property
-    def both(self) -> tuple[int | None, int | None]:
-        """(checkpoint false, checkpoint true)."""
-        return (self.live, self.durable)
-
-    @property
-    def missing(self) -> bool:
-        """Whether one of the two points is absent or was never registered."""
-        return not self.live or not self.durable
-
-
-@dataclass(frozen=True, slots=True)
 class SlotStatus:
     """One answer of the source about one DN, taken at one moment.
 
-    `latest` is the cluster's newest sync point as this DN tells it; `xmin` belongs to it and is handed back when
-    that very point is registered. `fingerprint` is `TableIdentity.text` of the table as it was at that moment.
+    `kept` is what the server keeps for the slot there, `latest` the newest place of the source as this DN tells it.
+    `fingerprint` is `TableIdentity.text` of the table as it was at that moment; `oldest` the first place that is still
+    there, where a server tells that without being asked for a slot.
     """
 
     shard: Shard
-    points: SlotPoints
-    latest: int
-    xmin: int
+    kept: Kept
+    latest: Position
     fingerprint: str = ""
+    oldest: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +60,7 @@ class RegisteredPoint:
     shard: str
     slot: str
     checkpoint: bool
-    point: int | None
+    point: Position | None
     registered_at: datetime | None
     xmin: int | None
 
@@ -96,10 +79,9 @@ class UnreadRows:
 class FirstRecord:
     """A DN's first record at or after a point, and its newest point; None where there is none."""
 
-    latest: int | None
-    point: int | None
+    latest: Position | None
+    point: Position | None
     time_us: int | None = None
-    xmin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ SAFE = {
     TroubleName.SINK_OLDER: "find out whether the sink was restored from a backup; then a new snapshot",
     TroubleName.SCHEMA_CHANGED: "bring the target's columns in line, then take a new snapshot",
     TroubleName.TOPOLOGY_CHANGED: "take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
+    TroubleName.POSITIONS_DIFFER: "find out whether the source was rebuilt or failed over; then a new snapshot",
     TroubleName.QUARANTINE_FULL: "slotkeeper errors list JOB; cure the target, errors replay, jobs start",
 }
 """What a person may do without losing more, per name of trouble."""
@@ -63,8 +64,9 @@ def compare(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
         return _refuse(
             TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {_what_changed(row.fingerprint, status.fingerprint)}"
         )
-    if row.position is not None and status.latest < row.position.point:
-        sentence = f"{status.shard.name}: the source's newest point {status.latest} is below our {row.position.point}"
+    if row.position is not None and status.latest < row.position:
+        newest, here = status.latest.shown, row.position.shown
+        sentence = f"{status.shard.name}: the source's newest point {newest} is below our {here}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
     return StartDecision(StartAction.COPY if row.state is LaneState.COPYING else StartAction.STREAM)
 
@@ -72,7 +74,7 @@ def compare(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
 def is_first(row: ProgressRow) -> bool:
     """Whether nothing was registered under this row yet, nor about to be: its start has not passed its comparison.
 
-    A start writes `registered` before its first registration (as the points that it saw), so that a kill in between
+    A start writes `registered` before its first registration (as what it saw), so that a kill in between
     leaves a row that knows of it; a reset to snapshot keeps what was registered.
     """
     return row.state is LaneState.CREATING and row.registered is None
@@ -82,10 +84,10 @@ def owes_copy(row: ProgressRow) -> bool:
     """Whether a row in state creating stands for a mirror that was there: a start without a copy would skip changes.
 
     Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it. A start without a
-    copy that is broken off leaves neither: before it knows its points, it writes 0 as registered.
+    copy that is broken off leaves neither: before it knows its points, it writes that nothing was registered.
     """
-    emptied = row.position is None and row.registered is not None and max(row.registered.live, row.registered.durable)
-    return row.changes > 0 or bool(emptied)
+    emptied = row.position is None and row.registered is not None and row.registered.furthest is not None
+    return row.changes > 0 or emptied
 
 
 def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
@@ -95,35 +97,34 @@ def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
     those ahead of what was known and what was intended. Without an intended point (the server chose it, or a reset
     emptied the row) every point may be ours.
     """
-    live, durable = status.points.both
-    place, highest = status.shard.name, max(live or 0, durable or 0)
+    place, highest, there = status.shard.name, status.kept.furthest, status.kept.shown
     if row is None or row.registered is None:
-        if highest:
-            sentence = f"{place}: the slot holds points {live}/{durable}, but the sink has no progress row for it"
+        if highest is not None:
+            sentence = f"{place}: the slot holds points {there}, but the sink has no progress row for it"
             return _refuse(TroubleName.PROGRESS_LOST, sentence)
-    elif row.position is not None:
-        reached = max(row.position.point, row.registered.live, row.registered.durable)
+    elif row.position is not None and highest is not None:
+        reached = max(row.position, row.registered.furthest or row.position)
         if highest > reached:
-            sentence = f"{place}: the slot ({live}/{durable}) is ahead of {reached}, where our start was to register it"
+            sentence = f"{place}: the slot ({there}) is ahead of {reached.shown}, where our start was to register it"
             return _refuse(TroubleName.SLOT_MOVED, sentence)
     return StartDecision(StartAction.CREATE)
 
 
 def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
-    live, durable = status.points.both
-    place = status.shard.name
-    if status.points.missing or live is None or durable is None:
-        ours = row.position.text if row.position else "?"
-        sentence = f"{place}: our position is {ours}, the slot holds {live}/{durable}"
+    place, there, ours = status.shard.name, status.kept, row.position
+    if there.missing:
+        sentence = f"{place}: our position is {ours.text if ours else '?'}, the slot holds {there.shown}"
         sentence += cause(row.fingerprint, status.fingerprint)
         return _refuse(TroubleName.SLOT_LOST, sentence)
-    reached = row.position.point if row.position else 0
-    if max(live, durable) > reached:
-        sentence = f"{place}: the slot ({live}/{durable}) is ahead of our position {reached}"
+    if ours is not None and status.oldest is not None and status.oldest > ours:
+        sentence = f"{place}: our position is {ours.text}, the binlog begins at {status.oldest.shown}"
+        return _refuse(TroubleName.SLOT_LOST, sentence)
+    if there.furthest is not None and (ours is None or there.furthest > ours):
+        sentence = f"{place}: the slot ({there.shown}) is ahead of our position {ours.shown if ours else 'none'}"
         return _refuse(TroubleName.SLOT_MOVED, sentence)
     known = row.registered
-    if known and (live < known.live or durable < known.durable):
-        sentence = f"{place}: the slot ({live}/{durable}) is behind what we registered ({known.live}/{known.durable})"
+    if known and there.behind(known):
+        sentence = f"{place}: the slot ({there.shown}) is behind what we registered ({known.shown})"
         return _refuse(TroubleName.SLOT_MOVED, sentence)
     return None
 

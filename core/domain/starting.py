@@ -23,11 +23,11 @@ class StartKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """`at` is set for a time, `points` for points: (name of the DN, sync point from which on it reads)."""
+    """`at` is set for a time, `points` for points: (name of the DN, the place from which on it reads, as typed)."""
 
     kind: StartKind
     at: datetime | None = None
-    points: tuple[tuple[str, int], ...] = ()
+    points: tuple[tuple[str, str], ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -43,7 +43,7 @@ class StartAt:
 NO_COPY = 'set start = "initial" for the snapshot'
 """What to do where a copy is due and `start` makes none."""
 
-_POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=(\d{1,18})")
+_POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
     'must be "initial", "latest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")'
 )
@@ -53,7 +53,7 @@ def start_at(text: str) -> StartAt:
     """What a text says; raises ValueError with the rule.
 
     >>> start_at("latest").kind, start_at("dn_1=10516, dn_2=10517").points
-    (<StartKind.LATEST: 'latest'>, (('dn_1', 10516), ('dn_2', 10517)))
+    (<StartKind.LATEST: 'latest'>, (('dn_1', '10516'), ('dn_2', '10517')))
     """
     if text in ("initial", "latest"):
         return StartAt(StartKind(text))
@@ -70,13 +70,13 @@ def start_at(text: str) -> StartAt:
     return StartAt(StartKind.TIME, at)
 
 
-def _points(text: str) -> tuple[tuple[str, int], ...]:
+def _points(text: str) -> tuple[tuple[str, str], ...]:
     found = []
     for part in text.split(","):
         match = _POINT.fullmatch(part.strip())
         if match is None:
             raise ValueError('must name points as "dn_1=10516, dn_2=10517"')
-        found.append((match[1], int(match[2])))
+        found.append((match[1], match[2]))
     if len({name for name, _ in found}) < len(found):
         raise ValueError("must name each DN once")
     return tuple(found)

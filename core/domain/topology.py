@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import StartAction, StartDecision
@@ -25,9 +26,10 @@ class NodeChange:
     sentence: str
 
     @property
-    def point(self) -> int:
-        """Up to here nothing may be unread on the old DNs: where the last new one begins; 0 without new ones."""
-        return max((status.points.live or 0 for status in self.come), default=0)
+    def begins(self) -> Position | None:
+        """Up to here nothing may be unread on the old DNs: where the last new one begins; None without new ones."""
+        found = [status.kept.furthest for status in self.come]
+        return max((place for place in found if place is not None), default=None)
 
 
 def node_change(
@@ -56,8 +58,8 @@ def node_change(
         return _refused(sentence, "this was during the copy, which is discarded")
     for shard in come:
         status = seen.get(shard.node_id)
-        if status is None or status.points.missing or status.points.live != status.points.durable:
-            stands = "none" if status is None else f"{status.points.live}/{status.points.durable}"
+        if status is None or not status.kept.settled:
+            stands = "none" if status is None else status.kept.shown
             return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {stands}")
     return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
 
@@ -65,7 +67,8 @@ def node_change(
 def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
     """TOPOLOGY CHANGED where rows moved past changes that were not applied yet."""
     names = ", ".join(sorted(shard.name for shard in shards))
-    return _refused(change.sentence, f"changes before sync point {change.point} are left unread on {names}")
+    begins = change.begins.shown if change.begins else "them"
+    return _refused(change.sentence, f"changes before {begins} are left unread on {names}")
 
 
 def _sentence(gone: list[ProgressRow], come: list[Shard], renamed: list[tuple[ProgressRow, Shard]]) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from core.domain.position import Position
+
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
 
@@ -95,15 +97,14 @@ def severity_of(seconds: float, ttl: int) -> Severity:
     return Severity.CRITICAL if part < CRITICAL_BELOW else Severity.WARN if part < WARN_BELOW else Severity.FINE
 
 
-def behind_of(live: int | None, durable: int | None) -> Behind | None:
+def behind_of(live: Position | None, durable: Position | None) -> Behind | None:
     """Which point is further back; None where one of them is unknown.
 
-    >>> behind_of(12, 10), behind_of(10, 10), behind_of(None, 3)
-    (<Behind.DURABLE: 'durable'>, <Behind.BOTH: 'both'>, None)
+    Of a server that keeps one place for a slot, both are the same.
     """
     if live is None or durable is None:
         return None
-    return Behind.BOTH if live == durable else Behind.LIVE if live < durable else Behind.DURABLE
+    return Behind.LIVE if live < durable else Behind.DURABLE if durable < live else Behind.BOTH
 
 
 def in_words(seconds: float) -> str:

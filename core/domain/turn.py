@@ -32,11 +32,12 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
         return Superseded(f"epoch {newest} has taken over from our {turn.epoch}", "this copy of the job ends quietly")
     if len(rows) < turn.lanes:
         return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows are left at the sink")
-    behind = [row for row in rows if row.state in turn.came_from and not _passed(row)]
-    if turn.to is LaneState.RUNNING and behind:
+    behind = not_passed(rows, turn)
+    if behind:
         row = behind[0]
         where = row.position.text if row.position else "none"
-        sentence = f"{row.key.shard}: the sink's row is back at {where}, we had seen it beyond {row.noted_end}"
+        noted = row.noted_end.shown if row.noted_end else "nothing"
+        sentence = f"{row.key.shard}: the sink's row is back at {where}, we had seen it beyond {noted}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
     wanted = " or ".join(state.value for state in turn.came_from)
@@ -44,8 +45,15 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
+def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
+    """The rows that a turn to running must not take: they have not passed the place that was noted for them."""
+    if turn.to is not LaneState.RUNNING:
+        return []
+    return [row for row in rows if row.state in turn.came_from and not _passed(row)]
+
+
 def _passed(row: ProgressRow) -> bool:
-    return row.noted_end is None or (row.position is not None and row.position.point >= row.noted_end)
+    return row.noted_end is None or (row.position is not None and row.position >= row.noted_end)
 
 
 def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:

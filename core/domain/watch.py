@@ -6,8 +6,9 @@ Next door: `core.domain.start` compares at a start, where more is possible.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import SAFE, cause
@@ -16,26 +17,38 @@ from core.errors import Trouble, TroubleName
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a status may show: the last registered points, two values each while an answer is outstanding."""
+    """What a status may show: what was registered last, and more while an answer is outstanding."""
 
-    live: frozenset[int]
-    durable: frozenset[int]
+    kept: frozenset[Kept]
     fingerprint: str
+
+    def widened(self, to: Kept) -> Expected:
+        """While it is not known how much of a registration of `to` has landed."""
+        return replace(self, kept=self.kept.union(*(one.on_the_way(to) for one in self.kept)))
+
+    @property
+    def shown(self) -> str:
+        """In words."""
+        return " or ".join(sorted(one.shown for one in self.kept))
+
+
+def exactly(registered: Kept, fingerprint: str) -> Expected:
+    """What statuses must show after a registration whose answer came."""
+    return Expected(frozenset({registered}), fingerprint)
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     """The trouble that a status shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
-    live, durable = status.points.both
-    place = status.shard.name
+    place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
-    if status.points.missing:
+    if there.missing:
         cause = "; cause: the table was changed or made again" if changed else ""
-        sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}{cause}"
+        sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table's columns or its oid changed")
-    if live not in expected.live or durable not in expected.durable:
-        sentence = f"{place}: the slot holds {live}/{durable}, we registered {_said(expected)}: someone else uses it"
+    if there not in expected.kept:
+        sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}: someone else uses it"
         return trouble(TroubleName.SLOT_MOVED, sentence)
     return None
 
@@ -46,10 +59,10 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
     The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
     be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
     """
-    reached = max(status.points.live or 0, status.points.durable or 0)
-    if reached <= row.point:
+    reached = status.kept.furthest
+    if reached is None or reached <= row:
         return None
-    sentence = f"{status.shard.name}: the slot is registered at {reached}, the sink's row is back at {row.text}"
+    sentence = f"{status.shard.name}: the slot is registered at {reached.shown}, the sink's row is back at {row.text}"
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
@@ -65,10 +78,3 @@ def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
 def trouble(name: TroubleName, sentence: str) -> Trouble:
     """The error for a name of trouble, with what is safe to do as its hint."""
     return Trouble(sentence, SAFE[name], name=name)
-
-
-def _said(expected: Expected) -> str:
-    def either(points: frozenset[int]) -> str:
-        return " or ".join(str(point) for point in sorted(points))
-
-    return f"{either(expected.live)}/{either(expected.durable)}"

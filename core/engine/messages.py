@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.domain.position import Position
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected
@@ -40,21 +41,19 @@ class StreamTask:
 class LaneOutcome:
     """What a task did on one lane.
 
-    `position` is the text of the last position known to be committed, None where none was read; `top_point` the highest
-    point of the last step that had rows; `status_latest` and `status_xmin` belong to the last status. `changes` are
+    `position` is the last one known to be committed, None where none was read; `latest` is that of the last status.
+    `changes` are
     those of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are
     the seconds from the task's beginning to the lane's first turn, None where it had none.
     """
 
     table: str
     shard: Shard
-    position: str | None = None
+    position: Position | None = None
     steps: int = 0
     rows: int = 0
     changes: int = 0
-    top_point: int | None = None
-    status_latest: int = 0
-    status_xmin: int = 0
+    latest: Position | None = None
     read_seconds: float = 0.0
     write_seconds: float = 0.0
     error: ErrorValues | None = None

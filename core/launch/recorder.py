@@ -69,7 +69,7 @@ class Recorder:
         if view.reported and view.reported_at is not None:
             _follow(self._curves, view.report, view.reported_at.timestamp())
         return {
-            lane.name: None if lane.point is None else self._curves[lane.name].lag(lane.point, at.timestamp())
+            lane.name: None if lane.at is None else self._curves[lane.name].lag(lane.at, at.timestamp())
             for lane in view.report.lanes
         }
 
@@ -85,5 +85,5 @@ class Recorder:
 
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
     for lane in report.lanes:
-        if lane.latest is not None and lane.polled_age is not None:
-            curves[lane.name].see(reported_at - lane.polled_age, lane.latest)
+        if lane.latest_at is not None and lane.polled_age is not None:
+            curves[lane.name].see(reported_at - lane.polled_age, lane.latest_at)

@@ -5,10 +5,11 @@ Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `cor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from core.domain.position import Position
 from core.domain.slot import TableIdentity
 from core.domain.turn import Turn
 from core.errors import Refused
@@ -58,7 +59,7 @@ class Target(Protocol):
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the way, make ready for it and turn the lanes, in one transaction."""
 
-    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""
 
 

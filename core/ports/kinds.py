@@ -15,6 +15,7 @@ from typing import Protocol
 from core.domain.audit import AuditLine
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
+from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.probe import Answer, Left, ProbePlan
@@ -24,7 +25,7 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
 from core.ports.progress import LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine
-from core.ports.sink import StepSink
+from core.ports.sink import BatchWriter, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.table import TableSession
 
@@ -132,6 +133,10 @@ class SourceKind(Protocol):
     """A kind of source."""
 
     @property
+    def positions(self) -> Positions:
+        """Reads the texts of its positions."""
+
+    @property
     def manual(self) -> ManualSql:
         """What a person may type there as the last resort."""
 
@@ -164,6 +169,9 @@ class SinkSession(Protocol):
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
         """A worker's steps and chunks into the target of a job's channel."""
+
+    def batches(self, job: JobSpec, identity: TableIdentity) -> BatchWriter:
+        """The target of a job's channel, made on request, for batches without progress rows."""
 
     def progress(self, job: JobSpec, runner: Runner) -> Store:
         """The progress rows of a job's channel."""
@@ -202,8 +210,8 @@ class SinkKind(Protocol):
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""
 
-    def connect(self, login: Login, progress_schema: str) -> SinkSession:
-        """A session, opened at its first call."""
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> SinkSession:
+        """A session, opened at its first call; `positions` reads progress rows: without it there are none to read."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """A session that reads whole tables for a comparison; opens it."""

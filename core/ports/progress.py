@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.domain.kept import Kept
 from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow, Registered
+from core.domain.progress import LaneKey, ProgressRow
 from core.domain.reset import ResetEntry, Swap
 from core.domain.turn import Turn
 from core.ports.source import Chunk
@@ -45,17 +46,16 @@ class Lock:
     """
 
     row: ProgressRow
-    record: Callable[[Registered], None]
+    record: Callable[[Kept], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane by its progress row: what we registered, and how many seconds ago."""
+    """A lane by its progress row: what we registered (as stored), and how many seconds ago."""
 
     shard: str
     position: str
-    live: int | None
-    durable: int | None
+    registered: str | None
     age: float | None
 
 
@@ -103,7 +103,7 @@ class Store(Rows, Protocol):
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
     def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
     def end_others(self) -> None: ...
-    def set_state(self, turn: Turn, noted_end: dict[str, int] | None = None) -> None: ...
+    def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
     def cancel(self) -> None: ...
     def sever(self) -> None: ...

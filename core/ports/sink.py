@@ -14,10 +14,13 @@ from core.domain.progress import LaneKey, ProgressRow
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The highest point staged, and the highest sequence staged at the range's last point; None where there is none."""
+    """The pairs that order what was staged: the highest first number, and the highest second at the range's last one.
 
-    point: int | None
-    sequence: int | None
+    None where there is none.
+    """
+
+    first: int | None
+    second: int | None
 
 
 class StepSink(Protocol):
@@ -32,7 +35,7 @@ class StepSink(Protocol):
     def stage_isolating(self, reader: BinaryIO) -> int:
         """As `stage`; `commit` then holds in quarantine what the target refuses, and applies the rest."""
 
-    def top(self, up_to: int) -> Top:
+    def top(self, up_to: Position) -> Top:
         """What the staging table holds at its end."""
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
@@ -55,3 +58,10 @@ class StepSink(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+class BatchWriter(Protocol):
+    """Writes batches into one target, each in its own transaction; one that is written again changes nothing."""
+
+    def write(self, text: bytes, rows: int) -> None:
+        """The net effect of a batch per key; `text` is COPY text as `Source.copy_changes` writes it."""

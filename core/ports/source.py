@@ -5,19 +5,18 @@ All calls block; each raises an error of `core.errors` and nothing else. Next do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol
 
-from core.domain.peek import ChangeRow, Filter, Range
+from core.domain.kept import Kept
+from core.domain.peek import Filter, Range, Searched
 from core.domain.position import Position
-from core.domain.progress import Registered
 from core.domain.reset import Count
-from core.domain.sight import Sight
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
-from core.errors import Busy
+from core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
 """So many seconds a call of a killed driver can still land: longer than a registration may take at the server."""
@@ -44,6 +43,16 @@ class Waiter:
         return f"pid {self.pid} ({self.user}, {self.application or 'no name'})"
 
 
+class OpenTransactions(Protocol):
+    """The transactions that were open at one moment."""
+
+    def left(self) -> str:
+        """Whom is waited for, in words; nothing once all have ended for certain."""
+
+    def advice(self, job: str) -> str:
+        """What a person may do about those that do not end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """An interval of keys, lo < key <= hi in the source's own order; values are the source's text forms.
@@ -59,9 +68,6 @@ class Chunk:
 class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
-    shows_open: str
-    """Where an administrator sees the transactions that are open."""
-
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed; no slot is touched."""
 
@@ -75,28 +81,34 @@ class Source(Protocol):
         """The DNs that hold the table, without touching any slot."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Both points, latest and xmin of one DN or of all; creates a slot that does not exist (DWS)."""
+        """The status of one DN or of all; creates a slot that does not exist (DWS)."""
 
-    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
-        """Whether the DN holds one row beyond `after` and at most `up_to`."""
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
+        """Whether the DN holds one row beyond `after` and at most at `up_to`."""
 
-    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to] as COPY text: point, sequence, type, user columns; returns the count."""
+    def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
+        """Where the range that begins behind `after` ends: at most at the status's latest, and about `width` wide.
 
-    def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """The xmin that belongs to the record at exactly `point`, or None."""
+        An end can be stored, and the range read again with the same rows. `width` is in the source's own unit.
+        """
 
-    def sight(self) -> Sight:
-        """What our login can see of other sessions."""
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
+        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, user columns.
 
-    def open_transactions(self, across: bool = False) -> list[Waiter]:
-        """Other sessions inside a transaction now, and prepared transactions; `across` all coordinators."""
+        Returns how many.
+        """
 
-    def snapshot_xmin(self) -> int:
-        """The oldest transaction number that is still open by the source's own snapshot."""
+    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
+        """The position of a lane that has applied everything of (after, up_to]; `top` is what was staged of it.
 
-    def transaction_id(self) -> int:
-        """The source's transaction counter now."""
+        `status` was read behind the rows; what it tells is carried along for `SlotAdmin.confirm`.
+        """
+
+    def standing(self, after: Position, status: SlotStatus) -> Position:
+        """The position of a lane that was found to have nothing between `after` and the status's latest."""
+
+    def open_now(self) -> OpenTransactions:
+        """The transactions that are open at this moment; what is asked of it later waits for nothing."""
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
         """Cut the table into chunks of about `rows` rows in one pass."""
@@ -117,17 +129,29 @@ class SlotAdmin(Protocol):
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """As `Source.read_status`."""
 
-    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
         """As `Source.has_changes`."""
 
-    def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """As `Source.xmin_at`."""
+    def standing(self, after: Position, status: SlotStatus) -> Position:
+        """As `Source.standing`."""
 
-    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        """Register one point on one DN; returns the number of nodes registered (DWS)."""
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
+        """Tell the source that a lane is done up to a position; `first` was read just now and judged.
 
-    def register_full_sync(self) -> str:
-        """Move both points of every DN to now; what the server answered, in words (its result is not documented)."""
+        Returns what is kept now. After any error but a Trouble or Superseded it is not known what landed.
+        """
+
+    def create_slot(self) -> list[SlotStatus]:
+        """The status of every DN; where the source makes no slot when it is asked, it is made.
+
+        Raises Refused where the source gives no place for the slot, Busy where a DN was not reached.
+        """
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Register this on one DN, whatever was there: of a lane that begins. Raises Busy where it reached no node."""
+
+    def full_sync(self) -> str:
+        """Move the slot to now on every DN; what the server answered, in words (DWS: its result is not documented)."""
 
     def pinned(self) -> AbstractContextManager[None]:
         """Hold one open session for the block: a lost one is not opened again inside it."""
@@ -145,18 +169,24 @@ class SlotAdmin(Protocol):
         """End the session; safe to call twice."""
 
 
-def register_point(admin: SlotAdmin, shard: Shard, point: int, checkpoint: bool, xmin: int) -> None:
-    """Register one point on one DN; Busy where the server answers that it reached another number of nodes."""
-    nodes = admin.register(shard, point, checkpoint, xmin)
-    if nodes != 1:
-        flag = "true" if checkpoint else "false"
-        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What is confirmed for a lane: `before` is what was registered last, `check` is called before each send.
+
+    `fingerprint` is that of the lane's table; `probe` is called at named points.
+    """
+
+    position: Position
+    before: Kept
+    fingerprint: str
+    check: Callable[[], None]
+    probe: Callable[[str], None]
 
 
 class Retention(SlotAdmin, Protocol):
     """What a start without a copy and a reset ask beside: how far back the binlog of one table reaches, and its points.
 
-    `read_status` and `register` are sent only for a slot that exists, because asking makes one (DWS).
+    `read_status` and what registers are sent only for a slot that exists, because asking makes one (DWS).
     """
 
     def identify(self) -> TableIdentity:
@@ -165,21 +195,40 @@ class Retention(SlotAdmin, Protocol):
     def points(self) -> Sequence[RegisteredPoint] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
 
-    def records(self, point: int = 0, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
-        """The first record at or after a point by DN."""
+    def place(self, text: str) -> Position:
+        """The place that a person has typed; raises ValueError where it is none."""
 
-    def at_time(self, at: str) -> dict[str, int | None]:
-        """The point of the first record at or after a time by DN; Refused where records carry no time."""
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
+        """What these registered points of one slot on one DN are together."""
 
-    def since(self, at: str) -> dict[str, int | None]:
-        """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs;
+    def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
+        """The first record at or after a place by DN; the first of all without one."""
+
+    def at_time(self, at: str) -> dict[str, Position | None]:
+        """The place of the first record at or after a time by DN; Refused where records carry no time."""
+
+    def since(self, at: str) -> dict[str, Position | None]:
+        """The first place of a record at or after a time by DN, as far as it lies below all places of other DNs;
         Refused where records carry no time."""
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """The changes beyond `low` and up to `high`, by kind."""
 
-    def registration_text(self, node: int, points: Registered) -> list[str]:
-        """The calls that register these points on one DN, as a plan shows them."""
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
+        """What is registered for a lane that begins at a place; `record` is the first that it wants, where known."""
+
+    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
+        """What has to be kept for a lane that is moved to a place, `back` or ahead; `before` is what is there now."""
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Register exactly this for a slot that was found as in `first`, each part judged before the next.
+
+        `lost`: the slot was gone when the reset was planned. Raises Refused where the server does not take it,
+        SLOT LOST where it goes meanwhile.
+        """
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        """The calls that register this on one DN, as a plan shows them."""
 
     def seconds(self) -> float:
         """The server's clock, in seconds since 1970."""
@@ -223,8 +272,8 @@ class SlotViewer(Protocol):
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows of every slot of a table; None where this kernel has no function for it."""
 
-    def latest(self, table: str) -> Mapping[str, int | None] | None:
-        """The newest sync point by DN, without a slot; None where the kernel cannot tell."""
+    def latest(self, table: str) -> Mapping[str, Position | None] | None:
+        """The newest place by DN, without a slot; None where the kernel cannot tell."""
 
     def nodes(self, table: str) -> dict[str, int]:
         """The DNs that hold a table: id by name."""
@@ -270,14 +319,17 @@ class BinlogReader(Protocol):
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """As `SlotViewer.points`."""
 
-    def first(self, table: str, shard: Shard, point: int) -> FirstRecord:
-        """The first record of a DN at or after a point."""
+    def newest(self, table: str, shard: Shard) -> Position | None:
+        """The newest place of a DN; None where it holds nothing."""
 
-    def firsts(self, table: str, point: int) -> dict[str, FirstRecord]:
-        """The first record at or after a point by DN."""
+    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
+        """The first record at or after a place by DN; the first of all without one."""
 
-    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
-        """The point of a DN's first record at or after a time; Refused where times are not kept."""
+    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
+        """The place of a DN's first record at or after a time; Refused where times are not kept."""
 
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
-        """Rows of a range in the order of the stream."""
+    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The first rows after a position, in the order of the stream."""
+
+    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The last rows up to a place, in the order of the stream."""

@@ -16,6 +16,7 @@ from datetime import datetime
 from core.clock import Clock
 from core.config.model import Loaded, owners, tables
 from core.domain.peek import Ask, Page
+from core.domain.position import Position
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
 from core.services.audit import audited
@@ -42,6 +43,14 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 
     reader = registry.open(entry.dialect).poller(login(entry.endpoint, f"slotkeeper-console/{source}"))
     return StatusPoller(reader, source, mine, ours, time.monotonic, clock.utc)
+
+
+def place(loaded: Loaded, source: str, text: str) -> Position:
+    """The place that a person has typed, by the dialect of a source; what lies at it is read. Raises ConfigError."""
+    try:
+        return registry.open(loaded.sources[source].dialect).positions.position(text).from_here
+    except ValueError:
+        raise ConfigError(f"{text!r} is no sync point", "a number, or latest") from None
 
 
 def masks(loaded: Loaded, source: str) -> bool:

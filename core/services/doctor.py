@@ -58,7 +58,8 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
     )
 
     def opened() -> SinkSession:
-        return sinks.open(entry.kind).connect(login(entry.endpoint, poll_name(entry.name)), entry.progress_schema)
+        asks = login(entry.endpoint, poll_name(entry.name))
+        return sinks.open(entry.kind).connect(asks, entry.progress_schema)
 
     utc = (clock or SystemClock()).utc
     return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc))

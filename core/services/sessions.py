@@ -45,4 +45,5 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
 
 def open_sink(job: JobSpec) -> SinkSession:
     """A session at a job's sink that is not the job's."""
-    return sinks.open(job.sink_kind).connect(login(job.sink, poll_name(job.name)), job.progress_schema)
+    positions = sources.open(job.source_kind).positions
+    return sinks.open(job.sink_kind).connect(login(job.sink, poll_name(job.name)), job.progress_schema, positions)

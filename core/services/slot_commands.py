@@ -39,6 +39,7 @@ from core.slots.change import (
 from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
 from core.slots.status.retained import OwnLane, TableRetained, consume_timeout, retained
+from core.sources import registry
 from core.state.audit import intent
 from core.state.folder import StateFolder
 from core.wiring import worker
@@ -90,10 +91,13 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
         lanes = _lanes(job)
     except SlotkeeperError:
         return []
-    return [
-        OwnLane(one.shard, one.live, one.durable, None if one.age is None else now - timedelta(seconds=one.age))
-        for one in lanes
-    ]
+    positions = registry.open(job.source_kind).positions
+    found = []
+    for one in lanes:
+        kept = None if one.registered is None else positions.kept(one.registered)
+        at = None if one.age is None else now - timedelta(seconds=one.age)
+        found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
+    return found
 
 
 def _lanes(job: JobSpec) -> list[LaneSeen]:

@@ -87,7 +87,7 @@ def settled(viewer: SlotViewer, progress: Rows, table: str, seconds: float = SET
         behind = [
             shard
             for shard, point in latest.items()
-            if point is not None and ((at := positions[shard]) is None or at.point < point)
+            if point is not None and ((at := positions[shard]) is None or at < point)
         ]
         if not behind:
             return True

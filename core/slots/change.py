@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.domain.job import JobState
+from core.domain.position import Position
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
@@ -195,5 +196,5 @@ def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
     return {name: found.get(name, "no point") for name in sorted({*found, *shards})}
 
 
-def _said(point: int | None) -> str:
-    return "none" if point is None else str(point)
+def _said(point: Position | None) -> str:
+    return "none" if point is None else point.shown

@@ -6,9 +6,7 @@ Next door: `change` has the rule of consent; `core.engine.driver.start` does the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from core.domain.slot import Shard, SlotStatus, slot_name
+from core.domain.slot import slot_name
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
@@ -45,19 +43,12 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
 def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
     """Make the slot and read the status again."""
     nodes = admin.nodes()
-    for shard in _without(nodes, admin.read_status(None)):
-        # a server that makes no slot when asked: registering 0 makes it
-        for checkpoint in (False, True):
-            admin.register(shard, 0, checkpoint, 0)
+    admin.create_slot()
     after = view_of(seen(viewer, asked), asked.slot)
     complete = {one.shard for one in after.shards if one.live is not None and one.durable is not None}
     missed = tuple(sorted(shard.name for shard in nodes if shard.name not in complete))
     outcome = "created on every DN" if not missed else f"not created on {', '.join(missed)}"
     return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
-
-
-def _without(nodes: Sequence[Shard], statuses: Sequence[SlotStatus]) -> list[Shard]:
-    return sorted(set(nodes) - {status.shard for status in statuses})
 
 
 CREATE = SlotVerb(plan, create)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core.domain.position import Position
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
@@ -59,7 +60,7 @@ def register(
     """Move the slot and check: a DN counts as moved only where both points are seen at or past what was newest."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
-    answered = admin.register_full_sync()
+    answered = admin.full_sync()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server answered {answered}; this kernel cannot show where the points are now", {})
@@ -69,8 +70,8 @@ def register(
     return Done(outcome, _as_values(after, names, missed), missed, after)
 
 
-def _moved(one: SlotOnShard, newest: Mapping[str, int | None] | None) -> bool:
-    if not one.live or one.live != one.durable:
+def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bool:
+    if one.live is None or one.live != one.durable or not one.live.pair[0]:
         return False
     least = (newest or {}).get(one.shard)
     return one.live >= least if least is not None else one.unread == 0

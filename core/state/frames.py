@@ -29,7 +29,7 @@ _NAMES = (
     b'"environment":"","epoch":1,"job":"","registrations":0,"run":"","safe":"","snapshot_rows":0,"state":"RUNNING",'
     b'"tasks_started":0,"trouble":"","lanes":{"shard":["dn_6001_6002","dn_"],"node_id":[-1],"state":["running",'
     b'"running"],"activity":["idle","idle","applying","registering"],"position":["/-1","/-1"],"latest":[],'
-    b'"registered_live":[],"registered_durable":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
+    b'"registered":[],"at":[],"latest_at":[],"behind":[],"changes":[],"last_commit_age":[],"retry":["",""],"error":["",""],'
     b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )

@@ -49,7 +49,8 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
 def sink_session(job: JobSpec, part: str) -> SinkSession:
     """A sink session of a job."""
     login = Login(job.sink, resolve(job.sink.password), session_name(job.name, part))
-    return sinks.open(job.sink_kind).connect(login, job.progress_schema)
+    positions = sources.open(job.source_kind).positions
+    return sinks.open(job.sink_kind).connect(login, job.progress_schema, positions)
 
 
 def open_source(job: JobSpec, part: str) -> Source:

@@ -83,7 +83,8 @@ def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
     few = NAMES[:80]
 
     def waits(parallel: int) -> float:
-        return longest(Crowd(few, STEP, parallel=parallel), deadline=0.3)
+        """The least of three: a machine that is busy with other things can only make a wait longer."""
+        return min(longest(Crowd(few, STEP, parallel=parallel), deadline=0.3) for _ in range(3))
 
     assert waits(1) > 1.5 * waits(4)
     crowd = Crowd(few[:2], STEP, parallel=4)

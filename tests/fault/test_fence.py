@@ -10,9 +10,9 @@ import pytest
 
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
+from core.domain.watch import exactly
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import loop, start
-from core.engine.driver.registration import exactly
 from core.engine.messages import LaneTask, StreamOutcome, StreamTask
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
@@ -46,7 +46,7 @@ def task_of(mirror: Mirror) -> StreamTask:
 def registered(mirror: Mirror) -> bool:
     """Whether every lane's slot stands where its row does."""
     rows = mirror.rows()
-    return all(row.registered and row.position and row.registered.live == row.position.point for row in rows)
+    return all(row.registered and row.position and row.registered == row.registered.at(row.position) for row in rows)
 
 
 class Running(threading.Thread):

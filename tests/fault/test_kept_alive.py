@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
 from core.errors import AccessRefused, Refused, TooLarge, Trouble, TroubleName
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.source import DwsSource
 from tests.support.mirror import FAST, At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
@@ -53,7 +53,7 @@ def test_a_paused_job_asks_for_no_rows_and_keeps_its_slot_alive(
     mirror.start().wait_running()
     mirror.pause()
 
-    def fails(self: DwsSource, shard: Shard, after: Position, up_to: int) -> bool:
+    def fails(self: DwsSource, shard: Shard, after: DwsPosition, up_to: int) -> bool:
         raise TooLarge("temporary file size exceeds temp_file_limit", code="53400", where="source")
 
     monkeypatch.setattr(DwsSource, "has_changes", fails)

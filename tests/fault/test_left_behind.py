@@ -11,6 +11,7 @@ from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
 from core.errors import SlotkeeperError
+from core.sources.dws.position import points_of
 from core.sources.dws.session import REGISTER_LIMIT_MS
 from core.sources.dws.source import DwsSlotAdmin
 from core.wiring import worker
@@ -26,7 +27,7 @@ class LeftBehind(threading.Thread):
         super().__init__(daemon=True)
         row = mirror.rows()[0]
         assert row.registered
-        self.shard, self.point = Shard(row.key.shard, row.node_id), row.registered.live
+        self.shard, self.point = Shard(row.key.shard, row.node_id), points_of(row.registered).live or 0
         self.error: SlotkeeperError | None = None
         self._admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
         self._mirror = mirror

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.quarantine import EntryState
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.errors import SlotkeeperError
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
+from core.sources.dws.position import DwsPosition
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database
@@ -113,7 +113,7 @@ def test_a_careful_step_is_all_or_nothing(
         sink = target.sink(QUARANTINING)
         try:
             rows = sink.stage_isolating(io.BytesIO(text))
-            assert sink.commit(target.lane, target.epoch, Position(0), Position(1), rows)
+            assert sink.commit(target.lane, target.epoch, DwsPosition(0), DwsPosition(1), rows)
         except BaseException:
             sink.abandon()
             raise
@@ -127,7 +127,9 @@ def test_a_careful_step_is_all_or_nothing(
     assert sorted(entry.key for entry in target.listed()) == [("10",), ("11",), ("2",)]
     sink = target.sink(QUARANTINING)
     sink.stage_isolating(io.BytesIO(text))
-    assert not sink.commit(target.lane, target.epoch, Position(0), Position(1), len(EVENTS)), "it was taken already"
+    assert not sink.commit(target.lane, target.epoch, DwsPosition(0), DwsPosition(1), len(EVENTS)), (
+        "it was taken already"
+    )
     assert len(target.listed(states=())) == 3
 
 

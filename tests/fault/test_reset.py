@@ -63,7 +63,7 @@ def test_a_point_of_one_dn_moves_that_dn_alone(resetting: Resetting) -> None:
     first = resetting.plan(EARLIEST).moves[1].seen
     name, old = first.row.key.shard, first.row.position
     assert first.first is not None and old is not None
-    plan = resetting.plan(point((first.first + old.point) // 2, name))
+    plan = resetting.plan(point((first.first.pair[0] + old.pair[0]) // 2, name))
     assert [move.seen.row.key.shard for move in plan.moves if move.back] == [name]
     resetting.execute(plan)
     now = {row.key.shard: row for row in mirror.rows()}

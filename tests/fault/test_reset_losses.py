@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.progress import ProgressRow
 from core.domain.reset import DONE, ROLLED_BACK, Goal
 from core.embedded.postgres import Server
@@ -22,6 +21,7 @@ from core.errors import Busy, Trouble, TroubleName, Unclassified
 from core.slots.reset import points
 from core.slots.reset.apply import Result
 from core.slots.reset.context import Probe
+from core.sources.dws.position import DwsPosition
 from core.wiring import worker
 from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
@@ -228,7 +228,7 @@ def test_a_row_that_somebody_moved_by_hand_is_left_and_the_others_go_back(losing
     result = losing.resetting.reset(EARLIEST, At("after_rows", lambda: losing.at_sink(moved)))
     losing.over(result, "dn_2: position ")
     rows = losing.rows()
-    assert rows["dn_2"].position == Position(77, 1)
+    assert rows["dn_2"].position == DwsPosition(77, 1)
     assert {name: row for name, row in rows.items() if name != "dn_2"} == {
         name: row for name, (row, _) in losing.start.items() if name != "dn_2"
     }
@@ -266,7 +266,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
 
 
 def test_a_registration_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(losing: Losing) -> None:
-    record = "UPDATE slotkeeper_progress SET registered_live = registered_live + 1 WHERE shard = 'dn_2'"
+    record = "UPDATE slotkeeper_progress SET registered = '1' || registered WHERE shard = 'dn_2'"
     result = losing.resetting.reset(EARLIEST, At("after_begun", lambda: losing.at_sink(record)))
     losing.over(result, "stale, this moved: dn_2: registered ")
 

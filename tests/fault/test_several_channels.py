@@ -16,10 +16,10 @@ from core.domain.job import JobEvent
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
+from core.domain.watch import exactly
 from core.drivers import pg
 from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
-from core.engine.driver.registration import exactly
 from core.engine.messages import LaneTask, StreamTask
 from core.engine.worker import stream_task
 from core.errors import Refused, Trouble, TroubleName

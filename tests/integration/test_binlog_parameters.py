@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from core.config.load import load
-from core.domain.position import Position
 from core.drivers import pg, session
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
 from core.engine.worker import stream_task
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from core.wiring.worker import open_source
@@ -114,7 +114,7 @@ def test_binlog_read_timeout_ends_a_read_that_hangs(warehouse: Warehouse, make_m
     source = open_source(mirror.job, "test")
     (shard, *_), latest = source.nodes(), source.read_status(None)[0].latest
     warehouse.dn_hanging(shard.name)
-    _late(lambda: source.copy_changes(shard, Position(0), latest, io.BytesIO()), 0.3, 60.0)
+    _late(lambda: source.copy_changes(shard, DwsPosition(0), latest, io.BytesIO()), 0.3, 60.0)
     warehouse.dn_hanging(None)
     source.close()
 
@@ -144,8 +144,8 @@ def test_binlog_sync_point_size_is_the_width_of_a_range(
     ranges: list[int] = []
     whole = DwsSource.copy_changes
 
-    def seen(self: DwsSource, shard: Any, after: Position, up_to: int, out: Any) -> int:
-        ranges.append(up_to - after.point)
+    def seen(self: DwsSource, shard: Any, after: DwsPosition, up_to: DwsPosition, out: Any) -> int:
+        ranges.append(up_to.point - after.point)
         return whole(self, shard, after, up_to, out)
 
     monkeypatch.setattr(DwsSource, "copy_changes", seen)
@@ -196,7 +196,7 @@ def test_new_system_value_names_the_columns_that_are_read(
     mirror.stop()
     wrong = open_source(replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=not new)), "test")
     with pytest.raises(SlotkeeperError, match="does not exist"):
-        wrong.copy_changes(wrong.nodes()[0], Position(0), 99_999, io.BytesIO())
+        wrong.copy_changes(wrong.nodes()[0], DwsPosition(0), DwsPosition(99_999), io.BytesIO())
     wrong.close()
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.spec import BinlogOptions
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
+from core.sources.dws.position import DwsPosition, ours
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
 from tests.support.mirror import FAST, MakeMirror, Mirror
@@ -58,10 +58,10 @@ def test_an_idle_table_of_a_busy_cluster_moves_on_by_few_questions(mirror: Mirro
     warehouse, ahead = mirror.warehouse, 400 * WIDTH
     mirror.start().wait_running()
     warehouse.note_readings()
-    began = max(row.position.point for row in mirror.rows() if row.position)
+    began = max(row.position.pair[0] for row in mirror.rows() if row.position)
     raced(warehouse, ahead)
     until(
-        lambda: all(row.position and row.position.point >= began + ahead for row in mirror.rows()),
+        lambda: all(row.position and row.position.pair[0] >= began + ahead for row in mirror.rows()),
         30,
         "every lane to have moved over the empty range",
     )
@@ -93,7 +93,7 @@ def test_one_row_is_found_and_nothing_else_however_far_it_lies(
     source = DwsSource(session, TABLE, "s", BinlogOptions(binlog=True, binlog_sync_point_size=WIDTH))
     source.identify()
     warehouse.note_readings()
-    after = Position(min(status.latest for status in source.read_status(None)))
+    after = min(ours(status.latest) for status in source.read_status(None)).from_here
     for n, distance in enumerate((1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 30 * WIDTH + 7)):
         raced(warehouse, distance)
         wrote(warehouse, n, 1)
@@ -102,15 +102,15 @@ def test_one_row_is_found_and_nothing_else_however_far_it_lies(
         for status in source.read_status(None):
             here = status.shard.name == home
             assert source.has_changes(status.shard, after, status.latest) is here
-            assert source.has_changes(status.shard, after, point) is here
-            assert not source.has_changes(status.shard, after, point - 1)
-            assert not source.has_changes(status.shard, Position(point, 10**9), status.latest)
-        after = Position(point, 10**9)
+            assert source.has_changes(status.shard, after, DwsPosition(point)) is here
+            assert not source.has_changes(status.shard, after, DwsPosition(point - 1))
+            assert not source.has_changes(status.shard, DwsPosition(point, 10**9), status.latest)
+        after = DwsPosition(point, 10**9)
     assert warehouse.readings()[1] <= ASKED
     source.close()
 
 
-def found(warehouse: Warehouse, after: Position) -> list[tuple[int, str]]:
+def found(warehouse: Warehouse, after: DwsPosition) -> list[tuple[int, str]]:
     """(point, DN) of every record behind a position, by the store itself."""
     connection = warehouse.connect()
     try:

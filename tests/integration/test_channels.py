@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from core.config.secrets import resolve
-from core.domain.position import Position
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
 from core.drivers.pg_table.reader import over
@@ -23,6 +22,7 @@ from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.sinks.postgres.dialect import DIALECTS, POSTGRES
 from core.sinks.postgres.write.statements import TargetTable, shadow
+from core.sources.dws.position import DwsPosition
 from core.verify.compare import compare
 from core.verify.pair import open_pair
 from core.wiring import worker
@@ -169,7 +169,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
         with closing(worker.open_source(mirror.job, "test")) as source:
             source.copy_allowed = copy_allowed
             for status in source.read_status(None):
-                source.copy_changes(status.shard, Position(0), status.latest, events)
+                source.copy_changes(status.shard, DwsPosition(0), status.latest, events)
             for chunk in source.plan_chunks(100):
                 source.copy_chunk(chunk, rows)
         return sorted(events.getvalue().splitlines()), sorted(rows.getvalue().splitlines())

@@ -15,13 +15,13 @@ from core.config.load import load
 from core.config.secrets import resolve
 from core.domain.audit import Phase
 from core.domain.peek import Ask, Filter, Page
-from core.domain.position import Position
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services import binlog_rows
 from core.sources.dws import manual_sql
 from core.sources.dws.poll import DwsStatusPoller
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.session import DwsSession
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted
@@ -116,9 +116,9 @@ def test_rows_are_found_in_order_with_null_and_empty_apart_and_no_slot_is_touche
 def test_a_page_is_cut_and_the_next_goes_on_where_it_ended_inside_a_transaction(make: Make) -> None:
     place = make()
     run(place.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x', g FROM generate_series(1, 100) g")
-    dn, start = place.dn_of(1), Position(0)
+    dn, start = place.dn_of(1), DwsPosition(0)
     whole = place.peek(Ask(dn=dn, after=start))
-    pieces: list[Position] = []
+    pieces: list[DwsPosition] = []
     while True:
         page = place.peek(Ask(dn=dn, after=start, most=7))
         pieces += [row.position for row in page.rows]
@@ -138,7 +138,7 @@ def test_a_slot_says_where_to_begin_and_a_drained_one_shows_the_last_rows(make: 
     unread = place.peek(Ask(dn=dn, slot=FOREIGN))
     assert unread.begun is not None and unread.rows
     for _, node in place.warehouse.nodes():
-        place.surface.register_both(TABLE, FOREIGN, node, (unread.latest or 0) + 5)
+        place.surface.register_both(TABLE, FOREIGN, node, (unread.latest.pair[0] if unread.latest else 0) + 5)
     drained = place.peek(Ask(dn=dn, slot=FOREIGN))
     assert drained.begun is None and drained.rows == unread.rows
     assert "nothing unread" in drained.notes[0]
@@ -162,11 +162,11 @@ def test_a_changed_key_is_a_delete_of_one_key_and_a_write_of_another(make: Make)
 def test_types_points_and_times_narrow_what_is_shown(make: Make) -> None:
     place = make()
     dn = write(place)
-    every = place.peek(Ask(dn=dn, after=Position(0))).rows
-    kinds = place.peek(Ask(dn=dn, after=Position(0), filter=Filter(("d", "I")))).rows
+    every = place.peek(Ask(dn=dn, after=DwsPosition(0))).rows
+    kinds = place.peek(Ask(dn=dn, after=DwsPosition(0), filter=Filter(("d", "I")))).rows
     assert {row.kind for row in kinds} == {"d", "I"}
-    upto = place.peek(Ask(dn=dn, after=Position(0), up_to=every[0].point))
-    assert {row.point for row in upto.rows} == {every[0].point}
+    upto = place.peek(Ask(dn=dn, after=DwsPosition(0), up_to=every[0].position.place))
+    assert {row.position.place for row in upto.rows} == {every[0].position.place}
     late = place.peek(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
     assert late.rows == every
     after = place.peek(Ask(dn=dn, time="2100-01-01T00:00:00+00:00"))

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 
 from core.config.secrets import resolve
-from core.domain.position import Position
 from core.drivers import pg
 from core.drivers.session import Dialect, Session
 from core.embedded.postgres import Server
 from core.errors import SlotkeeperError, Unreachable
 from core.sinks.postgres.session import SinkSession
 from core.sources.dws.poll import QUIET
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.session import DWS, DwsSession
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
@@ -92,7 +92,7 @@ def test_a_session_opened_anew_inside_a_transaction_does_not_commit_for_it(targe
 def test_an_empty_step_whose_session_was_lost_is_not_taken_for_done(
     target: Target, lose: Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, new = target.store, Position(target.position.point + 1)
+    store, new = target.store, DwsPosition(target.position.point + 1)
     run = store.session.run
 
     def then_lost(*what: object) -> pg.Cursor:
@@ -134,7 +134,7 @@ def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target
     assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
     lose(sink.session)
     with pytest.raises(Unreachable):
-        sink.commit(target.lane, target.epoch, target.position, Position(target.position.point + 1), 1)
+        sink.commit(target.lane, target.epoch, target.position, DwsPosition(target.position.point + 1), 1)
     sink.abandon()
     row = target.store.read_row(target.lane)
     assert row is not None and row.position == target.position

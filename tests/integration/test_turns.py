@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.progress import LaneState
 from core.domain.turn import Turn
 from core.embedded.postgres import Server
 from core.errors import Superseded, Trouble, TroubleName
 from core.ports.source import Chunk
 from core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
+from core.sources.dws.position import DwsPosition
 from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database
 
@@ -48,7 +48,7 @@ def turn(target: Target, came_from: LaneState, to: LaneState, lanes: int = 1) ->
 @pytest.mark.parametrize("now", STATES)
 def test_a_step_commits_only_once_the_copy_has_ended(target: Target, now: LaneState) -> None:
     state(target, now)
-    one, two, three = (Position(point) for point in (0, 1, 2))
+    one, two, three = (DwsPosition(point) for point in (0, 1, 2))
     sink = target.sink()
     assert sink.stage(io.BytesIO(b"1\t0\tI\t%d\tx\n" % list(LaneState).index(now))) == 1
     assert sink.commit(target.lane, target.epoch, one, two, 1) is STATES[now]

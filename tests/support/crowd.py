@@ -17,10 +17,10 @@ from typing import Any, BinaryIO, cast
 from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
 from core.domain.job import WantedState
+from core.domain.kept import Kept
 from core.domain.lane import Activity, Lane
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Shard, SlotPoints, SlotStatus
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.slot import Shard, SlotStatus
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from core.engine.driver.context import StreamPlan
 from core.engine.driver.job import lane_of
@@ -31,7 +31,9 @@ from core.engine.worker.step import nothing
 from core.errors import Unreachable
 from core.ports.progress import Rows
 from core.ports.sink import StepSink, Top
-from core.ports.source import SlotAdmin, Source
+from core.ports.source import Confirmation, SlotAdmin, Source
+from core.sources.dws.confirm import confirm
+from core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 
 STATUS_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
@@ -124,9 +126,10 @@ class Crowd:
         return Loop(plan, lanes, self, self, lambda task: None, self.clock, wanted, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
-        key, registered = LaneKey("none", "ods.t", "s", name), Registered(1, 1, 1)
+        key, registered = LaneKey("none", "ods.t", "s", name), SyncPoints(1, 1, 1)
+        at = DwsPosition(1, None)
         return ProgressRow(
-            key, self.shards[name].node_id, "", Position(1), 1, 0, LaneState.RUNNING, 1, 1, "", "i", registered
+            key, self.shards[name].node_id, "", DwsPosition(1), 1, 0, LaneState.RUNNING, at, at, "", "i", registered
         )
 
     # -- the task runner
@@ -166,20 +169,19 @@ class Crowd:
             raise Unreachable(f"{shard.name} does not answer", where="source").after_limit()
         row = self.rows_[shard.name]
         assert row.registered is not None and row.position is not None
-        points = SlotPoints(row.registered.live, row.registered.durable)
-        return SlotStatus(shard, points, row.position.point + 1, 1, "i")
+        return SlotStatus(shard, row.registered, DwsPosition(row.position.pair[0] + 1, None, 1), "i")
 
     def seconds(self, name: str) -> float:
         """What a step of this lane ought to take."""
         return self.step * (10 if name in self.slow else 1)
 
-    def commit(self, name: str, new: Position) -> None:
+    def commit(self, name: str, new: DwsPosition) -> None:
         with self._lock:
             self._ends(self.seconds(name))
             self.rows_[name] = replace(self.rows_[name], position=new, changes=self.rows_[name].changes + 1)
             self.done[name] += 1
 
-    def registered(self, name: str, values: Registered) -> None:
+    def registered(self, name: str, values: Kept) -> None:
         with self._lock:
             self.rows_[name] = replace(self.rows_[name], registered=values)
 
@@ -206,13 +208,25 @@ class One:
     def nodes(self) -> list[Shard]:
         return list(self._crowd.shards.values())
 
-    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+    def has_changes(self, shard: Shard, after: DwsPosition, up_to: DwsPosition) -> bool:
         return True
 
     def xmin_at(self, shard: Shard, point: int) -> int:
         return 1
 
-    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+    def next_range(self, after: DwsPosition, status: SlotStatus, width: int) -> DwsPosition:
+        return ours(status.latest)
+
+    def reached(self, after: DwsPosition, up_to: DwsPosition, top: Top, status: SlotStatus) -> DwsPosition:
+        return DwsPosition(up_to.point)
+
+    def standing(self, after: DwsPosition, status: SlotStatus) -> DwsPosition:
+        return ours(status.latest).from_here
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+        return confirm(self, first, asked)
+
+    def copy_changes(self, shard: Shard, after: DwsPosition, up_to: DwsPosition, out: BinaryIO) -> int:
         self._crowd._begins()
         self._crowd.over.wait(self._crowd.seconds(shard.name))
         out.write(b"one\n")
@@ -222,8 +236,9 @@ class One:
         return nullcontext()
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        old = self._crowd.rows_[shard.name].registered
-        assert old is not None
+        kept = self._crowd.rows_[shard.name].registered
+        assert kept is not None
+        old = points_of(kept)
         new = replace(old, durable=point) if checkpoint else replace(old, live=point)
         self._crowd.registered(shard.name, new)
         return 1
@@ -247,7 +262,7 @@ class One:
     def top(self, up_to: int) -> Top:
         return Top(up_to, 0)
 
-    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+    def commit(self, key: LaneKey, epoch: int, after: DwsPosition, new: DwsPosition, rows: int) -> bool:
         self._crowd.commit(key.shard, new)
         return True
 

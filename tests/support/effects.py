@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from core.config.secrets import resolve
-from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.spec import SinkOptions
 from core.domain.turn import Turn
@@ -24,6 +23,7 @@ from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sinks.postgres.write.statements import TargetTable
+from core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.histories import COLUMNS, copy_text
 from tests.support.oracle import Accepts, Event, Image, Key
 
@@ -58,14 +58,14 @@ class Effects:
 
     def _progress(self, target: str) -> None:
         runner = Runner("effects", "run", "host", "user", 1)
-        self._store = progress = PostgresProgress(self.session, self.lane, runner, quarantines=True)
+        self._store = progress = PostgresProgress(self.session, POSITIONS, self.lane, runner, quarantines=True)
         progress.create_tables()
         begun = ProgressRow(
-            self.lane, 1, target, Position(0), 0, 0, LaneState.RUNNING, None, None, "channel", "fingerprint", None
+            self.lane, 1, target, DwsPosition(0), 0, 0, LaneState.RUNNING, None, None, "channel", "fingerprint", None
         )
         progress.insert([begun])
         self.epoch = progress.raise_epoch()
-        self.position = Position(0)
+        self.position = DwsPosition(0)
 
     def fill(self, rows: Iterable[Image]) -> None:
         """The target's rows anew; its own columns get a value that is not their default."""
@@ -80,7 +80,7 @@ class Effects:
     def sink(self, options: SinkOptions, copying: str = "direct") -> PostgresSink:
         """A worker's side under these options, in a session of its own."""
         self.session.close()
-        return PostgresSink(self.session, self.table, options, copying)
+        return PostgresSink(self.session, POSITIONS, self.table, options, copying)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
         """One step: stage, fence, apply, commit; carefully where it has a bad row and such rows are held."""
@@ -95,7 +95,7 @@ class Effects:
     def _take(self, sink: PostgresSink, stage: Callable[[BinaryIO], int], text: bytes) -> None:
         rows = stage(io.BytesIO(text))
         assert rows == text.count(b"\n")
-        new = Position(self.position.point + 1)
+        new = DwsPosition(self.position.point + 1)
         assert sink.commit(self.lane, self.epoch, self.position, new, rows)
         self.position = new
 

@@ -28,6 +28,7 @@ from core.launch import identity as processes
 from core.launch.control import Patience
 from core.launch.launch import SUPERVISOR_LOCK
 from core.launch.view import observe
+from core.sources.dws.position import POSITIONS
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.comparison import Comparison
@@ -101,8 +102,9 @@ class Mirrored:
 
     def registered(self) -> dict[str, tuple[int, int]]:
         """Both registered points per DN by the progress rows."""
-        statement = "SELECT shard, registered_live, registered_durable FROM slotkeeper_progress WHERE slot = %s"
-        return {shard: (live, durable) for shard, live, durable in self.product.at_sink(statement, (self.name,))}
+        found = self.product.at_sink("SELECT shard, registered FROM slotkeeper_progress WHERE slot = %s", (self.name,))
+        kept = {shard: POSITIONS.kept(text) for shard, text in found}
+        return {shard: (points.live or 0, points.durable or 0) for shard, points in kept.items()}
 
     def expected(self) -> dict[str, int]:
         """Events per DN that this job has to have applied by now."""
@@ -127,7 +129,7 @@ class Mirrored:
 
     def _recording(self) -> bool:
         self.refuse_end()
-        recording = "position <> '' AND registered_live > 0"
+        recording = "position <> '' AND registered ~ '^[1-9]'"
         statement = f"SELECT count(*) FROM slotkeeper_progress WHERE slot = %s AND {recording}"
         with contextlib.suppress(pg.DriverError):
             return bool(self.product.at_sink(statement, (self.name,))[0][0] == self.product.demo.options.dns)

@@ -104,7 +104,9 @@ def _encodes(text: str) -> bool:
 
 
 def _lane(shard: str, text: str) -> LaneReport:
-    return LaneReport(shard, 1, text, text, "88512330/3", 88_512_330, 88_512_300, 88_512_290, 5, 1.0, text, text, text)
+    at, latest = 88_512_330, 88_512_330
+    places = (f"{at}/3", str(latest), "88512290")
+    return LaneReport(shard, 1, text, text, *places, 5, 1.0, text, text, text, at=at, latest_at=latest, behind=0)
 
 
 def _job(store: Store, job: str, holder: Identity, lanes: list[LaneReport], text: str) -> None:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, BinaryIO, Protocol
 
 from core.config.secrets import resolve
-from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.quarantine import QuarantineEntry, Wanted
 from core.domain.spec import SinkOptions
@@ -25,6 +24,7 @@ from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sinks.postgres.write.statements import TargetTable
+from core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]
@@ -57,18 +57,20 @@ class Target:
         known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), dialect=DIALECTS[kind])
         self.table = targets.seen(self.session, known)
         runner = Runner("quarantined", "run", "host", "user", 1)
-        self.store = PostgresProgress(self.session, self.lane, runner, quarantines=True)
+        self.store = PostgresProgress(self.session, POSITIONS, self.lane, runner, quarantines=True)
         self.store.create_tables()
-        target, at = f"{database}.{name}", Position(0)
-        begun = ProgressRow(self.lane, 1, target, at, 0, 0, LaneState.RUNNING, 5, None, "c", "i", None)
+        target, at = f"{database}.{name}", DwsPosition(0)
+        begun = ProgressRow(
+            self.lane, 1, target, at, 0, 0, LaneState.RUNNING, DwsPosition(5, None), None, "c", "i", None
+        )
         self.store.insert([begun])
         self.epoch = self.store.raise_epoch()
-        self.position = Position(0)
+        self.position = DwsPosition(0)
 
     def sink(self, options: SinkOptions = QUARANTINING, copying: str = "direct") -> PostgresSink:
         """A worker's side in a session of its own, as a task begins."""
         self.session.close()
-        made = PostgresSink(self.session, self.table, options, copying)
+        made = PostgresSink(self.session, POSITIONS, self.table, options, copying)
         made.read_row(self.lane)
         return made
 
@@ -85,7 +87,7 @@ class Target:
     def _take(self, sink: PostgresSink, stage: Stage, text: bytes) -> None:
         try:
             rows = stage(io.BytesIO(text))
-            new = Position(self.position.point + 1)
+            new = DwsPosition(self.position.point + 1)
             assert sink.commit(self.lane, self.epoch, self.position, new, rows)
             self.position = new
         except BaseException:

@@ -125,7 +125,7 @@ class Resetting:
 
 
 def point(number: int, *dns: str) -> Goal:
-    return Goal(TargetKind.POINT, (("*", number),), dns=dns)
+    return Goal(TargetKind.POINT, (("*", str(number)),), dns=dns)
 
 
 EARLIEST, LATEST, SNAPSHOT = (Goal(TargetKind(name)) for name in ("earliest", "latest", "snapshot"))

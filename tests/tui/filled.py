@@ -36,6 +36,7 @@ from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
 from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
+from core.sources.dws.position import DwsPosition
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -132,7 +133,12 @@ class Filled:
 
 
 def lane(shard: str, position: int, latest: int | None = 88_512_330, **more: object) -> LaneReport:
-    made = LaneReport(shard, 1, "running", "idle", f"{position}/3", latest, position, position - 40, 1_200, 4.0)
+    newest = None if latest is None else str(latest)
+    behind = None if latest is None else max(0, latest - position)
+    made = LaneReport(
+        shard, 1, "running", "idle", f"{position}/3", newest, str(position - 40), 1_200, 4.0, at=position,
+        latest_at=latest, behind=behind,
+    )  # fmt: skip
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -176,13 +182,14 @@ def slot(
 ) -> tuple[SlotView, SlotRetained]:
     """A slot on two DNs whose registrations are so many hours old."""
     at = NOW - timedelta(hours=hours)
+    live, durable = DwsPosition(88_512_330, None), DwsPosition(88_512_300, None)
     shards, holds = [], []
     for number in (1, 2):
-        shards.append(SlotOnShard(f"dn_{number}", 88_512_330, 88_512_300, at, 88_512_290, unread))
+        shards.append(SlotOnShard(f"dn_{number}", live, durable, at, 88_512_290, unread))
         holding = ShardRetained(
             f"dn_{number}",
-            88_512_330,
-            88_512_300,
+            live,
+            durable,
             Behind.DURABLE,
             unread,
             at,

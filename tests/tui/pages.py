@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from core.config.model import Loaded
 from core.domain.peek import Ask, ChangeRow, Page
-from core.domain.position import Position
 from core.domain.slot import Column, TableIdentity
+from core.sources.dws.position import DwsPosition, place
 
 COLUMNS = (Column("order_id", "bigint"), Column("status", "text"), Column("amount", "numeric(10,2)"))
 IDENTITY = TableIdentity(7, COLUMNS, ("order_id",), "db1")
@@ -16,7 +16,7 @@ NEW, PAID, LESS = ("4711", "NEW", "18.50"), ("4711", "PAID", "18.50"), ("4711", 
 
 
 def row(point: int, sequence: int, kind: str, *values: str | None) -> ChangeRow:
-    return ChangeRow(point, sequence, kind, SECOND + point % 100 * 1_000_000, values)
+    return ChangeRow(DwsPosition(point, sequence), kind, SECOND + point % 100 * 1_000_000, values)
 
 
 LIFE = (
@@ -33,8 +33,8 @@ LIFE = (
 def page(*rows: ChangeRow, **more: object) -> Page:
     """A page of DN dn_1 of two."""
     found = Page(
-        "dws1", "ods.orders", "dn_1", ("dn_1", "dn_2"), IDENTITY, rows or LIFE, Position(88_512_300), 88_512_330,
-        88_512_330, Position(88_512_330), True,
+        "dws1", "ods.orders", "dn_1", ("dn_1", "dn_2"), IDENTITY, rows or LIFE, DwsPosition(88_512_300),
+        place(88_512_330), place(88_512_330), DwsPosition(88_512_330), True,
     )  # fmt: skip
     return replace(found, **more)  # type: ignore[arg-type]
 

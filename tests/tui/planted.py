@@ -16,10 +16,10 @@ from console.actions.runner import Order
 from console.cli.output import json_text
 from console.commands.reset import plan_as_json
 from console.tui.app import ConsoleApp
-from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
+from core.sources.dws.position import DwsPosition, SyncPoints, place
 from tests.tui.filled import NOW, Filled, StillClock, screen
 
 Answer = tuple[int, object, str]
@@ -104,12 +104,14 @@ def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0
     """One lane of a reset's plan."""
 
     def count(number: int) -> Count:
-        return Count((("I", number),) if number else (), oldest=before if number else None)
+        return Count((("I", number),) if number else (), oldest=str(before) if number else None)
 
     key = LaneKey("dws1", "ods.orders", "orders_slot", dn)
-    row = ProgressRow(key, 1, "mart.orders", Position(before, 3), 1, 0, LaneState.RUNNING, None, None, "c", "t", None)
-    seen = LaneSeen(row, before, before, 1, before, before, after)
-    return Move(seen, replace(row, position=Position(after)), None, count(again), count(skipped))
+    row = ProgressRow(
+        key, 1, "mart.orders", DwsPosition(before, 3), 1, 0, LaneState.RUNNING, None, None, "c", "t", None
+    )
+    seen = LaneSeen(row, SyncPoints(before, before, 1), place(before), place(before), place(after))
+    return Move(seen, replace(row, position=DwsPosition(after)), None, count(again), count(skipped))
 
 
 def reset_plan(
@@ -119,6 +121,7 @@ def reset_plan(
     made: datetime = NOW + timedelta(seconds=1)
     plan = ResetPlan(
         id="7f3a9c0d1e2f",
+        dialect="dws",
         source="dws1",
         table="ods.orders",
         slot=slot,

@@ -35,12 +35,14 @@ def live(store: Store, clock: StillClock, job: str, until: datetime, *lanes: Lan
 def _moved(lane: LaneReport, gone: float) -> LaneReport:
     if lane.retry:
         return replace(lane, polled_age=gone, read_s=0.0, write_s=0.0, register_s=0.0)
-    latest = (lane.latest or 0) + int(gone * 40)
-    behind = (lane.latest or 0) - (lane.point or 0)
+    latest = (lane.latest_at or 0) + int(gone * 40)
+    at = latest - (lane.latest_at or 0) + (lane.at or 0)
     return replace(
         lane,
-        position=f"{latest - behind}/-1",
-        latest=latest,
+        position=f"{at}/-1",
+        latest=str(latest),
+        at=at,
+        latest_at=latest,
         changes=lane.changes + int(gone * 500),
         polled_age=0.5,
         read_s=gone * 0.1,

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
 from core.domain.peek import Ask, Filter, Page
-from core.domain.position import Position
 from core.errors import Unreachable
+from core.sources.dws.position import DwsPosition
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.pages import PlantedPeeker, page, row
 
@@ -109,13 +109,13 @@ async def test_K_follows_a_key_D_goes_to_the_next_dn_and_f_further(
 ) -> None:
     shown = await rows_screen(made, pilot)
     asked = await poll_with(shown, pilot, peeker, "g", "K")
-    assert asked.filter.key == {"order_id": "4711"} and asked.after == Position(88_512_300) and not asked.slot
+    assert asked.filter.key == {"order_id": "4711"} and asked.after == DwsPosition(88_512_300) and not asked.slot
     assert len(shown.rows()) == 6 and "key order_id=4711" in screen(made.app)
     assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_2"
     assert (await poll_with(shown, pilot, peeker, "D")).dn == "dn_1"
     assert (await poll_with(shown, pilot, peeker, "K")).filter == Filter()
     further = await poll_with(shown, pilot, peeker, "f")
-    assert further.after == Position(88_512_330) and further.dn == "dn_1"
+    assert further.after == DwsPosition(88_512_330) and further.dn == "dn_1"
 
 
 @driven(planted)
@@ -123,7 +123,7 @@ async def test_o_goes_to_a_point_a_slot_or_the_latest_rows_and_t_to_a_time(
     made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
 ) -> None:
     shown = await rows_screen(made, pilot)
-    assert (await poll_with(shown, pilot, peeker, "o", *"4711", "enter")).after == Position(4711)
+    assert (await poll_with(shown, pilot, peeker, "o", *"4711", "enter")).after == DwsPosition(4711)
     assert (await poll_with(shown, pilot, peeker, "o", *"dr", "enter")).slot == "dr"
     last = await poll_with(shown, pilot, peeker, "o", *"latest", "enter")
     assert (last.after, last.slot, last.time) == (None, "", "")

@@ -13,7 +13,7 @@ from core.clock import SystemClock
 from core.domain.endpoint import Endpoint
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.watch import Expected
+from core.domain.watch import exactly
 from core.drivers import pg
 from core.engine.driver import copy as copy_driver
 from core.engine.messages import CopyTask, LaneTask, StreamTask
@@ -23,6 +23,7 @@ from core.ports.sink import StepSink
 from core.ports.source import Chunk, Source
 from core.sinks.postgres import faults as sink_faults
 from core.sources.dws import faults as source_faults
+from core.sources.dws.position import SyncPoints
 from core.spark import task
 
 SECRET, VALUE = "hunter2-of-etl", "Ada Lovelace, +44 20 7946"
@@ -68,7 +69,7 @@ class Anything:
 
 
 def test_a_task_answers_the_type_of_a_foreign_exception_alone() -> None:
-    lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
+    lane = LaneTask("ods.t", DN, exactly(SyncPoints(1, 1), "i"), 100)
     spec = StreamTask(JOB, 1, (lane,), 0.0)
     (lane_outcome,) = stream_task.run(spec, [loud], SystemClock()).lanes
     assert lane_outcome.error is not None and lane_outcome.error.kind == ErrorKind.UNKNOWN.value
@@ -123,7 +124,7 @@ def test_the_console_says_the_type_of_a_foreign_exception_alone() -> None:
 
 
 def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
-    lane = LaneTask("ods.t", DN, Expected(frozenset({1}), frozenset({1}), "i"), 100)
+    lane = LaneTask("ods.t", DN, exactly(SyncPoints(1, 1), "i"), 100)
 
     def gone(_table: str) -> tuple[Source, StepSink]:
         raise TopologyTrouble("dn_9 is new")

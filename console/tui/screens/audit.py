@@ -108,10 +108,10 @@ class SlotHistoryScreen(TableScreen):
 
     def _read(self) -> list[Backup]:
         from core.domain.reset import BACKUPS
-        from core.domain.reset_text import backup_from
+        from core.services.reset import backup_of
         from core.state.folder import StateFolder
         from core.state.resets import ResetFiles
 
         files = ResetFiles(StateFolder.open(self.console.services.folder))
         texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
-        return [backup_from(text) for text in texts if text]
+        return [backup_of(text) for text in texts if text]

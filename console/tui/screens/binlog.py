@@ -25,8 +25,8 @@ from console.views import binlog as models
 from console.views.binlog import Place
 from console.views.rows import Column, Row
 from core.domain.peek import Ask, Filter, Page
-from core.domain.position import Position
 from core.domain.text import safe
+from core.errors import ConfigError
 
 Keys = tuple[str, ...]
 
@@ -41,9 +41,9 @@ class BinlogScreen(TableScreen):
     usual_order = "by name"
 
     @classmethod
-    def at(cls, source: str, table: str, dn: str = "", point: int | None = None, slot: str = "") -> BinlogRowsScreen:
-        """A screen of rows to push: on a DN at a point, or from where a slot stands, or the last rows."""
-        return BinlogRowsScreen(source, table, Ask(dn, None if point is None else Position(point), slot))
+    def at(cls, source: str, table: str, dn: str = "", slot: str = "") -> BinlogRowsScreen:
+        """A screen of rows to push: from where a slot stands, or the last rows."""
+        return BinlogRowsScreen(source, table, Ask(dn, None, slot))
 
     def rows(self) -> list[Row]:
         """The tables."""
@@ -256,7 +256,7 @@ class BinlogRowsScreen(AskingScreen):
         if page is None or (row is None and not self.ask.filter.key):
             return
         key = {} if self.ask.filter.key or row is None else models.key_of(page, row)
-        begun = page.begun or (Position(page.rows[0].point) if page.rows else None)
+        begun = page.begun or (page.rows[0].position.place.from_here if page.rows else None)
         only = Filter(self.ask.filter.kinds, key)
         self.ask_source(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
 
@@ -296,12 +296,26 @@ class BinlogRowsScreen(AskingScreen):
         base = replace(self.ask, dn=dn, after=None, slot="", time="")
         if message.what == "time" and message.text:
             self.ask_source(replace(base, time=message.text))
-        elif message.text.isascii() and message.text.isdigit():
-            self.ask_source(replace(base, after=Position(int(message.text))))
+        elif message.text[:1].isdigit():
+            self._go_to(base, message.text)
         elif message.text == "latest":
             self.ask_source(base)
         elif message.text:
             self.ask_source(replace(base, slot=message.text))
+
+    def _go_to(self, base: Ask, text: str) -> None:
+        loaded = self.console.services.loaded
+        if loaded is None:
+            return
+        from core.services import binlog_rows  # loads drivers, which nothing needs before a source is asked
+
+        try:
+            after = binlog_rows.place(loaded, self.source, text)
+        except ConfigError as error:
+            self.fault = str(error)
+            self.redraw()
+            return
+        self.ask_source(replace(base, after=after))
 
     def on_key(self, event: events.Key) -> None:
         """Esc in the line that asks closes it, and nothing else."""

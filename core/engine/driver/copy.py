@@ -5,6 +5,7 @@ Next door: `start.py` comes before, `copy.py` runs on the worker, `loop.py` stre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from core import retry
 from core.domain.attempts import NO_HISTORY, History
 from core.domain.job import WantedState
+from core.domain.position import Position
 from core.domain.progress import LaneState
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
@@ -213,7 +215,8 @@ class Snapshot:
 
     def _ended(self, begun: Begun) -> Begun:
         with about(self._ctx, begun.part):
-            sessions, state, noted = begun.part.sessions, LaneState.RUNNING, {}
+            sessions, state = begun.part.sessions, LaneState.RUNNING
+            noted: Mapping[str, Position] = {}
             if self._ctx.job.binlog.binlog:
                 noted = {status.shard.name: status.latest for status in self._judged(begun)}
                 state = LaneState.CATCHING_UP
@@ -221,7 +224,7 @@ class Snapshot:
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
-    def _turn(self, begun: Begun, turn: Turn, noted: dict[str, int]) -> None:
+    def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
         """End the copy in one transaction; an exchange takes long, so it has a thread and a session of its own."""
         sessions = begun.part.sessions
         if begun.copying != "shadow":

@@ -14,6 +14,7 @@ from typing import Protocol
 from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.lane import Activity, Lane, due, names_by_table
+from core.domain.position import Position
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
 from core.domain.watch import judge, trouble
@@ -180,10 +181,10 @@ class IdleLanes:
             self._loop.fail(lane.key.source_table, found)
             return
         self._plan.record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
-        if status.latest < lane.position.point:
+        if status.latest < lane.position:
             self._older_status(lane, status.latest, now)
             return
-        late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position.point else None
+        late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None
         if late is not None:
             self._loop.fail(lane.key.source_table, late)
             return
@@ -201,15 +202,14 @@ class IdleLanes:
 
     def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
-        unregistered = lane.position.point > lane.registered.live
         # a lane that is catching up is waited for
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
         return age >= max(self._plan.keepalive, self.many_lanes) or (
-            age >= often and (self._moves(lane) or unregistered)
+            age >= often and (self._moves(lane) or lane.unregistered)
         )
 
     def _moves(self, lane: Lane) -> bool:
-        return lane.latest is not None and lane.latest > lane.position.point and not self._loop.paused
+        return lane.has_later and not self._loop.paused
 
     def settle(self, now: float) -> None:
         """Lanes that are to be settled have their turns, so many a second: at once they would hold all others up."""
@@ -229,9 +229,10 @@ class IdleLanes:
             lambda: lane_io.settle(*self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe),
         )
 
-    def _older_status(self, lane: Lane, latest: int, now: float) -> None:
+    def _older_status(self, lane: Lane, latest: Position, now: float) -> None:
         count, since = self._older.get(lane.name, (0, now))
         self._older[lane.name] = (count + 1, since)
         if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
-            sentence = f"{lane.shard.name}: the source's newest point {latest} is below our {lane.position.point}"
+            newest, here = latest.shown, lane.position.shown
+            sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
             self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))

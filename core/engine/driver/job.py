@@ -11,18 +11,19 @@ from enum import Enum
 from core import retry
 from core.domain.attempts import NO_HISTORY
 from core.domain.job import JobEvent, WantedState
+from core.domain.kept import Kept
 from core.domain.lane import Lane, names_by_table
+from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
-from core.domain.watch import Expected
+from core.domain.watch import exactly
 from core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.registration import exactly
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.engine.local_runner import Pooled
@@ -128,7 +129,7 @@ class Streaming:
         self._ctx = ctx
         self._begun = begun
         self._epoch = begun[0].epoch
-        self._noted: dict[str, int] = {}
+        self._noted: dict[str, Position | None] = {}
         self._behind: dict[str, Begun] = {}
         """Channels that are catching up, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
@@ -155,8 +156,8 @@ class Streaming:
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            self._lanes[name] = _as_found(lane, status.points.both)
-            self._noted[name] = row.noted_end or 0
+            self._lanes[name] = _as_found(lane, status.kept)
+            self._noted[name] = row.noted_end
 
     def run(self) -> End:
         """Stream until something else is wanted; raises what needs a person."""
@@ -200,7 +201,7 @@ class Streaming:
         """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
         for table in list(self._behind):
             names = self._names[table]
-            if all(loop.lanes[name].position.point >= self._noted[name] for name in names):
+            if all(_passed(loop.lanes[name], self._noted[name]) for name in names):
                 self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
@@ -234,12 +235,14 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
-def _as_found(lane: Lane, both: tuple[int | None, int | None]) -> Lane:
+def _passed(lane: Lane, noted: Position | None) -> bool:
+    return noted is None or lane.position >= noted
+
+
+def _as_found(lane: Lane, there: Kept) -> Lane:
     """The start comparison has passed, so what the slot holds now is what statuses must show from here on."""
-    live, durable = both
-    expected = Expected(frozenset({live or 0}), frozenset({durable or 0}), lane.expected.fingerprint)
-    known = replace(lane.registered, live=live or 0, durable=durable or 0)
-    return replace(lane, expected=expected, registered=known)
+    known = lane.registered.found(there)
+    return replace(lane, expected=exactly(known, lane.expected.fingerprint), registered=known)
 
 
 def _wait_out_pause(ctx: JobContext) -> None:

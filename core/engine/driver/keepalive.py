@@ -7,15 +7,15 @@ does the same for idle lanes of a job that streams.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from core.domain.advance import XminChoice
 from core.domain.job import JobEvent, WantedState
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
+from core.domain.watch import exactly
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.registration import Registration, exactly, register
+from core.engine.driver.registration import Registration, register
 from core.errors import SlotkeeperError, Superseded, Trouble
 
 KEPT_AT_ONCE = 0.25
@@ -77,9 +77,8 @@ class KeepAlive:
             return
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
         # both points are where the first is after one of these, also where that answer was lost
-        expected = replace(exactly(points, row.fingerprint), durable=frozenset({points.durable, points.live}))
-        choice = XminChoice(points.xmin, None, points.xmin)
-        wanted = Registration(row.key, shard, one.epoch, expected, points.live, choice)
+        expected = exactly(points, row.fingerprint).widened(points.at(points.again))
+        wanted = Registration(row.key, shard, one.epoch, expected, points.again, points)
         try:
             with about(self._ctx, one.part):
                 register(sessions.admin("start"), sessions.rows("keep"), wanted, self._ctx.clock)

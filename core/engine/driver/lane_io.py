@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.domain.advance import XminChoice, explain_miss
+from core.domain.advance import explain_miss
 from core.domain.lane import Lane
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus
@@ -59,7 +59,7 @@ def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
 
 
 def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
-    if judge(status, lane.expected) or status.latest < lane.position.point or status.latest == lane.checked:
+    if judge(status, lane.expected) or status.latest < lane.position or status.latest == lane.checked:
         return Seen(lane.shard, status)
     if not asks:
         return Seen(lane.shard, status, waiting=None)
@@ -82,41 +82,36 @@ def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
 
 def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
     """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
-    position, xmin = lane.position, XminChoice(lane.registered.xmin, None, lane.registered.xmin)
+    position = lane.position
     if move:
         found = _empty_step(admin, rows, lane, epoch)
-        if isinstance(found, SlotStatus):
-            position, xmin = _moved(lane, found)
-        elif found:
+        if found is None:
             return Settled(position, waiting=True)
-    return register_at(admin, rows, lane, epoch, position, xmin, clock, probe)
+        position = found
+    return register_at(admin, rows, lane, epoch, position, clock, probe)
 
 
-def _moved(lane: Lane, status: SlotStatus) -> tuple[Position, XminChoice]:
-    keep = lane.position if status.latest == lane.position.point else Position(status.latest)
-    return keep, XminChoice(max(status.xmin, lane.registered.xmin), None, lane.registered.xmin)
-
-
-def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> SlotStatus | bool:
-    """The status whose latest the lane stands at now, or whether rows wait (then nothing was moved)."""
+def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
+    """Where the lane stands now, or None where rows wait (then nothing was moved)."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
     if back:
         raise back
-    if first.latest <= lane.position.point:
-        return False
+    if first.latest <= lane.position:
+        return lane.position
     try:
         if admin.has_changes(lane.shard, lane.position, first.latest):
-            return True
+            return None
     except SlotkeeperError as error:
         raise (_named_by_status(admin, lane) or error) from error
     _judged(admin, lane)
-    if not rows.advance_empty(lane.key, epoch, lane.position, Position(first.latest)):
+    new = admin.standing(lane.position, first)
+    if not rows.advance_empty(lane.key, epoch, lane.position, new):
         reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
         if isinstance(reason, Position):
-            return True  # another copy of ours moved on: a task reads the row's own position
+            return None  # another copy of ours moved on: a task reads the row's own position
         raise reason
-    return first
+    return new
 
 
 def _judged(admin: SlotAdmin, lane: Lane) -> SlotStatus:

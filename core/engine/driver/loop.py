@@ -20,13 +20,12 @@ from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
-from core.domain.position import Position
 from core.domain.slot import Shard
-from core.domain.watch import trouble
+from core.domain.watch import exactly, trouble
 from core.engine.driver.context import StreamPlan, placed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
-from core.engine.driver.registration import Settled, after_task, exactly, widened
+from core.engine.driver.registration import Settled, register_at
 from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
 from core.engine.driver.topology import changed
 from core.engine.driver.upkeep import Upkeep
@@ -167,10 +166,7 @@ class Loop:
         return bool(self._tasks)
 
     def _all_quiet(self) -> bool:
-        return all(
-            lane.activity is Activity.IDLE and lane.latest is not None and lane.checked >= lane.latest
-            for lane in self.lanes.values()
-        )
+        return all(lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values())
 
     def _drain(self) -> None:
         """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
@@ -346,7 +342,7 @@ class Loop:
         lane = replace(lane, task=0, changes=max(lane.changes, outcome.changes))
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
-            lane = replace(lane, position=max(lane.position, Position.parse(outcome.position)))
+            lane = replace(lane, position=max(outcome.position, lane.position))
         if outcome.rows:
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
@@ -354,16 +350,16 @@ class Loop:
             return
         lane = replace(lane, alone=False, history=NO_HISTORY, error="")
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
-        lane = replace(lane, latest=outcome.status_latest, polled_at=now)
-        self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.status_latest, now)
+        if outcome.latest is not None:
+            lane = replace(lane, latest=outcome.latest, polled_at=now)
+            self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
         later = (
             many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
-        if lane.position.point > lane.registered.live and not later:
-            status = (outcome.status_latest, outcome.status_xmin, outcome.top_point)
+        if lane.unregistered and not later:
+            epoch, place = self.plan.epoch, lane.position
             self.start_registration(
-                lane,
-                lambda: after_task(*self.registrar(lane), lane, self.plan.epoch, status, self._clock, self._probe),
+                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe)
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
@@ -439,7 +435,7 @@ class Loop:
 
     def _registered(self, name: str, settled: Settled, seconds: float) -> None:
         now = self._clock.monotonic()
-        lane = replace(self.lanes[name], position=max(self.lanes[name].position, settled.position))
+        lane = replace(self.lanes[name], position=max(settled.position, self.lanes[name].position))
         lane = replace(lane, spent=lane.spent.more(register=seconds))
         if settled.error is not None:
             self._registration_failed(lane, settled)
@@ -447,18 +443,18 @@ class Loop:
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
-            lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=-1)
+            lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=None)
         lane = replace(lane, history=NO_HISTORY, error="")
-        again = settled.waiting or (lane.latest or 0) > lane.position.point
+        again = settled.waiting or lane.has_later
         now_due = settled.waiting or (lane.has_more and not self.paused)  # a status read first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
         self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)
 
     def _registration_failed(self, lane: Lane, settled: Settled) -> None:
         assert settled.error is not None
-        sent = settled.wanted and not isinstance(settled.error, Trouble | Superseded)
+        sent = settled.sent and not isinstance(settled.error, Trouble | Superseded)
         if sent:
-            lane = replace(lane, expected=widened(lane.expected, settled.wanted))
+            lane = replace(lane, expected=lane.expected.widened(lane.registered.at(settled.position)))
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None:

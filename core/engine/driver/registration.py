@@ -1,8 +1,7 @@
-"""Tells the source that a lane is done up to a point: both points, under the progress row's lock (design 4.2 step 6).
+"""Tells the source that a lane is done up to a position, under the progress row's lock (design 4.2 step 6).
 
-`false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so it is
-seen. Next door: `core.domain.advance` chooses the xmin; `loop.py` decides when, for lanes that come from a task, and
-`lane_io.py` for idle ones.
+What a server keeps, and how it is told, is the dialect's (`SlotAdmin.confirm`). Next door: `loop.py` decides when, for
+lanes that come from a task, and `lane_io.py` for idle ones.
 """
 
 from __future__ import annotations
@@ -10,29 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.domain.advance import XminChoice, choose_xmin
+from core.domain.kept import Kept
 from core.domain.lane import Lane
 from core.domain.position import Position
-from core.domain.progress import LaneKey, Registered
+from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import Expected, ahead_of_row, judge
 from core.domain.watch import trouble as named
 from core.engine.worker.step import Probe, nothing
 from core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from core.ports.progress import Rows
-from core.ports.source import SlotAdmin
+from core.ports.source import Confirmation, SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is to be registered for a lane; `expected` is what both looks may show."""
+    """What is to be registered for a lane; `before` was registered last, `expected` is what a status may show now."""
 
     key: LaneKey
     shard: Shard
     epoch: int
     expected: Expected
-    point: int
-    xmin: XminChoice
+    position: Position
+    before: Kept
 
 
 LOCKED_SECONDS = 10.0
@@ -50,11 +49,11 @@ class _Limit:
             raise Busy("a registration took too long between its lock and its calls; nothing more was sent")
 
 
-def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
-    """Register both points and write them into the row.
+def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Kept:
+    """Register the position and write into the row what is kept now.
 
-    After any error but a Trouble or Superseded it is not known what landed: the caller has to expect the old and the
-    new points from then on, and to be sure that no call of ours is still on its way before it looks again.
+    After any error but a Trouble or Superseded it is not known what landed: the caller has to expect what was there
+    and what was to be from then on, and to be sure that no call of ours is still on its way before it looks again.
     """
     with admin.pinned(), rows.registration(wanted.key, wanted.epoch) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
@@ -66,13 +65,12 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         back = ahead_of_row(first, position)
         if back:
             raise back
-        if wanted.point > position.point:  # what we know to be committed is not there any more
-            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {wanted.point}"
+        if wanted.position > position:  # what we know to be committed is not there any more
+            had = wanted.position.text
+            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
-        xmin = _xmin(admin, wanted)
-        probe("before_false")
-        _both(admin, wanted, first, xmin, limit, probe)
-        registered = Registered(wanted.point, wanted.point, xmin)
+        asked = Confirmation(wanted.position, wanted.before, wanted.expected.fingerprint, limit.check, probe)
+        registered = admin.confirm(first, asked)
         lock.record(registered)
     return registered
 
@@ -87,38 +85,6 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
     admin.cleared_for = rows.generation
     if not admin.end_rivals():
         raise Busy("the sink connection is new, and whether an older registration is on its way is not known")
-
-
-def widened(expected: Expected, point: int) -> Expected:
-    """What statuses may show while it is not known whether `point` was registered."""
-    return Expected(expected.live | {point}, expected.durable | {point}, expected.fingerprint)
-
-
-def exactly(registered: Registered, fingerprint: str) -> Expected:
-    """What statuses must show after a registration whose answer came."""
-    return Expected(frozenset({registered.live}), frozenset({registered.durable}), fingerprint)
-
-
-def _both(admin: SlotAdmin, wanted: Registration, first: SlotStatus, xmin: int, limit: _Limit, probe: Probe) -> None:
-    limit.check()
-    _one(admin, wanted, False, xmin)
-    probe("after_false")
-    second = _seen(admin, wanted.shard)
-    now = Expected(frozenset({wanted.point}), frozenset({first.points.durable or 0}), wanted.expected.fingerprint)
-    trouble = judge(second, now)
-    if trouble:
-        raise trouble
-    probe("before_true")
-    limit.check()
-    _one(admin, wanted, True, xmin)
-    probe("after_true")
-
-
-def _one(admin: SlotAdmin, wanted: Registration, checkpoint: bool, xmin: int) -> None:
-    nodes = admin.register(wanted.shard, wanted.point, checkpoint, xmin)
-    if nodes != 1:
-        flag = "true" if checkpoint else "false"
-        raise Busy(f"{wanted.shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
 def _seen(admin: SlotAdmin, shard: Shard) -> SlotStatus:
@@ -136,58 +102,29 @@ def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
     return found
 
 
-def _xmin(admin: SlotAdmin, wanted: Registration) -> int:
-    choice = wanted.xmin
-    if choice.known is not None:
-        return choice.known
-    found = admin.xmin_at(wanted.shard, choice.ask_at) if choice.ask_at is not None else None
-    return max(found, choice.fallback) if found is not None else choice.fallback
-
-
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What settling a lane gave: its position, what is registered now, or that rows came in between.
 
-    `error` came after the position was moved, so both count; `certain` is False where a call may still be on its way.
+    `error` came after the position was moved, so both count; `sent`: something of it may have landed; `certain` is
+    False where a call may still be on its way.
     """
 
     position: Position
-    registered: Registered | None = None
+    registered: Kept | None = None
     waiting: bool = False
     error: SlotkeeperError | None = None
-    wanted: int = 0
+    sent: bool = False
     certain: bool = True
 
 
-def after_task(
-    admin: SlotAdmin,
-    rows: Rows,
-    lane: Lane,
-    epoch: int,
-    status: tuple[int, int, int | None],
-    clock: Clock,
-    probe: Probe,
-) -> Settled:
-    """The registration of a lane whose task is in; `status` is (latest, xmin, highest point with rows)."""
-    latest, status_xmin, top = status
-    choice = choose_xmin(lane.position.point, latest, status_xmin, top, lane.registered.xmin)
-    return register_at(admin, rows, lane, epoch, lane.position, choice, clock, probe)
-
-
 def register_at(
-    admin: SlotAdmin,
-    rows: Rows,
-    lane: Lane,
-    epoch: int,
-    position: Position,
-    xmin: XminChoice,
-    clock: Clock,
-    probe: Probe,
+    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, position: Position, clock: Clock, probe: Probe
 ) -> Settled:
-    """Register a lane's position; an error comes back as a value, with the point that may have landed."""
-    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position.point, xmin)
+    """Register a lane's position; an error comes back as a value."""
+    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position, lane.registered)
     try:
-        return Settled(position, register(admin, rows, wanted, clock, probe), wanted=position.point)
+        return Settled(position, register(admin, rows, wanted, clock, probe))
     except Exception as error:  # whatever it was: it is not known what landed
         named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=classed(error), wanted=position.point, certain=named or admin.end_rivals())
+        return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals())

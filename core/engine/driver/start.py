@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
 from core.domain.starting import NO_COPY, StartKind, start_at
@@ -217,15 +216,14 @@ class _Opening:
 
 def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
     """The rows with the points that the slot holds: an answer that was lost may have left a row behind them."""
-    points = {status.shard.node_id: status.points for status in statuses}
+    kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
     for row in rows:
-        there = points.get(row.node_id)
+        there = kept.get(row.node_id)
         if row.registered is None or there is None or there.missing:
             found.append(row)
         else:
-            known = replace(row.registered, live=there.live or 0, durable=there.durable or 0)
-            found.append(replace(row, registered=known))
+            found.append(replace(row, registered=row.registered.found(there)))
     return found
 
 
@@ -365,7 +363,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
 
 
 def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
-    """Register both points everywhere: recording starts. Who calls waits for transactions that were open then."""
+    """Register the slot everywhere: recording starts. Who calls waits for transactions that were open then."""
     admin = ctx.sessions.admin("start")
     statuses = start_point.polls_everywhere(admin, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
@@ -373,9 +371,9 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
         replace(
             _row(ctx, identity, status.shard, epoch),
             changes=changes.get(status.shard.node_id, 0),
-            position=Position(status.latest),
+            position=status.latest.from_here,
             noted_start=status.latest,
-            registered=start_point.intended(status, status.xmin),
+            registered=status.kept.known,
         )
         for status in statuses
     ]
@@ -383,11 +381,11 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     ctx.probe("before_first_registration")
     for status in statuses:
         _register_first(store, admin, ctx, status, epoch)
-    found = {status.shard: status.points.both for status in admin.read_status(None)}
+    found = {status.shard: status.kept for status in admin.read_status(None)}
     ttls, now = record_ttls(ctx), ctx.clock.monotonic()
     for status in statuses:
         ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
-        if found.get(status.shard) != (status.latest, status.latest):
+        if found.get(status.shard) != status.kept.at(status.latest):
             raise Busy(f"{status.shard.name}: the first registration did not take", where="source")
     ctx.probe("after_first_registration")
     return store.rows()
@@ -395,11 +393,9 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
 
 def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> None:
     with store.registration(ctx.job.lane_key(status.shard.name), epoch) as lock:
-        for checkpoint in (False, True):
-            if admin.register(status.shard, status.latest, checkpoint, status.xmin) != 1:
-                raise Busy(f"{status.shard.name}: the first registration reached no node", where="source")
-            ctx.probe("in_first_registration")
-        lock.record(Registered(status.latest, status.latest, status.xmin))
+        kept = status.kept.at(status.latest)
+        admin.register_first(status.shard, kept, ctx.probe)
+        lock.record(kept)
 
 
 def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from core.domain.kept import Kept
 from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import SlotStatus
 from core.domain.starting import StartAt, StartKind
 from core.domain.turn import Turn
@@ -24,11 +25,11 @@ from core.ports.source import Retention, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where one lane begins: `point` itself is read, nothing before it; the xmin is never newer than it."""
+    """Where one lane begins: what lies at `place` itself is read, nothing before it; `kept` is registered for it."""
 
     status: SlotStatus
-    point: int
-    xmin: int
+    place: Position
+    kept: Kept
 
 
 def check(ctx: JobContext, at: StartAt) -> None:
@@ -38,7 +39,7 @@ def check(ctx: JobContext, at: StartAt) -> None:
         assert at.at is not None
         _check_time(ctx, starter, at.at)
     if at.kind is StartKind.POINTS:
-        _check_points(ctx, starter, dict(at.points))
+        _check_points(ctx, starter, _places(ctx, at))
 
 
 def refuse_aged(ctx: JobContext, store: Store) -> None:
@@ -58,21 +59,22 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         # the server chooses the points: rows that tell that they may be ours come before them
-        store.replace_creating([replace(r, epoch=epoch, registered=Registered(0, 0, 0)) for r in rows.values()], epoch)
+        blank = starter.kept_by(()).blank
+        store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
         begins = _latest(ctx, starter)
     elif at.kind is StartKind.TIME:
         assert at.at is not None
         begins = _at_time(ctx, starter, at.at)
     else:
-        begins = _at_points(ctx, starter, dict(at.points))
+        begins = _at_points(ctx, starter, _places(ctx, at))
     made = [
         replace(
             rows[one.status.shard.name],
             node_id=one.status.shard.node_id,
             epoch=epoch,
-            position=Position(one.point),
-            registered=intended(one.status, one.xmin),
+            position=one.place.from_here,
+            registered=one.status.kept.known,
         )
         for one in begins
     ]
@@ -84,26 +86,17 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def intended(status: SlotStatus, xmin: int) -> Registered:
-    """What a row says before its lane's first registration: the slot's points as they are, so that a start that is
-    broken off is known as begun, and its points as its own."""
-    return Registered(status.points.live or 0, status.points.durable or 0, xmin)
-
-
 def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
-    """The status of every DN of the cluster; where the source does not create a slot when asked, registering 0 creates
-    it (a lower bound only), also on DNs that an earlier try has not reached."""
-    statuses = admin.read_status(None)
-    without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
-    if not without:
-        return statuses
-    for shard in sorted(without):
-        for checkpoint in (False, True):
-            admin.register(shard, 0, checkpoint, 0)
-    statuses = admin.read_status(None)
+    """The status of every DN of the cluster; the slot is made where it is not there.
+
+    A row says the slot's points as they are before its lane's first registration, so that a start that is broken off
+    is known as begun, and its points as its own.
+    """
+    statuses = admin.create_slot()
     if not statuses:
         raise Refused(f"the source gives no sync point for slot {ctx.job.slot}", "see doctor", where="source")
-    left = ", ".join(shard.name for shard in sorted(without - {status.shard for status in statuses}))
+    without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
+    left = ", ".join(shard.name for shard in sorted(without))
     if left:
         raise Busy(f"{left}: the first registration reached no node", where="source")
     return statuses
@@ -115,17 +108,16 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     It is called twice: recording begins with the first call, and a transaction that was open then may have written
     rows that are not recorded; once all such have ended, the second call moves beyond them.
     """
-    starter.register_full_sync()
+    starter.full_sync()
     wait_for_open_transactions(ctx, ctx.sessions.source("start"))
-    starter.register_full_sync()
+    starter.full_sync()
     statuses = starter.read_status(None)
-    moved = {
-        status.shard for status in statuses if not status.points.missing and status.points.live == status.points.durable
-    }
+    moved = {status.shard for status in statuses if status.kept.settled}
     short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
     if short:
         raise Busy(f"{short}: the full-sync point did not take", where="source")
-    return [Begin(status, status.points.live or 0, status.xmin) for status in statuses]
+    places = [(status, status.kept.furthest or status.latest) for status in statuses]
+    return [Begin(status, place, status.kept.at(place)) for status, place in places]
 
 
 def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
@@ -152,17 +144,23 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     found = starter.since(at.isoformat()).values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
     records = starter.records(first)
-    xmins = {name: record.xmin for name, record in records.items() if record.xmin is not None}
-    return [Begin(status, first, min(status.xmin, xmins.get(status.shard.name, status.xmin))) for status in statuses]
+    return [
+        Begin(status, first, starter.begin_at(status, first, records.get(status.shard.name))) for status in statuses
+    ]
 
 
-def _xmin(starter: Retention, status: SlotStatus, point: int | None) -> int:
-    """The xmin of the DN's first record that is wanted; where there is none yet, the status's own."""
-    found = starter.xmin_at(status.shard, point) if point is not None else None
-    return status.xmin if found is None else min(found, status.xmin)
+def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
+    """The places by DN as a person has typed them."""
+    found = {}
+    for name, text in at.points:
+        try:
+            found[name] = ctx.sessions.starter().place(text).from_here
+        except ValueError as error:
+            raise Refused(f"{name}: {error}", "a place as slots show and slots peek spell it") from error
+    return found
 
 
-def _check_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> None:
+def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Position]) -> None:
     """Refuse names that are no DNs, and points after which something may be deleted already."""
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
@@ -173,43 +171,40 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
-            raise Refused(f"{name}: point {point} lies beyond the newest one, {newest}", "choose a smaller point")
+            beyond = f"{name}: point {point.shown} lies beyond the newest one, {newest.shown}"
+            raise Refused(beyond, "choose a smaller point")
         kept = min((one for one in (registered.get(name), oldest) if one is not None), default=None)
         if kept is None or point < kept:
-            what = f"{name}: whether every change from point {point} on is still there cannot be told"
-            raise Refused(what, f"choose a point from {kept if kept is not None else newest} on")
+            what = f"{name}: whether every change from point {point.shown} on is still there cannot be told"
+            least = kept if kept is not None else newest
+            raise Refused(what, f"choose a point from {least.shown if least else 'the newest'} on")
 
 
-def _blocked_from(starter: Retention) -> dict[str, int]:
-    """By DN, the point from which on some slot keeps every record; nothing where slots cannot be listed."""
+def _blocked_from(starter: Retention) -> dict[str, Position]:
+    """By DN, the place from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()
     except SlotkeeperError:
         return {}
-    registered: dict[tuple[str, str], list[int]] = {}
+    registered: dict[tuple[str, str], list[Position]] = {}
     for one in listed:
-        if one.point:
+        if one.point is not None and one.point.pair[0]:
             registered.setdefault((one.shard, one.slot), []).append(one.point)
-    found: dict[str, int] = {}
+    found: dict[str, Position] = {}
     for (shard, _), both in registered.items():
         found[shard] = min(found.get(shard, both[0]), *both)
     return found
 
 
-def _at_points(ctx: JobContext, starter: Retention, points: dict[str, int]) -> list[Begin]:
+def _at_points(ctx: JobContext, starter: Retention, points: dict[str, Position]) -> list[Begin]:
     _check_points(ctx, starter, points)
     statuses = polls_everywhere(starter, ctx)
-    found = {shard: record.point for shard, record in starter.records().items()}
-    return [
-        Begin(status, points[status.shard.name], _xmin(starter, status, found.get(status.shard.name)))
-        for status in statuses
-    ]
+    found = starter.records()
+    begins = [(status, points[status.shard.name], found.get(status.shard.name)) for status in statuses]
+    return [Begin(status, place, starter.begin_at(status, place, record)) for status, place, record in begins]
 
 
 def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
     with store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
-        for checkpoint in (False, True):
-            if starter.register(one.status.shard, one.point, checkpoint, one.xmin) != 1:
-                raise Busy(f"{one.status.shard.name}: the first registration reached no node", where="source")
-            ctx.probe("in_first_registration")
-        lock.record(Registered(one.point, one.point, one.xmin))
+        starter.register_first(one.status.shard, one.kept, ctx.probe)
+        lock.record(one.kept)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from core.domain.position import Position
-from core.domain.progress import ProgressRow, Registered
+from core.domain.progress import ProgressRow
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
 from core.engine.driver.context import JobContext
-from core.errors import Busy, TopologyTrouble, Trouble, TroubleName
+from core.errors import Busy, Defect, TopologyTrouble, Trouble, TroubleName
 from core.ports.progress import Store
 from core.ports.source import SlotAdmin, Source
 
@@ -66,16 +65,15 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
     A key's changes after the move lie wholly behind its earlier ones only where those were all applied.
     """
     positions = {row.node_id: row.position for row in rows}
-    unread = []
+    unread, begins = [], change.begins
     for status in statuses:
         position = positions.get(status.shard.node_id)
-        if position is None or position.point >= change.point:
+        if begins is None or position is None or position >= begins:
             continue
-        if status.latest < change.point:
-            raise Busy(
-                f"{status.shard.name} is at {status.latest}, the new DNs begin at {change.point}", where="source"
-            )
-        if admin.has_changes(status.shard, position, change.point):
+        if status.latest < begins:
+            newest = status.latest.shown
+            raise Busy(f"{status.shard.name} is at {newest}, the new DNs begin at {begins.shown}", where="source")
+        if admin.has_changes(status.shard, position, begins):
             unread.append(status.shard)
     if unread:
         refuse(left_unread(change, unread))
@@ -83,17 +81,17 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
 
 def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
     """The row of a new DN: it begins at the point that the server gave it, as caught up as the others."""
-    point = status.points.live or 0
-    # an xmin that belongs to that point is not told; one that is older holds back more than is needed, never less
-    xmin = min((row.registered.xmin for row in rows if row.registered), default=0)
+    begins = status.kept.furthest
+    if begins is None:
+        raise Defect(f"{status.shard.name} was adopted without a point of the slot")
     return replace(
         rows[0],
         key=ctx.job.lane_key(status.shard.name),
         node_id=status.shard.node_id,
-        position=Position(point),
+        position=begins.from_here,
         epoch=epoch,
         changes=0,
-        noted_start=point,
-        noted_end=point if rows[0].noted_end is not None else None,
-        registered=Registered(point, point, xmin),
+        noted_start=begins,
+        noted_end=begins if rows[0].noted_end is not None else None,
+        registered=status.kept.no_newer(row.registered for row in rows if row.registered),
     )

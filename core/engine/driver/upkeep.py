@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.clock import Clock
+from core.domain.position import further
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import StreamPlan
@@ -105,7 +106,7 @@ class Upkeep:
                     lane,
                     position=row.position,
                     changes=row.changes,
-                    latest=max(lane.latest or 0, row.position.point),
+                    latest=further(lane.latest, row.position.place),
                     committed_at=self._clock.monotonic(),
                 )
 

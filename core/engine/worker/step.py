@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from core.clock import Clock
-from core.domain.advance import explain_miss, position_after, range_end
+from core.domain.advance import explain_miss
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import SlotStatus
@@ -32,7 +32,7 @@ def nothing(point: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What a step needs to know; `width` is in sync points."""
+    """What a step needs to know; `width` is in the source's unit."""
 
     key: LaneKey
     epoch: int
@@ -49,7 +49,6 @@ class Step:
     rows: int
     quiet: bool
     status: SlotStatus
-    top_point: int | None = None
     read_seconds: float = 0.0
     write_seconds: float = 0.0
 
@@ -86,7 +85,7 @@ class Stepper:
         first = self._checked(self._status or read_now(), after)
         self._status = None
         self._probe("after_status")
-        if first.latest < after.point:
+        if first.latest < after:
             return Step(after, 0, True, first)
         began = self._clock.monotonic()
         try:
@@ -100,16 +99,15 @@ class Stepper:
         second = self._checked(read_now(), after)
         self._probe("after_recheck")
         self._status = second
-        if rows == 0 and up_to == first.latest:
+        if rows == 0 and up_to >= first.latest:
             self._sink.abandon()
             return Step(after, 0, second.latest <= first.latest, second, read_seconds=read - began)
-        top = self._sink.top(up_to)
-        new = position_after(after, up_to, top.sequence)
+        new = self._source.reached(after, up_to, self._sink.top(up_to), second)
         reached = self._commit(after, new, rows)
         self._probe("after_commit")
         written = self._clock.monotonic()
         done = rows if reached == new else 0
-        return Step(reached, done, False, second, top.point, read - began, written - read)
+        return Step(reached, done, False, second, read - began, written - read)
 
     def _checked(self, status: SlotStatus, after: Position) -> SlotStatus:
         trouble = judge(status, self._plan.expected) or ahead_of_row(status, after)
@@ -126,8 +124,8 @@ class Stepper:
             return reason
         raise reason
 
-    def _stage(self, status: SlotStatus, after: Position, isolating: bool) -> tuple[int, int]:
-        """Fill the staging table with one or more ranges; returns (rows, last point of the last range)."""
+    def _stage(self, status: SlotStatus, after: Position, isolating: bool) -> tuple[int, Position]:
+        """Fill the staging table with one or more ranges; returns (rows, end of the last range)."""
         reached = after
         options = self._plan.options
         deadline = self._clock.monotonic() + options.auto_flush_max_interval / 1000
@@ -136,22 +134,17 @@ class Stepper:
             nonlocal reached
             total = 0
             while True:
-                end = range_end(reached, status.latest, self._plan.width)
+                end = self._source.next_range(reached, status, self._plan.width)
                 total += self._source.copy_changes(status.shard, reached, end, out)
-                # between ranges every event of the range's last point is in: the next begins beyond the point itself
-                reached = Position(end, ALL) if end > reached.point else reached
+                reached = end
                 full = total >= options.auto_flush_batch_size
                 if full or end >= status.latest or self._clock.monotonic() >= deadline:
                     return total
 
         rows = copy_through(read, self._sink.stage_isolating if isolating else self._sink.stage)
-        return rows or 0, reached.point
+        return rows or 0, reached
 
 
 def may_quarantine(error: BaseException, options: SinkOptions) -> bool:
     """Whether this is about a row that the sink refuses, and the job is to hold such rows and go on."""
     return options.quarantines and isinstance(error, RowRefused) and error.where == "sink"
-
-
-ALL = 2**62
-"""A sequence beyond every event's: inside a step a range's last point is read once."""

@@ -259,20 +259,18 @@ class _Turn:
             plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
             self._after, changes = self._begin()
-            self.outcome = replace(self.outcome, position=self._after.text, changes=changes)
+            self.outcome = replace(self.outcome, position=self._after, changes=changes)
         step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
         self.quiet = step.quiet
         done = self.outcome
         self.outcome = replace(
             done,
-            position=step.position.text,
+            position=step.position,
             steps=done.steps + (not step.quiet),
             rows=done.rows + step.rows,
             changes=done.changes + step.rows,
-            top_point=step.top_point if step.rows else done.top_point,
-            status_latest=step.status.latest,
-            status_xmin=step.status.xmin,
+            latest=step.status.latest,
             read_seconds=done.read_seconds + step.read_seconds,
             write_seconds=done.write_seconds + step.write_seconds,
         )
@@ -281,7 +279,7 @@ class _Turn:
         """The position to read from and the changes applied up to it: the row's own, never those that were sent."""
         row = self._sink.read_row(self._key)
         if row is None or row.epoch != self.spec.epoch or row.position is None or row.state not in STREAMING:
-            reason = explain_miss(row, self.spec.epoch, Position(0))
+            reason = explain_miss(row, self.spec.epoch)
             if isinstance(reason, Position):
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self._key.shard} has no position")
             raise reason

@@ -10,12 +10,14 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
+from core.domain.kept import Positions
 from core.domain.progress import LaneKey
 from core.domain.promise import SinkTraits
 from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers.pg_table.reader import PgTables
+from core.errors import Defect
 from core.ports.kinds import SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
 from core.sinks.postgres import doctor, session
@@ -28,6 +30,7 @@ from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.target import PostgresTarget
+from core.sinks.postgres.write.batches import PostgresBatches
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sinks.postgres.write.statements import TargetTable
 
@@ -75,22 +78,34 @@ class PostgresQuarantine:
 class PostgresConnection:
     """One session at a sink; implements `core.ports.kinds.SinkSession`."""
 
-    def __init__(self, login: Login, progress_schema: str, kind: str) -> None:
+    def __init__(self, login: Login, progress_schema: str, kind: str, positions: Positions | None) -> None:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
         self._schema = progress_schema
+        self._positions = positions
+
+    @property
+    def _texts(self) -> Positions:
+        if self._positions is None:
+            raise Defect("this session was opened to look at the server, not at progress rows")
+        return self._positions
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> PostgresSink:
         """A worker's steps and chunks into the target of a job's channel."""
         target = targets.seen(self.session, targets.target_of(job.channel, identity))
-        return PostgresSink(self.session, target, job.sink_options, copying, job.binlog.full_sync_binlog_read_timeout)
+        timeout = job.binlog.full_sync_binlog_read_timeout
+        return PostgresSink(self.session, self._texts, target, job.sink_options, copying, timeout)
+
+    def batches(self, job: JobSpec, identity: TableIdentity) -> PostgresBatches:
+        """The target of a job's channel, for batches without progress rows."""
+        return PostgresBatches(self.session, job, identity)
 
     def progress(self, job: JobSpec, runner: Runner) -> PostgresProgress:
         """The progress rows of a job's channel."""
-        return PostgresProgress(self.session, job.lane_key(), runner, job.sink_options.quarantines)
+        return PostgresProgress(self.session, self._texts, job.lane_key(), runner, job.sink_options.quarantines)
 
     def resets(self, job: JobSpec, runner: Runner) -> PostgresResets:
         """The same with the steps of a reset."""
-        return PostgresResets(self.session, job.lane_key(), runner)
+        return PostgresResets(self.session, self._texts, job.lane_key(), runner)
 
     def target(self, job: JobSpec) -> PostgresTarget:
         """The target of a job's channel, as a start sees it."""
@@ -129,9 +144,9 @@ class PostgresKind:
         self.no_reset = no_reset
         self.traits = SinkTraits(one_transaction=True, repeats_change_nothing=True)
 
-    def connect(self, login: Login, progress_schema: str) -> PostgresConnection:
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> PostgresConnection:
         """A session, opened at its first call."""
-        return PostgresConnection(login, progress_schema, self._name)
+        return PostgresConnection(login, progress_schema, self._name, positions)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         """A session that reads whole tables for a comparison."""

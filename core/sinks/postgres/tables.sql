@@ -13,13 +13,11 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     epoch bigint NOT NULL,
     changes bigint NOT NULL,
     state text NOT NULL,
-    noted_start bigint,
-    noted_end bigint,
+    noted_start text,
+    noted_end text,
     channel text NOT NULL,
     fingerprint text NOT NULL,
-    registered_live bigint,
-    registered_durable bigint,
-    registered_xmin bigint,
+    registered text,
     registered_at timestamptz,
     job text NOT NULL,
     run text NOT NULL,
@@ -59,13 +57,11 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     epoch bigint NOT NULL,
     changes bigint NOT NULL,
     state text NOT NULL,
-    noted_start bigint,
-    noted_end bigint,
+    noted_start text,
+    noted_end text,
     channel text NOT NULL,
     fingerprint text NOT NULL,
-    registered_live bigint,
-    registered_durable bigint,
-    registered_xmin bigint,
+    registered text,
     registered_at timestamptz,
     job text NOT NULL,
     run text NOT NULL,
@@ -129,10 +125,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- A DN under another name keeps its row, as a new one: a DWS does not update the column by whose hash rows lie.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-     channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
+     channel, fingerprint, registered, registered_at,
      job, run, host, os_user, pid, updated_at, dns, copying, chunks)
 SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-       channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
+       channel, fingerprint, registered, registered_at,
        job, run, host, os_user, pid, updated_at, dns, copying, chunks
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
@@ -147,7 +143,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: rows
 -- All lanes of one source table's slot.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered_live, registered_durable, registered_xmin
+       registered
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 ORDER BY shard
@@ -155,7 +151,7 @@ ORDER BY shard
 -- name: row
 -- One lane.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered_live, registered_durable, registered_xmin
+       registered
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
@@ -163,11 +159,11 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- Nobody but a job's start inserts these rows.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
-     channel, fingerprint, registered_live, registered_durable, registered_xmin, registered_at,
+     channel, fingerprint, registered, registered_at,
      job, run, host, os_user, pid, updated_at, dns)
 VALUES (%(source)s, %(source_table)s, %(slot)s, %(shard)s, %(node_id)s, %(target)s, %(position)s, %(epoch)s,
-        %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(fingerprint)s, %(registered_live)s,
-        %(registered_durable)s, %(registered_xmin)s, now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now(), %(dns)s)
+        %(changes)s, %(state)s, %(noted_start)s, %(noted_end)s, %(channel)s, %(fingerprint)s, %(registered)s,
+        now(), %(job)s, %(run)s, %(host)s, %(os_user)s, %(pid)s, now(), %(dns)s)
 
 -- name: delete_creating
 -- Only rows of a start that has not got further than creating.
@@ -208,7 +204,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: lock
 -- The row under a lock, for a registration.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered_live, registered_durable, registered_xmin
+       registered
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 FOR UPDATE
@@ -216,17 +212,22 @@ FOR UPDATE
 -- name: registered
 -- What was registered, written under the lock.
 UPDATE {schema}.slotkeeper_progress
-SET registered_live = %(live)s, registered_durable = %(durable)s, registered_xmin = %(xmin)s, registered_at = now()
+SET registered = %(registered)s, registered_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: set_state
--- The state of all lanes at once, by compare-and-swap: must hit as many rows as there are lanes. Running is only a row
--- that has itself passed the point noted for it: the sink may have fallen back since the driver saw it there.
+-- The state of all lanes at once, by compare-and-swap: must hit as many rows as there are lanes.
 UPDATE {schema}.slotkeeper_progress SET state = %(state)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
   AND state = ANY (%(came_from)s)
-  AND CASE WHEN %(state)s = 'running' AND noted_end IS NOT NULL
-           THEN split_part(position, '/', 1)::bigint >= noted_end ELSE true END
+
+-- name: lock_rows
+-- All lanes of one source table's slot, held until the transaction ends.
+SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
+       registered
+FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+ORDER BY shard FOR UPDATE
 
 -- name: record_copy
 -- How a copy's chunks go in, and how many there are: written with the plan, read for as long as the copy lasts.

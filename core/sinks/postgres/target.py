@@ -5,7 +5,10 @@ Next door: `check/target.py` knows tables, `progress/store.py` keeps the plan of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.domain.objection import refuse
+from core.domain.position import Position
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.text import typed
@@ -97,7 +100,7 @@ class PostgresTarget:
         assert isinstance(store, PostgresProgress)
         store.begin_copy(turn, chunks, copying, prepare)
 
-    def end_copy(self, store: Store, turn: Turn, noted: dict[str, int], copying: str) -> None:
+    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange a shadow, then turn the lanes, in one transaction; refuse where a chunk is not done."""
 
         def finish(cursor: pg.Cursor) -> None:

@@ -92,7 +92,7 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
     text = ctx.files.load(PLANS, order.plan)
     if text is None:
         raise Refused(f"there is no plan {order.plan!r} here", "make one: the same command without --execute")
-    plan = plan_from(text)
+    plan = plan_from(text, ctx.positions)
     job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"plan {plan.id} is of {plan.source} {plan.table} slot {plan.slot}", "not of this slot")

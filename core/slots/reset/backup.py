@@ -15,11 +15,23 @@ from core.slots.reset.context import ResetContext
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
     """Write the backup into a file that is flushed, then into the sink; the id is the reset's own."""
     reset = ctx.new_id()
-    lanes = tuple(SavedLane(move.seen.row, move.seen.live, move.seen.durable, move.seen.xmin) for move in plan.moves)
+    lanes = tuple(SavedLane(move.seen.row, move.seen.kept) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
     who, when = ctx.actor.text, ctx.clock.utc().isoformat(timespec="seconds")
     backup = Backup(
-        reset, plan.source, plan.table, plan.slot, plan.job, identity.text, columns, lanes, who, when, reason, plan.id
+        reset,
+        plan.dialect,
+        plan.source,
+        plan.table,
+        plan.slot,
+        plan.job,
+        identity.text,
+        columns,
+        lanes,
+        who,
+        when,
+        reason,
+        plan.id,
     )
     text = backup_text(backup)
     ctx.files.save(BACKUPS, reset, text)
@@ -52,7 +64,7 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
         if entry is None:
             raise Refused(f"there is no backup {name!r}", "`slotkeeper slots history TABLE SLOT` lists them")
         text = entry.backup
-    backup = backup_from(text)
+    backup = backup_from(text, ctx.positions)
     job = ctx.job
     if (backup.source, backup.table, backup.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"backup {name} is of {backup.source} {backup.table} slot {backup.slot}", "not of this slot")

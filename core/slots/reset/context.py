@@ -11,6 +11,7 @@ from typing import Protocol
 
 from core.clock import Clock
 from core.domain.audit import Actor, AuditLine
+from core.domain.kept import Positions
 from core.domain.reset import Check
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
@@ -36,13 +37,14 @@ def silent(point: str) -> None:
 
 @dataclass
 class ResetContext:
-    """Everything that a reset is given; `at_rest` says whether the job is, `report` hears that it was reset.
+    """Everything that a reset is given; `positions` reads the source's texts.
 
-    `silence` ends the job's other sessions at the source, False where it is not certain; `can_copy` says whether the
-    target is empty or absent.
+    `at_rest` says whether the job is, `report` hears that it was reset. `silence` ends the job's other sessions at the
+    source, False where it is not certain; `can_copy` says whether the target is empty or absent.
     """
 
     job: JobSpec
+    positions: Positions
     retention: Retention
     resets: ResetStore
     files: Files

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow, Registered
+from core.domain.kept import Kept
+from core.domain.position import Position, further
+from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
     EVERY,
     PLANS,
@@ -68,10 +70,10 @@ def see(ctx: ResetContext) -> SlotSeen:
     for row in rows:
         name = row.key.shard
         status = next((one for one in statuses if one.shard.name == name), None)
-        live, durable, xmin, retained = _points(ctx.job.slot, name, listed, status)
+        kept, retained = _kept(ctx, row, listed, status)
         found = records.get(name)
-        latest = max((n for n in (status and status.latest, found and found.latest) if n), default=None)
-        lanes.append(LaneSeen(row, live, durable, xmin, found.point if found else None, retained, latest))
+        latest = further(status.latest if status else None, found.latest if found else None)
+        lanes.append(LaneSeen(row, kept, found.point if found else None, retained, latest))
     left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
     return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
@@ -85,19 +87,19 @@ def _may_observe(
     return all((shard.name, flag) in there for shard in shards for flag in (False, True))
 
 
-def _points(
-    slot: str, shard: str, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
-) -> tuple[int | None, int | None, int | None, int | None]:
-    """(live, durable, the slot's older xmin, the lowest point of any slot) on one DN."""
-    here = [one for one in listed or () if one.shard == shard]
-    mine = {one.checkpoint: one for one in here if one.slot == slot}
-    live, durable = status.points.both if status else (None, None)
-    if status is None:
-        live = mine[False].point if False in mine else None
-        durable = mine[True].point if True in mine else None
-    points = [one.point for one in here if one.point] + [point for point in (live, durable) if point]
-    xmin = min((one.xmin for one in mine.values() if one.xmin), default=None)
-    return live, durable, xmin, min(points, default=None)
+def _kept(
+    ctx: ResetContext, row: ProgressRow, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
+) -> tuple[Kept, Position | None]:
+    """What is kept for the slot on the row's DN, and the lowest place of any slot there."""
+    here = [one for one in listed or () if one.shard == row.key.shard]
+    mine = [one for one in here if one.slot == ctx.job.slot]
+    kept = ctx.retention.kept_by(mine)
+    if status is not None:
+        known = row.registered if row.registered is not None and not mine else kept
+        kept = known.found(status.kept)
+    places = [one.point for one in here if one.point is not None and one.point.pair[0]]
+    places += [place for place in (kept.oldest, kept.furthest) if place is not None]
+    return kept, min(places, default=None)
 
 
 def _left(ctx: ResetContext, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
@@ -121,6 +123,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
         id="",
+        dialect=ctx.job.source_kind,
         source=ctx.job.source.name,
         table=ctx.job.channel.source_table,
         slot=ctx.job.slot,
@@ -150,34 +153,43 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
         raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> int:
-    """The smallest point that any DN holds of a time, and never beyond the newest safe point seen before the search:
+def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> Position:
+    """The first place that any DN holds of a time, and never beyond the newest safe point seen before the search:
     what does not show yet, because its commit is under way, lies beyond that."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    points = [point for point in ctx.retention.since(goal.at).values() if point]
+    points = [point for point in ctx.retention.since(goal.at).values() if point is not None]
     if not points:
         raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
-    return min([*points, *(lane.latest for lane in seen.lanes if lane.latest)])
+    return min([*points, *(lane.latest for lane in seen.lanes if lane.latest is not None)])
 
 
-def _moves(ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: int | None) -> list[Move]:
+def _moves(
+    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Position | None
+) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
-        return [Move(lane, emptied(lane.row)) for lane in seen.lanes]
+        return [Move(lane, emptied(lane.row, lane.kept.blank)) for lane in seen.lanes]
     if backup is not None:
         return _restoring(goal, seen, backup)
-    positions = {lane.row.key.shard: wanted(goal, lane, resolved) for lane in seen.lanes}
+    read = partial(_place, ctx)
+    positions = {lane.row.key.shard: wanted(goal, lane, read, resolved) for lane in seen.lanes}
     moves = []
     for lane, row in zip(seen.lanes, moved_rows(seen.lanes, positions), strict=True):
         if row.position == lane.row.position:
             moves.append(Move(lane, row))
             continue
         assert row.position is not None
-        point = row.position.point
-        points = Registered(point, point, _xmin(ctx, seen, lane, row.position))
+        points = _to_keep(ctx, seen, lane, row.position)
         moves.append(Move(lane, replace(row, registered=points), points))
     return moves
+
+
+def _place(ctx: ResetContext, text: str) -> Position:
+    try:
+        return ctx.retention.place(text)
+    except ValueError as error:
+        raise Refused(str(error), "a place as slots show and slots peek spell it") from error
 
 
 def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
@@ -188,28 +200,19 @@ def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
         if then is None or not goal.covers(lane.row.key.shard):
             moves.append(Move(lane, lane.row))
             continue
-        points = None
-        if then.live and then.durable and (then.live, then.durable) != (lane.live, lane.durable):
-            known = then.row.registered.xmin if then.row.registered else 0
-            points = Registered(then.live, then.durable, then.xmin or known)
+        points = then.kept if not then.kept.missing and then.kept != lane.kept else None
         moves.append(Move(lane, restored(lane.row, then.row), points))
     rows = same_state([move.to for move in moves])
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
 
-def _xmin(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> int:
-    """An xmin that is never newer than the point: the record's at it, the status's at the newest, else an older one."""
-    known = [n for n in (lane.xmin, lane.row.registered and lane.row.registered.xmin) if n]
-    old = min(known, default=0)
-    record = ctx.retention.records(new.point, lane.shard).get(lane.row.key.shard)
-    if record and record.xmin and record.point == new.point:
-        return record.xmin
-    status = next((one for one in seen.statuses if one.shard.name == lane.row.key.shard), None)
-    if status and status.latest == new.point:
-        return max(status.xmin, old)
-    if record and record.xmin and lane.row.position and new < lane.row.position:
-        return min(record.xmin, old)  # nothing lies between the point and that record
-    return old
+def _to_keep(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> Kept:
+    """What is to be registered for a lane at its new position."""
+    shard, registered = lane.row.key.shard, lane.row.registered
+    before = lane.kept.no_newer([lane.kept] if registered is None else [lane.kept, registered])
+    status = next((one for one in seen.statuses if one.shard.name == shard), None)
+    back = lane.row.position is not None and new < lane.row.position
+    return ctx.retention.kept_at(lane.shard, new, before, status, back)
 
 
 def _counted(ctx: ResetContext, move: Move) -> Move:
@@ -219,7 +222,7 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if new < old:
         return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
-    if move.seen.kept_from is not None and move.seen.kept_from > old.point:
+    if move.seen.kept_from is not None and move.seen.kept_from > old:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
     return replace(move, skipped=found)
 
@@ -230,11 +233,13 @@ def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
     return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if retained else []
 
 
-def _notes(goal: Goal, moves: list[Move], resolved: int | None) -> list[str]:
+def _notes(goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:
     found = []
     if goal.kind is TargetKind.TIME and resolved is not None:
         moment = datetime.fromisoformat(goal.at)
-        found.append(f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved}")
+        found.append(
+            f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved.shown}"
+        )
         found.append("every DN starts just before the smallest point that any DN answers")
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
@@ -274,7 +279,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
-        ended = ((plan_from(text), at) for text, at in ctx.resets.ended())
+        ended = ((plan_from(text, ctx.positions), at) for text, at in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 

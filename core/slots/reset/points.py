@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from core.domain.progress import ProgressRow, Registered
+from core.domain.kept import Kept
+from core.domain.progress import ProgressRow
 from core.domain.reset import Move, ResetPlan
-from core.domain.slot import SlotStatus
 from core.domain.watch import trouble
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
-from core.ports.source import register_point
 from core.slots.reset.context import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
@@ -50,15 +49,11 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
         raise never[0]
 
 
-def _points(move: Move, way: Way) -> Registered | None:
-    """(live, durable, xmin) to be sent for a lane; None where its points are left alone."""
+def _points(move: Move, way: Way) -> Kept | None:
+    """What is to be registered for a lane; None where what is kept is left alone."""
     if move.points is None or way is Way.THERE:
         return move.points
-    seen = move.seen
-    if not seen.live or not seen.durable:
-        return None
-    known = seen.row.registered.xmin if seen.row.registered else 0
-    return Registered(seen.live, seen.durable, seen.xmin or known)
+    return None if move.seen.lost else move.seen.kept
 
 
 def _row(move: Move, way: Way) -> ProgressRow:
@@ -68,47 +63,20 @@ def _row(move: Move, way: Way) -> ProgressRow:
 def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
     assert points is not None and move.points is not None
-    ours = {(move.seen.live, move.seen.durable), (move.points.live, move.points.durable)}
+    there, back = move.points, move.seen.kept
+    ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
     with ctx.retention.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not where this reset put it")
-        first = _read_status(ctx, move)
-        if first.points.both != (points.live, points.durable):
-            if first.points.missing and not move.seen.lost:
+        first = next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
+        if first.kept != points:
+            if first.kept.missing and not move.seen.lost:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
-            lives, durables = ({live for live, _ in ours}, {durable for _, durable in ours})
-            if not move.seen.lost and (first.points.live not in lives or first.points.durable not in durables):
+            if not move.seen.lost and first.kept not in ours:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
-            _both(ctx, move, points, first)
+            ctx.retention.restore(move.seen.shard, points, first, move.seen.lost, ctx.probe)
         if row.registered is not None:
             lock.record(row.registered)
-
-
-def _both(ctx: ResetContext, move: Move, points: Registered, first: SlotStatus) -> None:
-    place = move.seen.row.key.shard
-    _send(ctx, move, points.live, False, points.xmin)
-    ctx.probe("after_false")
-    second = _read_status(ctx, move)
-    if second.points.live != points.live:
-        raise Refused(f"{place}: {points.live} was registered, {second.points.live} is there", REFUSED_BACK)
-    if second.points.durable != first.points.durable and not (move.seen.lost and not second.points.durable):
-        raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot changed between its two points")
-    _send(ctx, move, points.durable, True, points.xmin)
-    ctx.probe("after_true")
-
-
-def _send(ctx: ResetContext, move: Move, point: int, checkpoint: bool, xmin: int) -> None:
-    try:
-        register_point(ctx.retention, move.seen.shard, point, checkpoint, xmin)
-    except SlotkeeperError as error:
-        if error.kind is not ErrorKind.UNKNOWN:
-            raise
-        sentence = f"{move.seen.row.key.shard}: {error.message}"
-        raise Refused(sentence, REFUSED_BACK, error.code, error.where) from error
-
-
-def _read_status(ctx: ResetContext, move: Move) -> SlotStatus:
-    return next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
@@ -128,13 +96,12 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
             raise Refused(f"{place}: the row is not where this reset put it")
         text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
         if points is not None:
-            seen = statuses[place].points.both if place in statuses else (None, None)
-            if not all(seen):
+            seen = statuses[place].kept if place in statuses else None
+            if seen is None or seen.missing:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
-            if seen != (points.live, points.durable):
-                asked = f"{points.live}/{points.durable}"
-                raise Refused(f"{place}: requested {asked}, observed {seen[0]}/{seen[1]}", REFUSED_BACK)
-            text += f"; requested {points.live}/{points.durable}, observed {seen[0]}/{seen[1]}"
+            if seen != points:
+                raise Refused(f"{place}: requested {points.shown}, observed {seen.shown}", REFUSED_BACK)
+            text += f"; requested {points.shown}, observed {seen.shown}"
         found[place] = text
     return found
 

@@ -31,7 +31,7 @@ def resume(ctx: ResetContext) -> Result:
             raise
         return apply.end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
     entry = _again(ctx, entry)
-    made = plan_from(entry.plan)
+    made = plan_from(entry.plan, ctx.positions)
     if entry.step == BEGUN:
         return apply.end(ctx, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
     if entry.step == WRITTEN:

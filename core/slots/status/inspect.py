@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
 
@@ -19,8 +20,8 @@ class SlotOnShard:
     """A slot on one DN; `unread` is that of the point that lies further back."""
 
     shard: str
-    live: int | None = None
-    durable: int | None = None
+    live: Position | None = None
+    durable: Position | None = None
     registered_at: datetime | None = None
     xmin: int | None = None
     unread: int | None = None
@@ -39,11 +40,11 @@ class SlotView:
     shards: tuple[SlotOnShard, ...] = ()
 
     @property
-    def oldest_point(self) -> int | None:
+    def oldest_point(self) -> Position | None:
         """The point that keeps the server from cleaning; None where one of them is unknown."""
         found = [point for one in self.shards for point in (one.live, one.durable)]
-        known = _all_known(found)
-        return min(known) if known else None
+        known = [place for place in found if place is not None]
+        return min(known) if known and len(known) == len(found) else None
 
     @property
     def registered_at(self) -> datetime | None:

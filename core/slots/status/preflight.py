@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind
 from core.errors import Refused
@@ -51,7 +52,7 @@ class Holder:
     shard: str
     point: Behind
     rows: int | None
-    at: int | None
+    at: Position | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, date
 
 def _holders(facts: Facts) -> list[Holder]:
     """Slots with unread rows on a DN; where rows are not counted, the slots whose point is the lowest on a DN."""
-    at: dict[tuple[str, str], dict[bool, int | None]] = {}
+    at: dict[tuple[str, str], dict[bool, Position | None]] = {}
     for point in facts.points or ():
         at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
     rows: dict[tuple[str, str], dict[bool, int | None]] = {}
@@ -180,7 +181,7 @@ def _holders(facts: Facts) -> list[Holder]:
     return found
 
 
-def _retaining_flags(points: Mapping[bool, int | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
+def _retaining_flags(points: Mapping[bool, Position | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
     if rows is not None:
         return {flag for flag, count in rows.items() if count is None or count > 0}
     known = {flag: point for flag, point in points.items() if point is not None}
@@ -190,7 +191,7 @@ def _retaining_flags(points: Mapping[bool, int | None], rows: Mapping[bool, int 
 def _holder(
     place: tuple[str, str],
     flags: set[bool],
-    points: Mapping[bool, int | None],
+    points: Mapping[bool, Position | None],
     rows: Mapping[bool, int | None],
     owners: Mapping[str, str],
 ) -> Holder:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of, ttl_of
 from core.ports.source import SlotViewer
@@ -29,8 +30,8 @@ class OwnLane:
     """What our sink remembers of a slot on one DN; `registered_at` is by the source's clock."""
 
     shard: str
-    live: int | None
-    durable: int | None
+    live: Position | None
+    durable: Position | None
     registered_at: datetime | None
 
 
@@ -50,8 +51,8 @@ class ShardRetained:
     """
 
     shard: str
-    live: int | None
-    durable: int | None
+    live: Position | None
+    durable: Position | None
     behind: Behind | None
     unread: int | None
     registered_at: datetime | None
@@ -60,7 +61,7 @@ class ShardRetained:
     oldest: bool | None
 
     @property
-    def point(self) -> int | None:
+    def point(self) -> Position | None:
         """The point that keeps the DN from cleaning."""
         return None if self.live is None or self.durable is None else min(self.live, self.durable)
 
@@ -153,7 +154,7 @@ def _listed(
     by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
     for point in points:
         by_place.setdefault((point.slot, point.shard), []).append(point)
-    lowest: dict[str, int | None] = {}
+    lowest: dict[str, Position | None] = {}
     for (_, shard), some in by_place.items():
         known = [one.point for one in some if one.point is not None]
         before = lowest.get(shard, known[0] if known else None)
@@ -170,7 +171,7 @@ def _retaining(
     shard: str,
     points: Sequence[RegisteredPoint],
     counts: Sequence[UnreadRows],
-    lowest: int | None,
+    lowest: Position | None,
     ttl: Ttl,
     now: datetime,
 ) -> ShardRetained:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from core.domain.endpoint import Login
 from core.domain.finding import Finding
+from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.spec import BinlogOptions, JobSpec
@@ -18,6 +19,7 @@ from core.ports.kinds import SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.poll import DwsStatusPoller
+from core.sources.dws.position import POSITIONS
 from core.sources.dws.probe.run import DwsProbe
 from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DWS, DwsSession
@@ -87,6 +89,7 @@ class DwsKind:
     """GaussDB(DWS); implements `core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = manual_sql
+    positions: Positions = POSITIONS
     probe = DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:

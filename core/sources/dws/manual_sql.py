@@ -5,6 +5,7 @@ It goes round every guard of ours: no lease, no plan, no backup, no audit. Next 
 
 from __future__ import annotations
 
+from core.domain.position import Position
 from core.sqltext import dotted, literal
 
 UNKNOWN = "?"
@@ -19,15 +20,19 @@ def status(table: str) -> str:
     return f"SELECT * FROM pgxc_get_binlog_slots({literal(dotted(table))}, 0);"
 
 
-def register(table: str, slot: str, shard: str, live: int | None, durable: int | None, xmin: int | None) -> str:
+def register(
+    table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+) -> str:
     """Registers on one DN what is registered there: no point moves, and its TTL begins anew.
 
-    >>> print(register("t", "s", "dn_1", 7, 5, None))
+    >>> from core.sources.dws.position import DwsPosition
+    >>> print(register("t", "s", "dn_1", DwsPosition(7), DwsPosition(5), None))
     SELECT pgxc_register_binlog_sync_point('t', 's', n.node_id, 7, false, ?),
            pgxc_register_binlog_sync_point('t', 's', n.node_id, 5, true, ?)
     FROM pgxc_node n WHERE n.node_name = 'dn_1';
     """
-    known = [UNKNOWN if number is None else str(number) for number in (live, durable, xmin)]
+    known = [UNKNOWN if point is None else point.shown for point in (live, durable)]
+    known.append(UNKNOWN if xmin is None else str(xmin))
     call = f"pgxc_register_binlog_sync_point({literal(dotted(table))}, {literal(slot)}, n.node_id, "
     return (
         f"SELECT {call}{known[0]}, false, {known[2]}),\n"

@@ -7,11 +7,14 @@ what is sent.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from core.domain.peek import ChangeRow, Filter, Range
+from core.domain.peek import ChangeRow, Filter, Range, Searched
+from core.domain.position import Position
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.position import NOTHING, DwsPosition, ours, place
 from core.sources.dws.retention import TIME, first_at, records
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import identity_of, range_parts
@@ -22,7 +25,20 @@ READ_LIMIT_MS = 3_000
 LONGEST = 4_000
 """Characters of a value that are fetched; of a longer one its length and hash as well."""
 
+FIRST_WIDTH = 1_000
+WIDER, NARROWER = 8, 16
+
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows after a position up to a point, at most so many; the last ones of them where `newest`."""
+
+    after: DwsPosition
+    up_to: int
+    most: int
+    newest: bool = False
 
 
 class DwsPeek:
@@ -51,28 +67,40 @@ class DwsPeek:
         """Every registered point of a table; None where this kernel cannot list them."""
         return DwsViewer(self.session).points(table)
 
-    def first(self, table: str, shard: Shard, point: int) -> FirstRecord:
-        """The first record of a DN at or after a point, and the newest point."""
-        found = self._records(table, shard.node_id, point)
-        return next(iter(found.values()), FirstRecord(None, None))
+    def newest(self, table: str, shard: Shard) -> Position | None:
+        """The newest point of a DN."""
+        return self._first(table, shard, None).latest
 
-    def firsts(self, table: str, point: int) -> dict[str, FirstRecord]:
+    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
         """The first record at or after a point by DN."""
-        return self._records(table, 0, point)
+        return self._records(table, 0, place)
 
-    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
+    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         """The point of a DN's first record at or after a time."""
         said = f"{table} keeps no times: its binlog has none, or this kernel cannot look for one"
         return first_at(self.session, table, moment, said, "go to a point instead").get(shard.name)
 
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
-        """Rows of a range in the order of the stream."""
+    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The first rows after a position."""
+        return Windows(self, identity, table, shard, what, only).forward()
+
+    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The last rows up to a point."""
+        return Windows(self, identity, table, shard, what, only).backward()
+
+    def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
+        """The point of the first record of a DN at or after a point."""
+        found = self._first(table, shard, DwsPosition(point)).point
+        return None if found is None else ours(found).point
+
+    def read(self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
+        """Rows of a window in the order of the stream; the last ones of it where `newest`."""
         if self.session.fresh or self._oriented != table:
-            self.first(table, shard, what.after.point)  # the stand-in has to be told which table is meant
-        statement = self._statement(identity, table, shard, what, only)
+            self._first(table, shard, window.after)  # the stand-in has to be told which table is meant
+        statement = self._statement(identity, table, shard, window, only)
         rows = self.session.composed_rows(statement, None, READ_LIMIT_MS)
         return [
-            ChangeRow(int(point), int(sequence), str(kind), pg.number(us), tuple(values))
+            ChangeRow(DwsPosition(int(point), int(sequence)), str(kind), pg.number(us), tuple(values))
             for point, sequence, kind, us, *values in rows
         ]
 
@@ -80,23 +108,100 @@ class DwsPeek:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _records(self, table: str, node: int, point: int) -> dict[str, FirstRecord]:
-        found = records(self.session, table, point, node)
+    def _first(self, table: str, shard: Shard, place: Position | None) -> FirstRecord:
+        found = self._records(table, shard.node_id, place)
+        return next(iter(found.values()), FirstRecord(None, None))
+
+    def _records(self, table: str, node: int, place: Position | None) -> dict[str, FirstRecord]:
+        found = records(self.session, table, place, node)
         self._oriented = table
         return found
 
     def _statement(
-        self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter
+        self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter
     ) -> pg.sql.Composable:
-        parts = range_parts(table, shard, what.after, what.up_to, self._new_names)
+        parts = range_parts(table, shard, window.after, window.up_to, self._new_names)
         return SQL(statements("core.sources.dws", "peek.sql")["rows"]).format(
             **parts,
             time=SQL("picked.{}").format(Identifier(TIME)) if self._new_names else SQL("NULL::bigint"),
             values=SQL(", ").join(_text_of(column.name) for column in identity.columns),
             only=_only(parts["type"], only),
-            direction=SQL("DESC" if what.newest else "ASC"),
-            most=Literal(what.most),
+            direction=SQL("DESC" if window.newest else "ASC"),
+            most=Literal(window.most),
         )
+
+
+@dataclass
+class Windows:
+    """One search, in windows of sync points that grow while they hold little; `searched` is how far it came.
+
+    Where a table was quiet, the next record is asked for first, so that no empty stretch is read.
+    """
+
+    reader: DwsPeek
+    identity: TableIdentity
+    table: str
+    shard: Shard
+    what: Range
+    only: Filter
+    width: int = FIRST_WIDTH
+    found: list[ChangeRow] = field(default_factory=list)
+
+    def forward(self) -> Searched:
+        """The first rows after the range's position."""
+        at = DwsPosition(0) if self.what.after is None else ours(self.what.after)
+        up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
+        searched = max(0, at.point - 1 if at.sequence == NOTHING else at.point)
+        while at.point <= up_to:
+            first = self.reader.first_at_or_after(self.table, self.shard, at.point)
+            if first is None or first > up_to:
+                break
+            low = max(at, DwsPosition(first))
+            high = min(up_to, low.point + self.width)
+            rows = self._rows(Window(low, high, self._left))
+            if rows is not None:
+                self.found += rows
+                at = DwsPosition(high + 1)
+                searched = ours(self.found[-1].position).point if not self._left else high
+            if not self._left or self._late:
+                stopped = f"searched up to {searched}" if self._left or self._late else ""
+                return Searched(tuple(self.found), place(searched), False, stopped)
+        return Searched(tuple(self.found), place(max(searched, up_to)), True)
+
+    def backward(self) -> Searched:
+        """The last rows up to the range's end."""
+        high = up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
+        oldest = self.reader.first_at_or_after(self.table, self.shard, 0)
+        while oldest is not None and high >= oldest:
+            low = max(oldest, high - self.width)
+            rows = self._rows(Window(DwsPosition(low), high, self._left, newest=True))
+            if rows is not None:
+                self.found[:0] = rows
+                high = low - 1
+            if not self._left or self._late:
+                stopped = f"searched back to {high + 1}" if self._left or self._late else ""
+                return Searched(tuple(self.found), place(up_to), False, stopped)
+        return Searched(tuple(self.found), place(up_to), True)
+
+    @property
+    def _left(self) -> int:
+        return max(0, self.what.most - len(self.found))
+
+    @property
+    def _late(self) -> bool:
+        return self.what.late()
+
+    def _rows(self, window: Window) -> list[ChangeRow] | None:
+        """The rows of a window; None where the server did not get through it in time: the next one is narrower."""
+        try:
+            rows = self.reader.read(self.identity, self.table, self.shard, window, self.only)
+        except SlotkeeperError as error:
+            if not error.timed_out or self.width <= 1:
+                raise
+            self.width = max(1, self.width // NARROWER)
+            return None
+        self.width *= WIDER
+        return rows
 
 
 def _text_of(name: str) -> pg.sql.Composable:

@@ -6,19 +6,21 @@ Next door: `source.py` registers, `viewer.py` lists slots, `peek.py` shows rows;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 
+from core.domain.kept import Kept
 from core.domain.position import Position
-from core.domain.progress import Registered
 from core.domain.reset import Count
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard
+from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from core.domain.ttl import ttl_of
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws import confirm
+from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSlotAdmin, range_parts
+from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, literal, statements
 
@@ -41,13 +43,49 @@ class DwsRetention(DwsSlotAdmin):
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
-    def records(self, point: int = 0, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        """The first record at or after a point by DN."""
-        found = records(self.session, self.table, point, shard.node_id if shard else 0)
+    def place(self, text: str) -> DwsPosition:
+        """The point that a person has typed."""
+        return POSITIONS.position(text)
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> SyncPoints:
+        """Both points with the older of their xmins."""
+        at = {one.checkpoint: one.point for one in points}
+        xmin = min((one.xmin for one in points if one.xmin), default=0)
+        live, durable = (ours(found).point if (found := at.get(flag)) is not None else None for flag in (False, True))
+        return SyncPoints(live, durable, xmin)
+
+    def begin_at(self, status: SlotStatus, at: Position, record: FirstRecord | None) -> SyncPoints:
+        """Both points there, with the xmin of the first record that is wanted; the status's own where none is known."""
+        newest = ours(status.latest).xmin or 0
+        first = ours(record.point).xmin if record and record.point else None
+        return SyncPoints(ours(at).point, ours(at).point, newest if first is None else min(first, newest))
+
+    def kept_at(self, shard: Shard, at: Position, before: Kept, status: SlotStatus | None, back: bool) -> SyncPoints:
+        """An xmin that is never newer than the point: the record's at it, the newest's at the newest, else an older."""
+        point, old = ours(at).point, points_of(before).xmin
+        record = self.records(at, shard).get(shard.name)
+        first = ours(record.point) if record and record.point else None
+        newest = ours(status.latest) if status else None
+        xmin = old
+        if first and first.xmin and first.point == point:
+            xmin = first.xmin
+        elif newest and newest.point == point:
+            xmin = max(newest.xmin or 0, old)
+        elif first and first.xmin and back:
+            xmin = min(first.xmin, old)  # nothing lies between the point and that record
+        return SyncPoints(point, point, xmin)
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Register exactly these points, the second one judged before it is touched."""
+        confirm.restore(self, shard, kept, first, lost, probe)
+
+    def records(self, at: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+        """The first record at or after a place by DN."""
+        found = records(self.session, self.table, at, shard.node_id if shard else 0)
         self.session.oriented = self.table
         return found
 
-    def at_time(self, at: str) -> dict[str, int | None]:
+    def at_time(self, at: str) -> dict[str, Position | None]:
         """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
         if not self.options.new_system_value:
             sentence = "records carry their time under the new system columns only"
@@ -57,7 +95,7 @@ class DwsRetention(DwsSlotAdmin):
         self.session.oriented = self.table
         return found
 
-    def since(self, at: str) -> dict[str, int | None]:
+    def since(self, at: str) -> dict[str, Position | None]:
         """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs.
 
         DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time". First by what is not said,
@@ -65,7 +103,7 @@ class DwsRetention(DwsSlotAdmin):
         "saved to the database"), a point its transaction's commit. So what lies below the answer is searched.
         """
         found = self.at_time(at)
-        smallest = min((point for point in found.values() if point is not None), default=None)
+        smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
         if smallest is None:
             return found
         us, oldest = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1), self.records()
@@ -73,9 +111,9 @@ class DwsRetention(DwsSlotAdmin):
             low = oldest[shard.name].point if shard.name in oldest else None
             if found.get(shard.name) is None or low is None:
                 continue
-            earlier = self._first_since(shard, low, smallest, us)
+            earlier = self._first_since(shard, ours(low).point, smallest, us)
             if earlier is not None:
-                found[shard.name] = smallest = earlier
+                smallest, found[shard.name] = earlier, place(earlier)
         return found
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
@@ -90,11 +128,12 @@ class DwsRetention(DwsSlotAdmin):
         kinds = tuple(sorted((str(kind), int(number)) for kind, number, _, _ in found))
         points = [int(point) for _, _, point, _ in found]
         times = [int(us) for _, _, _, us in found if us is not None]
-        return Count(kinds, True, min(points, default=None), min(times, default=None))
+        return Count(kinds, True, str(min(points)) if points else None, min(times, default=None))
 
-    def registration_text(self, node: int, points: Registered) -> list[str]:
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
         """The calls that register these points on one DN, as a plan shows them."""
         at = f"{literal(dotted(self.table))}, {literal(self.slot)}, {node}"
+        points = points_of(kept)
         flags = (("false", points.live), ("true", points.durable))
         return [
             f"SELECT pgxc_register_binlog_sync_point({at}, {point}, {flag}, {points.xmin})" for flag, point in flags
@@ -121,7 +160,7 @@ class DwsRetention(DwsSlotAdmin):
             return None
         try:
             self._orient(shard)
-            statement = self._range("first_since", shard, Position(low), Position(high), us)
+            statement = self._range("first_since", shard, DwsPosition(low), DwsPosition(high), us)
             return pg.number(self.session.composed_rows(statement, None, COUNT_LIMIT_MS)[0][0])
         except SlotkeeperError as error:
             if not error.code.startswith(_TOO_MUCH) or high - low == 1:
@@ -140,27 +179,32 @@ class DwsRetention(DwsSlotAdmin):
             return 0
 
     def _range(self, name: str, shard: Shard, low: Position, high: Position, us: int = 0) -> pg.sql.Composable:
-        new = self.options.new_system_value
+        new, begin, end = self.options.new_system_value, ours(low), ours(high)
         return pg.sql.SQL(statements(*_SQL)[name]).format(
-            **range_parts(self.table, shard, low, high.point, new),
+            **range_parts(self.table, shard, begin, end.point, new),
             time=pg.sql.SQL(TIME if new else "NULL::bigint"),
-            up_to_sequence=pg.sql.Literal(high.sequence),
+            up_to_sequence=pg.sql.Literal(ALL if end.sequence is None else end.sequence),
             us=pg.sql.Literal(us),
         )
 
 
-def records(session: DwsSession, table: str, point: int, node: int) -> dict[str, FirstRecord]:
-    """The first record at or after a point by DN, of one DN or (0) of all."""
+def records(session: DwsSession, table: str, at: Position | None, node: int) -> dict[str, FirstRecord]:
+    """The first record at or after a place by DN, of one DN or (0) of all."""
+    point = 0 if at is None else ours(at).point
     rows = session.rows("record_at", {"table": table, "point": point, "node": node}, of=_SQL)
-    return {str(name): FirstRecord(*map(pg.number, fields)) for name, *fields in rows}
+    found = {}
+    for name, *fields in rows:
+        newest, first, time_us, xmin = map(pg.number, fields)
+        found[str(name)] = FirstRecord(place(newest), place(first, xmin), time_us)
+    return found
 
 
-def first_at(session: DwsSession, table: str, at: str, sentence: str, hint: str) -> dict[str, int | None]:
-    """The point of the first record at or after a time by DN; Refused in these words for a table without times."""
+def first_at(session: DwsSession, table: str, at: str, sentence: str, hint: str) -> dict[str, Position | None]:
+    """The place of the first record at or after a time by DN; Refused in these words for a table without times."""
     try:
         rows = session.rows("record_at_time", {"table": table, "at": at}, of=_SQL)
     except SlotkeeperError as error:
         if error.code not in _NO_TIMES:
             raise
         raise Refused(sentence, hint, error.code, "source") from error
-    return {str(name): pg.number(point) for name, point, _ in rows}
+    return {str(name): place(pg.number(point)) for name, point, _ in rows}

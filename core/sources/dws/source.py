@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from core.domain.kept import Kept
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Column, Shard, SlotPoints, SlotStatus, TableIdentity, UserType
+from core.domain.slot import Column, Shard, SlotStatus, TableIdentity, UserType
 from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
 from core.drivers import pg
 from core.drivers.session import Rows
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.source import Chunk, Waiter
-from core.sources.dws import chunks, eligibility, made_types, sight
+from core.ports.sink import Top
+from core.ports.source import Chunk, Confirmation, Waiter
+from core.sources.dws import chunks, confirm, eligibility, made_types, sight
+from core.sources.dws.consistent_start import DwsOpenTransactions
+from core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.viewer import DwsViewer, homes
 from core.sqltext import dotted, statements
@@ -29,6 +33,9 @@ NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
 
 _NOTHING = pg.sql.SQL("")
+
+ALL = 2**62
+"""A sequence beyond every event's: behind a range its last point is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +90,6 @@ class DwsSource:
 
     Several may be over one session, one of them at a time.
     """
-
-    shows_open = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
 
     def __init__(
         self, session: DwsSession, table: str, slot: str, options: BinlogOptions, selection: Selection | None = None
@@ -185,8 +190,8 @@ class DwsSource:
             self.nodes()
         return [status for status in found if status.shard.node_id not in self._elsewhere]
 
-    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
-        """Whether the DN holds one row beyond `after` and at most `up_to`; no read asks for more than a step's width.
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
+        """Whether the DN holds one row beyond `after` and at most at `up_to`; no read asks for more than its width.
 
         The changes function may materialize all that it is asked for, whatever the LIMIT. An idle table's range grows
         with every transaction of the cluster, so what lies between its first and its last width is told by the cursor:
@@ -194,29 +199,52 @@ class DwsSource:
         values" mean that there is none. It is asked from a point that was read, so that it does not matter whether it
         takes that point in; and it cannot hide the ends of the range, which are read.
         """
-        width = max(1, self.options.binlog_sync_point_size)
-        read = min(up_to, after.point + width)
-        if self._any(shard, after, read):
+        width, begin, end = max(1, self.options.binlog_sync_point_size), ours(after), ours(up_to).point
+        read = min(end, begin.point + width)
+        if self._any(shard, begin, read):
             return True
-        if read == up_to:
+        if read == end:
             return False
         rows = self.session.rows("xmin_at", {"table": self.table, "point": read, "node": shard.node_id})
         self.session.oriented = self.table
-        if any(found is not None and found <= up_to for found, _ in rows):
+        if any(found is not None and found <= end for found, _ in rows):
             return True
-        return self._any(shard, Position(max(read, up_to - width)), up_to)
+        return self._any(shard, DwsPosition(max(read, end - width)), end)
 
-    def _any(self, shard: Shard, after: Position, up_to: int) -> bool:
+    def _any(self, shard: Shard, after: DwsPosition, up_to: int) -> bool:
         self._orient(shard)
         statement = self._range_statement("has_changes", shard, after, up_to, as_text=False)
         return bool(self.session.composed_rows(statement, None))
 
-    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+    def next_range(self, after: Position, status: SlotStatus, width: int) -> DwsPosition:
+        """The end of the next range: never beyond latest, never more than `width` sync points."""
+        return DwsPosition(min(ours(status.latest).point, ours(after).point + max(1, width)), None)
+
+    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
+        """The position once everything up to `up_to` is applied.
+
+        The xmin belongs to the newest point; behind it the record at the highest point that was read is asked for its.
+        """
+        begin, end, newest = ours(after), ours(up_to), ours(status.latest)
+        kept = begin.sequence if end.point == begin.point else NOTHING
+        return DwsPosition(
+            end.point,
+            kept if top.second is None else top.second,
+            newest.xmin if end.point == newest.point else None,
+            begin.top if top.first is None else top.first,
+        )
+
+    def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
+        """At the newest point, with nothing of it applied; where it stands there already, as it is."""
+        begin, newest = ours(after), ours(status.latest)
+        return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write (after, up_to] of one DN as COPY text; returns the rows."""
 
         def statement(as_text: bool) -> pg.sql.Composable:
             self._orient(shard)
-            return self._range_statement("changes", shard, after, up_to, as_text)
+            return self._range_statement("changes", shard, ours(after), ours(up_to).point, as_text)
 
         return self._out(statement, out, self.options.binlog_read_timeout, self.options.binlog_batch_read_size)
 
@@ -225,6 +253,10 @@ class DwsSource:
         rows = self.session.rows("xmin_at", {"table": self.table, "point": point, "node": shard.node_id})
         self.session.oriented = self.table
         return next((int(xmin) for found, xmin in rows if found == point and xmin), None)
+
+    def open_now(self) -> DwsOpenTransactions:
+        """The transactions that are open at this moment."""
+        return DwsOpenTransactions(self)
 
     def sight(self) -> Sight:
         """What this login can see of other sessions."""
@@ -283,7 +315,7 @@ class DwsSource:
             self.read_status(shard)
 
     def _range_statement(
-        self, name: str, shard: Shard, after: Position, up_to: int, as_text: bool
+        self, name: str, shard: Shard, after: DwsPosition, up_to: int, as_text: bool
     ) -> pg.sql.Composable:
         parts = range_parts(self.table, shard, after, up_to, self.options.new_system_value)
         kind = parts["type"]
@@ -318,7 +350,29 @@ class DwsSlotAdmin(DwsSource):
         }
         return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
 
-    def register_full_sync(self) -> str:
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+        """Register both points of a lane's DN, the status judged between them."""
+        return confirm.confirm(self, first, asked)
+
+    def create_slot(self) -> list[SlotStatus]:
+        """The status of every DN; where the source does not create a slot when asked, registering 0 creates it.
+
+        That is a lower bound only, also on DNs that an earlier try has not reached.
+        """
+        statuses = self.read_status(None)
+        without = set(self.nodes()) - {status.shard for status in statuses}
+        if not without:
+            return statuses
+        for shard in sorted(without):
+            for checkpoint in (False, True):
+                self.register(shard, 0, checkpoint, 0)
+        return self.read_status(None)
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Register both points on one DN, whatever was there."""
+        confirm.register_first(self, shard, kept, probe)
+
+    def full_sync(self) -> str:
         """Move both points of every DN to now; what the server answered, in words."""
         rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
         return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
@@ -366,7 +420,9 @@ class DwsSlotVerbs(DwsSlotAdmin):
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
 
 
-def range_parts(table: str, shard: Shard, after: Position, up_to: int, new_names: bool) -> dict[str, pg.sql.Composable]:
+def range_parts(
+    table: str, shard: Shard, after: DwsPosition, up_to: int, new_names: bool
+) -> dict[str, pg.sql.Composable]:
     """What statements about a range of one DN's binlog name: (after, up_to], one point more asked for on each side."""
     names = eligibility.NEW_NAMES if new_names else eligibility.OLD_NAMES
     numbers = {
@@ -375,7 +431,7 @@ def range_parts(table: str, shard: Shard, after: Position, up_to: int, new_names
         "end": up_to + 1,
         "up_to": up_to,
         "after_point": after.point,
-        "after_sequence": after.sequence,
+        "after_sequence": ALL if after.sequence is None else after.sequence,
     }
     return {
         **dict(zip(("point", "sequence", "type"), map(pg.sql.Identifier, names), strict=True)),
@@ -412,7 +468,8 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
     found = []
     for shard, flags in sorted(by_shard.items()):
         some = list(flags.values())
-        points = SlotPoints(_point(flags.get(False)), _point(flags.get(True)))
+        xmin = min(int(str(row[5])) for row in some)
+        points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
         described = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
         names = {number: name for name, _, number in described}
         key = tuple(names[number] for number in str(some[0][8] or "").split())
@@ -421,8 +478,7 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
             SlotStatus(
                 shard,
                 points,
-                latest=min(int(str(row[4])) for row in some),
-                xmin=min(int(str(row[5])) for row in some),
+                DwsPosition(min(int(str(row[4])) for row in some), None, points.xmin),
                 fingerprint=TableIdentity(int(str(some[0][6])), columns, key, server).text,
             )
         )

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.drivers.pg import number
 from core.drivers.session import Book, Rows
 from core.errors import Refused, SlotkeeperError
 from core.ports.source import SlotCalls
 from core.sources.dws.eligibility import ServerFacts, TableFacts
+from core.sources.dws.position import place
 from core.sources.dws.session import DwsSession
 
 COUNT_LIMIT_MS = 30_000
@@ -81,10 +83,10 @@ class DwsViewer:
         rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
         return None if rows is None else unread_of(rows)
 
-    def latest(self, table: str) -> dict[str, int | None] | None:
+    def latest(self, table: str) -> dict[str, Position | None] | None:
         """The newest sync point by DN; None where the kernel cannot tell it without a slot."""
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
-        return None if rows is None else {str(node): number(point) for node, point in rows}
+        return None if rows is None else {str(node): place(number(point)) for node, point in rows}
 
     def nodes(self, table: str) -> dict[str, int]:
         """The DNs that hold a table: id by name."""
@@ -211,7 +213,7 @@ def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
 def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
     """Points out of rows of `pgxc_get_binlog_slots`."""
     return [
-        RegisteredPoint(str(node), str(slot), bool(flag), number(point), at, number(xmin))
+        RegisteredPoint(str(node), str(slot), bool(flag), place(number(point)), at, number(xmin))
         for node, slot, point, at, xmin, flag in rows
     ]
 

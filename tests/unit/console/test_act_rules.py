@@ -8,12 +8,12 @@ import pytest
 
 from console.actions.rules import Part, job_wants, missing, slot_wants
 from console.commands import reset, slots
-from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from core.errors import Refused
 from core.slots.change import ChangePlan, Consent, Owner, refuse_without_consent
 from core.slots.status.inspect import SlotView
+from core.sources.dws.position import DwsPosition, SyncPoints, place
 
 ROWS = (0, 7, None)
 
@@ -64,10 +64,10 @@ def test_lost_rows_an_external_slot_and_prod_ask_for_more(rows: int | None, high
 @pytest.mark.parametrize("skipped", [0, 12_403_118])
 def test_a_reset_asks_for_the_number_of_skipped_changes_where_there_are_any(skipped: int) -> None:
     key = LaneKey("dws1", "t", "s1", "dn_1")
-    row = ProgressRow(key, 1, "m.t", Position(5, 0), 1, 0, LaneState.RUNNING, None, None, "c", "i", None)
-    move = Move(LaneSeen(row, 5, 5, 1, 1, 1, 9), row, skipped=Count((("I", skipped),)))
+    row = ProgressRow(key, 1, "m.t", DwsPosition(5, 0), 1, 0, LaneState.RUNNING, None, None, "c", "i", None)
+    move = Move(LaneSeen(row, SyncPoints(5, 5, 1), place(1), place(1), place(9)), row, skipped=Count((("I", skipped),)))
     goal = Goal(TargetKind.LATEST)
-    made = ResetPlan("x", "dws1", "t", "s1", "j", goal, "i", 1, (move,), (), (), (), 0.0, 600.0)
+    made = ResetPlan("x", "dws", "dws1", "t", "s1", "j", goal, "i", 1, (move,), (), (), (), 0.0, 600.0)
     wants = slot_wants(reset.to_type(made))
     parts = {want.part: want.answer for want in wants}
     assert parts.get(Part.ROWS) == (str(skipped) if skipped else None)

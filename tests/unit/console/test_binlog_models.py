@@ -9,6 +9,7 @@ from console.views import binlog as models
 from core.config.load import load
 from core.domain.peek import Ask, Filter
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from core.sources.dws.position import place
 from tests.tui.pages import LESS, LIFE, NEW, PAID, page, row
 
 
@@ -92,9 +93,9 @@ def test_who_has_read_to_where_is_said_from_the_last_look() -> None:
             "dws1",
             "ods.orders",
             (
-                SlotView("orders_rt", "j", True, (SlotOnShard("dn_1", 88_512_322, 88_512_318),)),
-                SlotView("orders_dr", None, True, (SlotOnShard("dn_1", 88_512_331, 88_512_331),)),
-                SlotView("elsewhere", None, True, (SlotOnShard("dn_2", 1, 1),)),
+                SlotView("orders_rt", "j", True, (SlotOnShard("dn_1", place(88_512_322), place(88_512_318)),)),
+                SlotView("orders_dr", None, True, (SlotOnShard("dn_1", place(88_512_331), place(88_512_331)),)),
+                SlotView("elsewhere", None, True, (SlotOnShard("dn_2", place(1), place(1)),)),
             ),
         ),
     )
@@ -105,7 +106,7 @@ def test_who_has_read_to_where_is_said_from_the_last_look() -> None:
 
 
 def test_what_was_asked_for_is_one_line() -> None:
-    ask = Ask("dn_1", up_to=9, filter=Filter(("I", "d"), {"order_id": "4711"}))
+    ask = Ask("dn_1", up_to=place(9), filter=Filter(("I", "d"), {"order_id": "4711"}))
     assert models.said_of(ask, page()) == "DN dn_1  88512300..9  Id  key order_id=4711"
     assert models.said_of(Ask(slot="s"), None) == "DN ?  s..latest  IdBU"
 

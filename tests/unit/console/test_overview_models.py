@@ -16,7 +16,7 @@ from core.domain.reset import OpenReset
 from core.domain.verified import Verified, in_a_phrase
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
-LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", 140, 100, 100, 9, 1.0)
+LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", "140", "100", 9, 1.0, at=100, latest_at=140, behind=40)
 REPORT = JobReport("a", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2")))
 JOB = JobFacts("a", Level.FINE, JobState.RUNNING, alive=True, report=REPORT, current=True)
 EQUAL = Verified("a", NOW - timedelta(hours=2, minutes=5), "equal", 0, 0, 0, 9, 9, 1.0, "me")

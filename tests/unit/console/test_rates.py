@@ -7,7 +7,10 @@ from dataclasses import replace
 from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bars, bottleneck
 from core.domain.report import JobReport, LaneReport
 
-LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", 140, 100, 100, 9, 1.0, "", "", "", 0.5, 0.0, 0.0, 0.0)
+LANE = LaneReport(
+    "dn_1", 1, "running", "idle", "100/-1", "140", "100", 9, 1.0, "", "", "", 0.5, 0.0, 0.0, 0.0, at=100, latest_at=140,
+    behind=40,
+)  # fmt: skip
 REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE,), changes=9)
 
 

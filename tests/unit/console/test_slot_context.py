@@ -89,8 +89,8 @@ def _parts(found: object) -> tuple[object, object]:
 def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:
     rest = ("orders_rt", "t", (), (), "li.wei", "2026-11-20T01:00:00+00:00")
     backups = [
-        Backup("b1", "dws1", "ods.orders", "orders_slot", *rest, "INC-1", "p1"),
-        Backup("b2", "dws1", "ods.orders", "elsewhere", *rest, "", "p2"),
+        Backup("b1", "dws", "dws1", "ods.orders", "orders_slot", *rest, "INC-1", "p1"),
+        Backup("b2", "dws", "dws1", "ods.orders", "elsewhere", *rest, "", "p2"),
     ]
     rows = slot_history.history_rows([OUTCOME, INTENT, OTHER], backups, "ods.orders", "orders_slot")
     assert [row.key for row in rows] == ["backup b1", "a1/outcome", "a1/intent"]

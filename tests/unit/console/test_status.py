@@ -22,8 +22,10 @@ from core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
-LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", 140, 100, 100, 9, 1.0)
-REPORT = JobReport("orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2", position="139/-1")), changes=9)
+LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", "140", "100", 9, 1.0, at=100, latest_at=140, behind=40)
+REPORT = JobReport(
+    "orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2", position="139/-1", at=139, behind=1)), changes=9
+)
 RUNNING = JobView(
     "orders", JobState.RUNNING, WantedState.RUN, config="c", run="r1", supervisor_alive=True, driver_alive=True,
     started_at=NOW, report=REPORT, reported_at=NOW, reported=True,
@@ -71,7 +73,7 @@ def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
 
 def test_behind_is_the_furthest_lane_or_unknown() -> None:
     assert facts(RUNNING, NOW).behind == 40
-    unknown = replace(REPORT, lanes=(LANE, replace(LANE, latest=None)))
+    unknown = replace(REPORT, lanes=(LANE, replace(LANE, latest=None, latest_at=None, behind=None)))
     assert facts(replace(RUNNING, report=unknown), NOW).behind is None
 
 

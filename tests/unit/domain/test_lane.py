@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.domain.lane import FEWEST, Activity, Assignment, Lane, assign, due
-from core.domain.position import Position
-from core.domain.progress import LaneKey, Registered
+from core.domain.progress import LaneKey
 from core.domain.slot import Shard
-from core.domain.watch import Expected
+from core.domain.watch import exactly
+from core.sources.dws.position import DwsPosition, SyncPoints
 
 
 def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:
     return Lane(
         LaneKey("dws1", "ods.t", "s", name),
         Shard(name, 1),
-        Position(1),
-        Registered(1, 1, 1),
-        Expected(frozenset({1}), frozenset({1}), "i"),
+        DwsPosition(1),
+        SyncPoints(1, 1, 1),
+        exactly(SyncPoints(1, 1), "i"),
         100,
         activity=activity,
         since=since,

@@ -8,22 +8,22 @@ import pytest
 
 from core.domain.lag import Curve
 from core.domain.lane import Lane
-from core.domain.position import Position
 from core.domain.record_ttl import RecordTtls
+from core.sources.dws.position import DwsPosition, place
 from tests.unit.domain.test_lane import lane
 
 TABLE, TTL = "ods.t", 1_000
 
 
-def at(point: int, checked: int = -1) -> Lane:
-    return replace(lane("dn_1"), position=Position(point), checked=checked)
+def at(point: int, checked: int | None = None) -> Lane:
+    return replace(lane("dn_1"), position=DwsPosition(point), checked=place(checked))
 
 
 def seen(*statuses: tuple[float, int], ttls: dict[str, int] | None = None) -> RecordTtls:
     """What looks at these times found as latest."""
     ages = RecordTtls({TABLE: TTL} if ttls is None else ttls, {})
     for now, latest in statuses:
-        ages.see(TABLE, "dn_1", latest, now)
+        ages.see(TABLE, "dn_1", DwsPosition(latest, None), now)
     return ages
 
 
@@ -61,9 +61,9 @@ def test_a_server_that_was_not_seen_for_longer_than_the_ttl_may_have_deleted_wha
 
 def test_what_was_seen_outlives_a_pause() -> None:
     curves: dict[str, Curve] = {}
-    RecordTtls({TABLE: TTL}, curves).see(TABLE, "dn_1", 100, 0.0)
+    RecordTtls({TABLE: TTL}, curves).see(TABLE, "dn_1", DwsPosition(100, None), 0.0)
     again = RecordTtls({TABLE: TTL}, curves)
-    again.see(TABLE, "dn_1", 200, 990.0)
+    again.see(TABLE, "dn_1", DwsPosition(200, None), 990.0)
     assert again.late(at(100), 990.0) is not None
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
+from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import (
     Check,
     Count,
@@ -31,99 +30,107 @@ from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, 
 from core.domain.slot import Shard
 from core.domain.start import is_first
 from core.errors import Refused
+from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, place
 
 ROW = ProgressRow(
     LaneKey("dws1", "ods.t", "s", "dn_1"),
     7,
     "mart.t",
-    Position(100, 3),
+    DwsPosition(100, 3),
     5,
     40,
     LaneState.RUNNING,
-    10,
-    20,
+    place(10),
+    place(20),
     "c",
     "db1:2:x",
-    Registered(100, 100, 9),
+    SyncPoints(100, 100, 9),
 )
-SEEN = LaneSeen(ROW, 100, 100, 9, 40, 90, 120)
+BLANK = SyncPoints(0, 0)
+SEEN = LaneSeen(ROW, SyncPoints(100, 100, 9), place(40), place(90), place(120))
 OTHER = replace(SEEN, row=replace(ROW, key=replace(ROW.key, shard="dn_2"), node_id=8))
 
 
-def goal(kind: str, *points: tuple[str, int], dns: tuple[str, ...] = ()) -> Goal:
+def goal(kind: str, *points: tuple[str, str], dns: tuple[str, ...] = ()) -> Goal:
     return Goal(TargetKind(kind), points, dns=dns)
 
 
 @pytest.mark.parametrize(
     ("asked", "seen", "position"),
     [
-        (goal("earliest"), SEEN, Position(40)),
-        (goal("earliest"), replace(SEEN, first=None), Position(100, 3)),
-        (goal("earliest"), replace(SEEN, first=110), Position(100, 3)),
-        (goal("earliest"), replace(SEEN, first=100), Position(100)),
-        (goal("earliest", dns=("dn_2",)), SEEN, Position(100, 3)),
-        (goal("latest"), SEEN, Position(120)),
-        (goal("latest"), replace(SEEN, latest=100), Position(100, 3)),
-        (goal("latest"), replace(SEEN, latest=None), Position(100, 3)),
-        (goal("point", ("*", 70)), SEEN, Position(70)),
-        (goal("point", ("*", 70), ("dn_1", 80)), SEEN, Position(80)),
-        (goal("point", ("dn_2", 70)), SEEN, Position(100, 3)),
+        (goal("earliest"), SEEN, DwsPosition(40)),
+        (goal("earliest"), replace(SEEN, first=None), DwsPosition(100, 3)),
+        (goal("earliest"), replace(SEEN, first=place(110)), DwsPosition(100, 3)),
+        (goal("earliest"), replace(SEEN, first=place(100)), DwsPosition(100)),
+        (goal("earliest", dns=("dn_2",)), SEEN, DwsPosition(100, 3)),
+        (goal("latest"), SEEN, DwsPosition(120)),
+        (goal("latest"), replace(SEEN, latest=place(100)), DwsPosition(100, 3)),
+        (goal("latest"), replace(SEEN, latest=None), DwsPosition(100, 3)),
+        (goal("point", ("*", "70")), SEEN, DwsPosition(70)),
+        (goal("point", ("*", "70"), ("dn_1", "80")), SEEN, DwsPosition(80)),
+        (goal("point", ("*", "70/2")), SEEN, DwsPosition(70, 2)),
+        (goal("point", ("dn_2", "70")), SEEN, DwsPosition(100, 3)),
     ],
 )
-def test_where_a_goal_takes_a_lane(asked: Goal, seen: LaneSeen, position: Position) -> None:
-    assert wanted(asked, seen) == position
+def test_where_a_goal_takes_a_lane(asked: Goal, seen: LaneSeen, position: DwsPosition) -> None:
+    assert wanted(asked, seen, POSITIONS.position) == position
 
 
 def test_a_time_takes_every_lane_to_its_point() -> None:
-    assert wanted(Goal(TargetKind.TIME, at="x"), SEEN, 55) == Position(55)
+    assert wanted(Goal(TargetKind.TIME, at="x"), SEEN, POSITIONS.position, place(55)) == DwsPosition(55)
 
 
 def test_no_lane_counts_as_caught_up_while_one_goes_back() -> None:
-    rows = moved_rows([SEEN, OTHER], {"dn_1": Position(100, 3), "dn_2": Position(50)})
+    rows = moved_rows([SEEN, OTHER], {"dn_1": DwsPosition(100, 3), "dn_2": DwsPosition(50)})
     assert {row.state for row in rows} == {LaneState.CATCHING_UP}
-    assert {row.noted_end for row in rows} == {100}
-    forward = moved_rows([SEEN, OTHER], {"dn_1": Position(110), "dn_2": Position(110)})
+    assert {row.noted_end for row in rows} == {place(100)}
+    forward = moved_rows([SEEN, OTHER], {"dn_1": DwsPosition(110), "dn_2": DwsPosition(110)})
     assert {row.state for row in forward} == {LaneState.RUNNING}
 
 
 def test_an_emptied_row_holds_nothing_of_the_old_copy() -> None:
-    row = emptied(ROW)
+    row = emptied(ROW, BLANK)
     assert (row.position, row.state, row.noted_end) == (None, LaneState.CREATING, None)
     assert (row.epoch, row.changes, row.target) == (ROW.epoch, ROW.changes, ROW.target)
 
 
 def test_an_emptied_row_is_not_that_of_a_first_start() -> None:
     for row in (ROW, replace(ROW, registered=None)):
-        assert not is_first(emptied(row)), "the slot's points are ours: they are no lost progress"
+        assert not is_first(emptied(row, BLANK)), "the slot's points are ours: they are no lost progress"
 
 
 def test_what_was_read_since_a_backup_is_not_called_equal() -> None:
-    now = replace(ROW, position=Position(60), epoch=9)
+    now = replace(ROW, position=DwsPosition(60), epoch=9)
     assert restored(now, ROW) == replace(ROW, epoch=9)
-    ran = restored(replace(ROW, position=Position(300), changes=90, epoch=9), ROW)
-    assert (ran.state, ran.noted_end, ran.changes, ran.position) == (LaneState.CATCHING_UP, 300, 90, ROW.position)
+    ran = restored(replace(ROW, position=DwsPosition(300), changes=90, epoch=9), ROW)
+    assert (ran.state, ran.noted_end, ran.changes, ran.position) == (
+        LaneState.CATCHING_UP,
+        place(300),
+        90,
+        ROW.position,
+    )
     assert {row.state for row in same_state([ran, ROW])} == {LaneState.CATCHING_UP}
 
 
-def moved(position: Position | None, seen: LaneSeen = SEEN) -> Move:
-    row = replace(ROW, position=position) if position else emptied(ROW)
-    return Move(seen, row, Registered(position.point, position.point, 3) if position else None)
+def moved(position: DwsPosition | None, seen: LaneSeen = SEEN) -> Move:
+    row = replace(ROW, position=position) if position else emptied(ROW, BLANK)
+    return Move(seen, row, SyncPoints(position.point, position.point, 3) if position else None)
 
 
 @pytest.mark.parametrize(
     ("kind", "move", "ok"),
     [
-        ("point", moved(Position(40)), True),
-        ("point", moved(Position(39)), False),
-        ("point", moved(Position(121)), False),
-        ("point", moved(Position(95), replace(SEEN, first=None)), True),
-        ("point", moved(Position(80), replace(SEEN, first=None)), False),
-        ("point", moved(Position(80), replace(SEEN, first=None, retained=None)), None),
-        ("point", moved(Position(110), replace(SEEN, latest=None)), None),
-        ("time", moved(Position(39)), None),
+        ("point", moved(DwsPosition(40)), True),
+        ("point", moved(DwsPosition(39)), False),
+        ("point", moved(DwsPosition(121)), False),
+        ("point", moved(DwsPosition(95), replace(SEEN, first=None)), True),
+        ("point", moved(DwsPosition(80), replace(SEEN, first=None)), False),
+        ("point", moved(DwsPosition(80), replace(SEEN, first=None, retained=None)), None),
+        ("point", moved(DwsPosition(110), replace(SEEN, latest=None)), None),
+        ("time", moved(DwsPosition(39)), None),
         ("snapshot", moved(None), True),
-        ("backup", moved(Position(95), replace(SEEN, live=None, retained=None)), False),
-        ("backup", moved(Position(95), replace(SEEN, live=None, retained=90)), True),
+        ("backup", moved(DwsPosition(95), replace(SEEN, kept=SyncPoints(None, 100, 9), retained=None)), False),
+        ("backup", moved(DwsPosition(95), replace(SEEN, kept=SyncPoints(None, 100, 9), retained=place(90))), True),
     ],
 )
 def test_what_is_retained(kind: str, move: Move, ok: bool | None) -> None:
@@ -131,11 +138,11 @@ def test_what_is_retained(kind: str, move: Move, ok: bool | None) -> None:
 
 
 def test_a_time_within_the_ttl_is_retained() -> None:
-    assert retained_check(goal("time"), [moved(Position(39))], kept_by_time=True).ok is True
+    assert retained_check(goal("time"), [moved(DwsPosition(39))], kept_by_time=True).ok is True
 
 
 def test_a_lost_slot_leaves_a_snapshot_only() -> None:
-    lost = [replace(SEEN, durable=0)]
+    lost = [replace(SEEN, kept=SyncPoints(100, 0, 9))]
     answers = {kind: slot_check(goal(kind), lost).ok for kind in ("earliest", "latest", "snapshot", "backup")}
     assert answers == {"earliest": False, "latest": False, "snapshot": True, "backup": None}
     assert slot_check(goal("latest"), [SEEN]).ok is True
@@ -154,48 +161,48 @@ def test_the_ttl_is_unknown_or_enough_or_not() -> None:
 
 def plan_of(move: Move) -> ResetPlan:
     checks = (Check("lease", None, "not told"),)
-    fields = ("dws1", "ods.t", "s", "job", goal("point", ("dn_1", 40), dns=("dn_1",)), "db1:2:x", 5)
+    fields = ("dws", "dws1", "ods.t", "s", "job", goal("point", ("dn_1", "40"), dns=("dn_1",)), "db1:2:x", 5)
     return named(ResetPlan("", *fields, (move,), checks, ("sql",), ("note",), 1.0, 601.0))
 
 
 def test_a_plan_round_trips_and_a_changed_one_is_refused() -> None:
-    counts = Count((("I", 3), ("d", 1)), True, 40, 1_000)
-    plan = plan_of(replace(moved(Position(40)), read_again=counts, skipped=Count((("", 2),), False)))
-    assert plan_from(plan_text(plan)) == plan
+    counts = Count((("I", 3), ("d", 1)), True, "40", 1_000)
+    plan = plan_of(replace(moved(DwsPosition(40)), read_again=counts, skipped=Count((("", 2),), False)))
+    assert plan_from(plan_text(plan), POSITIONS) == plan
     assert plan.skipped == 2
     for text in (plan_text(plan).replace("601.0", "9999.0"), "{}", "nonsense", "[]"):
         with pytest.raises(Refused):
-            plan_from(text)
+            plan_from(text, POSITIONS)
 
 
 def test_a_backup_round_trips_and_a_damaged_one_is_refused() -> None:
-    lanes = (SavedLane(ROW, 100, 90, 3), SavedLane(emptied(ROW), None, None, None))
-    backup = Backup("b1", "dws1", "ods.t", "s", "job", "x", (("id", "bigint"),), lanes, "me", "now", "why", "p1")
-    assert backup_from(backup_text(backup)) == backup
+    lanes = (SavedLane(ROW, SyncPoints(100, 90, 3)), SavedLane(emptied(ROW, BLANK), SyncPoints(None, None)))
+    backup = Backup("b1", "dws", "dws1", "ods.t", "s", "job", "x", (("id", "bigint"),), lanes, "me", "now", "why", "p1")
+    assert backup_from(backup_text(backup), POSITIONS) == backup
     with pytest.raises(Refused, match="damaged"):
-        backup_from(backup_text(backup).replace("100/3", "100"))
+        backup_from(backup_text(backup).replace("100/3", "100/"), POSITIONS)
 
 
 def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
-    plan, here = plan_of(moved(Position(40))), [Shard("dn_1", 7)]
+    plan, here = plan_of(moved(DwsPosition(40))), [Shard("dn_1", 7)]
 
     def said(seen: LaneSeen, fingerprint: str = "db1:2:x", shards: list[Shard] = here) -> str:
         return "; ".join(what_moved(plan, fingerprint, [seen], shards))
 
-    assert said(replace(SEEN, latest=999, retained=80, xmin=1)) == ""
+    assert said(replace(SEEN, latest=place(999), retained=place(80), kept=SyncPoints(100, 100, 1))) == ""
     assert said(replace(SEEN, row=replace(ROW, epoch=6))) == "dn_1: epoch 5 -> 6"
-    assert said(replace(SEEN, row=replace(ROW, position=Position(101)))).startswith(
+    assert said(replace(SEEN, row=replace(ROW, position=DwsPosition(101)))).startswith(
         "dn_1: position 100/3 running -> 101"
     )
-    assert said(replace(SEEN, durable=None)) == "dn_1: points 100/100 -> 100/None"
-    assert said(replace(SEEN, first=41)) == "dn_1: first retained 40 -> 41"
+    assert said(replace(SEEN, kept=SyncPoints(100, None, 9))) == "dn_1: points 100/100 -> 100/-"
+    assert said(replace(SEEN, first=place(41))) == "dn_1: first retained 40 -> 41"
     assert said(SEEN, "db1:3:x") == "the table (fingerprint)"
     assert said(OTHER) == "the DN set" == said(SEEN, shards=[])
 
 
 def test_effects_in_words() -> None:
-    assert moved(Position(100, 3)).effect == "does not move"
-    assert moved(Position(110)).effect == "passes a range without changes"
-    assert "applies 0 changes again" in moved(Position(90)).effect
+    assert moved(DwsPosition(100, 3)).effect == "does not move"
+    assert moved(DwsPosition(110)).effect == "passes a range without changes"
+    assert "applies 0 changes again" in moved(DwsPosition(90)).effect
     assert "copied anew" in moved(None).effect
-    assert "WITHOUT" in replace(moved(Position(110)), skipped=Count((("I", 4),))).effect
+    assert "WITHOUT" in replace(moved(DwsPosition(110)), skipped=Count((("I", 4),))).effect

@@ -10,11 +10,11 @@ from itertools import product
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Shard, SlotPoints, SlotStatus
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first, owes_copy
 from core.errors import TroubleName
+from core.sources.dws.position import DwsPosition, SyncPoints, place
 
 SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
 SHARD = Shard("dn_1", -1)
@@ -44,47 +44,51 @@ AHEAD = ("ahead", "live ahead", "durable ahead")
 BEHIND = ("both behind what was registered", "live behind", "durable behind")
 
 
-def row(state: LaneState, fingerprint: str = SAME, registered: Registered | None = None) -> ProgressRow:
+def row(state: LaneState, fingerprint: str = SAME, registered: SyncPoints | None = None) -> ProgressRow:
     return ProgressRow(
         key=LaneKey("dws1", "ods.t", "s", "dn_1"),
         node_id=-1,
         target="mart.t",
-        position=None if state is LaneState.CREATING else Position(AT, 4),
+        position=None if state is LaneState.CREATING else DwsPosition(AT, 4),
         epoch=7,
         changes=3,
         state=state,
-        noted_start=50,
+        noted_start=place(50),
         noted_end=None,
         channel="c",
         fingerprint=fingerprint,
-        registered=registered or Registered(REGISTERED, REGISTERED, 9),
+        registered=registered or SyncPoints(REGISTERED, REGISTERED, 9),
     )
 
 
 def status(points: str, latest: str = "above", fingerprint: str = SAME) -> SlotStatus:
-    return SlotStatus(SHARD, SlotPoints(*POINTS[points]), LATEST[latest], 9, fingerprint)
+    return SlotStatus(SHARD, SyncPoints(*POINTS[points]), DwsPosition(LATEST[latest], None, 9), fingerprint)
+
+
+def shown(points: str) -> str:
+    return "/".join("-" if point is None else str(point) for point in POINTS[points])
 
 
 def expected(state: LaneState | None, points: str, latest: str, fingerprint: str) -> StartDecision:
-    live, durable = POINTS[points]
+    there = shown(points)
     what = {TABLE: "the table was dropped and made again (its oid changed)", COLUMNS: "the table's columns changed"}
     changed = what.get(fingerprint, "another database answers under this address")
     if state is None:
-        if not live and not durable:
+        if not any(POINTS[points]):
             return StartDecision(StartAction.CREATE)
-        said = f"dn_1: the slot holds points {live}/{durable}, but the sink has no progress row for it"
+        said = f"dn_1: the slot holds points {there}, but the sink has no progress row for it"
         return StartDecision(StartAction.REFUSE, TroubleName.PROGRESS_LOST, said)
     if state is LaneState.CREATING:
         return StartDecision(StartAction.CREATE)
     if points in LOST:
         cause = "" if fingerprint == SAME else f"; cause: {changed}"
-        said = f"dn_1: our position is 200/4, the slot holds {live}/{durable}{cause}"
+        said = f"dn_1: our position is 200/4, the slot holds {there}{cause}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
     if points in AHEAD:
-        said = f"dn_1: the slot ({live}/{durable}) is ahead of our position 200"
+        said = f"dn_1: the slot ({there}) is ahead of our position 200"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
     if points in BEHIND:
-        said = f"dn_1: the slot ({live}/{durable}) is behind what we registered (100/100)"
+        said = f"dn_1: the slot ({there}) is behind what we registered (100/100)"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
     if fingerprint != SAME:
         return StartDecision(StartAction.REFUSE, TroubleName.SCHEMA_CHANGED, f"dn_1: {changed}")
@@ -102,14 +106,14 @@ def test_every_state_has_the_decision_of_the_design(state: LaneState | None, poi
         assert found == expected(state, points, latest, fingerprint), (latest, fingerprint)
 
 
-BEGUN: dict[str, tuple[Position | None, Registered | None]] = {
+BEGUN: dict[str, tuple[DwsPosition | None, SyncPoints | None]] = {
     "first rows": (None, None),
-    "the server chooses the point": (None, Registered(0, 0, 0)),
-    "emptied by a reset": (None, Registered(100, 100, 9)),
-    "about to register": (Position(AT), Registered(0, 0, 9)),
-    "about to register again": (Position(AT), Registered(100, 100, 9)),
-    "registered": (Position(AT), Registered(AT, AT, 9)),
-    "an earlier point was wanted the second time": (Position(50), Registered(AT, 100, 9)),
+    "the server chooses the point": (None, SyncPoints(0, 0, 0)),
+    "emptied by a reset": (None, SyncPoints(100, 100, 9)),
+    "about to register": (DwsPosition(AT), SyncPoints(0, 0, 9)),
+    "about to register again": (DwsPosition(AT), SyncPoints(100, 100, 9)),
+    "registered": (DwsPosition(AT), SyncPoints(AT, AT, 9)),
+    "an earlier point was wanted the second time": (DwsPosition(50), SyncPoints(AT, 100, 9)),
 }
 """Every row in state creating that a start or a reset writes."""
 
@@ -121,14 +125,12 @@ def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: st
     made = replace(row(LaneState.CREATING), position=position, registered=registered)
     found = compare(made, status(points))
     assert is_first(made) == (begun == "first rows")
-    live, durable = POINTS[points]
-    if begun == "first rows" and (live or durable):
+    if begun == "first rows" and any(POINTS[points]):
         assert found.trouble is TroubleName.PROGRESS_LOST
     elif position is not None and points in AHEAD:
         assert found.trouble is TroubleName.SLOT_MOVED
-        assert (
-            found.sentence == f"dn_1: the slot ({live}/{durable}) is ahead of 200, where our start was to register it"
-        )
+        said = f"dn_1: the slot ({shown(points)}) is ahead of 200, where our start was to register it"
+        assert found.sentence == said
     else:
         assert found == StartDecision(StartAction.CREATE)
 
@@ -151,6 +153,14 @@ def test_a_row_without_a_known_registration_is_compared_by_its_position_alone() 
     assert compare(bare, status("ahead")).trouble is TroubleName.SLOT_MOVED
 
 
+def test_a_binlog_that_begins_beyond_the_position_has_lost_what_lies_between() -> None:
+    kept = status("as registered")
+    assert compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT))) == StartDecision(StartAction.STREAM)
+    found = compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT + 1)))
+    assert found.trouble is TroubleName.SLOT_LOST
+    assert found.sentence == "dn_1: our position is 200/4, the binlog begins at 201"
+
+
 def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
     assert set(SAFE) == set(TroubleName)
     assert compare(row(LaneState.RUNNING), status("no rows")).safe == SAFE[TroubleName.SLOT_LOST]
@@ -158,10 +168,10 @@ def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:
 
 
 def test_a_row_owes_a_copy_where_its_job_applied_changes_or_a_reset_emptied_it() -> None:
-    first, points = replace(row(LaneState.CREATING), changes=0), Registered(100, 100, 1)
-    begun = replace(first, position=None, registered=Registered(0, 0, 0))
+    first, points = replace(row(LaneState.CREATING), changes=0), SyncPoints(100, 100, 1)
+    begun = replace(first, position=None, registered=SyncPoints(0, 0, 0))
     emptied = replace(first, position=None, registered=points)
-    broken_off = replace(first, position=Position(AT), registered=points)
+    broken_off = replace(first, position=DwsPosition(AT), registered=points)
     assert not any(owes_copy(one) for one in (replace(first, position=None, registered=None), begun, broken_off))
     assert owes_copy(emptied)
     assert all(owes_copy(replace(one, changes=1)) for one in (begun, broken_off, emptied))

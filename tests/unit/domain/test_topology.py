@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.slot import Shard, SlotPoints, SlotStatus
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.slot import Shard, SlotStatus
 from core.domain.start import SAFE, StartDecision
 from core.domain.topology import NodeChange, left_unread, node_change
 from core.errors import TroubleName
+from core.sources.dws.position import DwsPosition, SyncPoints, place
 
 ONE, TWO, NEW = Shard("dn_1", -1), Shard("dn_2", 2), Shard("dn_3", 3)
 OURS = (ONE, TWO)
@@ -24,22 +24,22 @@ def rows(state: LaneState = LaneState.RUNNING, shards: Sequence[Shard] = OURS) -
             LaneKey("dws1", "ods.t", "s", shard.name),
             shard.node_id,
             "mart.t",
-            Position(100),
+            DwsPosition(100),
             1,
             0,
             state,
-            1,
-            1,
+            place(1),
+            place(1),
             "c",
             "i",
-            Registered(90, 90, 5),
+            SyncPoints(90, 90, 5),
         )
         for shard in shards
     ]
 
 
 def status(shard: Shard, live: int | None = 120, durable: int | None = 120) -> SlotStatus:
-    return SlotStatus(shard, SlotPoints(live, durable), 200, 7, "i")
+    return SlotStatus(shard, SyncPoints(live, durable), DwsPosition(200, None, 7), "i")
 
 
 def decided(
@@ -74,16 +74,16 @@ def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothi
     statuses = [status(ONE), status(TWO), status(NEW, 120, 120), status(other, 150, 150)]
     found = decided((*OURS, NEW, other), statuses)
     assert isinstance(found, NodeChange)
-    assert (found.come, found.renamed, found.point) == (tuple(statuses[2:]), (), 150)
+    assert (found.come, found.renamed, found.begins) == (tuple(statuses[2:]), (), place(150))
     assert found.sentence == "the DN set changed: new dn_3, dn_4"
     assert named(left_unread(found, [TWO, ONE])) == (
-        "the DN set changed: new dn_3, dn_4; changes before sync point 150 are left unread on dn_1, dn_2"
+        "the DN set changed: new dn_3, dn_4; changes before 150 are left unread on dn_1, dn_2"
     )
 
 
 @pytest.mark.parametrize(
     ("points", "held"),
-    [(None, "none"), ((0, 0), "0/0"), ((120, None), "120/None"), ((0, 120), "0/120"), ((120, 119), "120/119")],
+    [(None, "none"), ((0, 0), "0/0"), ((120, None), "120/-"), ((0, 120), "0/120"), ((120, 119), "120/119")],
 )
 def test_a_new_dn_without_one_known_point_is_named(points: tuple[int | None, int | None] | None, held: str) -> None:
     statuses = [status(ONE), status(TWO), *([status(NEW, *points)] if points else [])]
@@ -105,7 +105,7 @@ def test_a_new_name_under_an_old_id_is_adopted_in_every_state(state: LaneState) 
     found = decided((replace(ONE, name="dn_2"), replace(TWO, name="dn_1")), state=state)
     assert isinstance(found, NodeChange)
     assert [(row.key.shard, shard.name) for row, shard in found.renamed] == [("dn_1", "dn_2"), ("dn_2", "dn_1")]
-    assert found.point == 0
+    assert found.begins is None
     assert found.sentence == "the DN set changed: renamed dn_1 to dn_2, dn_2 to dn_1"
 
 

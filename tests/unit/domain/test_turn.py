@@ -6,13 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
+from core.sources.dws.position import DwsPosition
 
 ROW = ProgressRow(
-    LaneKey("dws1", "ods.t", "s", "dn_1"), 1, "mart.t", Position(5), 7, 0, LaneState.COPYING, 5, None, "c", "i", None
+    LaneKey("dws1", "ods.t", "s", "dn_1"),
+    1,
+    "mart.t",
+    DwsPosition(5),
+    7,
+    0,
+    LaneState.COPYING,
+    DwsPosition(5, None),
+    None,
+    "c",
+    "i",
+    None,
 )
 END = Turn(7, 2, (LaneState.COPYING,), LaneState.CATCHING_UP)
 

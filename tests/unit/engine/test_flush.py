@@ -7,15 +7,17 @@ from typing import BinaryIO, cast
 
 from core.domain.position import Position
 from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotPoints, SlotStatus
+from core.domain.slot import Shard, SlotStatus
 from core.domain.spec import SinkOptions
-from core.domain.watch import Expected
+from core.domain.watch import exactly
 from core.engine.worker.step import Stepper, StepPlan, nothing
 from core.ports.sink import StepSink, Top
 from core.ports.source import Source
+from core.sources.dws.position import DwsPosition, SyncPoints, ours
+from core.sources.dws.source import DwsSource
 
 DN = Shard("dn_1", 1)
-POLL = SlotStatus(DN, SlotPoints(1, 1), latest=1_000, xmin=5, fingerprint="one")
+POLL = SlotStatus(DN, SyncPoints(1, 1, 5), DwsPosition(1_000, None, 5), "one")
 ROWS, WIDTH = 100, 10
 """Rows in each range, and its sync points: the lane has 100 ranges to read."""
 
@@ -38,7 +40,9 @@ class Ranges:
     seconds: float = 0.0
     read: int = 0
 
-    def copy_changes(self, shard: Shard, after: Position, up_to: int, out: BinaryIO) -> int:
+    next_range, reached = DwsSource.next_range, DwsSource.reached
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         self.read += 1
         self.clock.now += self.seconds
         out.write(b"x\n" * ROWS)
@@ -54,8 +58,8 @@ class Taken:
     def stage(self, reader: BinaryIO) -> int:
         return reader.read().count(b"\n")
 
-    def top(self, up_to: int) -> Top:
-        return Top(up_to, 1)
+    def top(self, up_to: Position) -> Top:
+        return Top(ours(up_to).point, 1)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         self.committed.append(rows)
@@ -68,11 +72,9 @@ class Taken:
 def rows_of_a_step(options: SinkOptions, seconds: float = 0.0) -> int:
     """What the first step of a lane that is far behind commits."""
     clock, taken = Clock(), Taken()
-    plan = StepPlan(
-        LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, Expected(frozenset({1}), frozenset({1}), "one"), WIDTH, options
-    )
+    plan = StepPlan(LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, exactly(SyncPoints(1, 1), "one"), WIDTH, options)
     source = cast(Source, Ranges(clock, seconds))
-    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, Position(1))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, DwsPosition(1))
     assert [step.rows] == taken.committed
     return step.rows
 

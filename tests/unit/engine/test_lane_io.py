@@ -6,19 +6,20 @@ import pytest
 
 from core.domain.lane import Activity, Lane
 from core.domain.position import Position
-from core.domain.progress import LaneKey, Registered
-from core.domain.slot import Shard, SlotPoints, SlotStatus, TableIdentity
-from core.domain.watch import Expected
+from core.domain.progress import LaneKey
+from core.domain.slot import Shard, SlotStatus, TableIdentity
+from core.domain.watch import exactly
 from core.engine.driver import lane_io
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from core.sources.dws.position import DwsPosition, SyncPoints
 
 DN = Shard("dn_1", 1)
 LANE = Lane(
     LaneKey("dws1", "ods.t", "s", DN.name),
     DN,
-    Position(10),
-    Registered(10, 10, 1),
-    Expected(frozenset({10}), frozenset({10}), "then"),
+    DwsPosition(10),
+    SyncPoints(10, 10, 1),
+    exactly(SyncPoints(10, 10), "then"),
     100,
     activity=Activity.IDLE,
 )
@@ -26,7 +27,7 @@ MISSING = Refused("function does not exist", code="42883", where="source")
 
 
 def status(fingerprint: str = "then", live: int = 10) -> SlotStatus:
-    return SlotStatus(DN, SlotPoints(live, live), 20, 5, fingerprint)
+    return SlotStatus(DN, SyncPoints(live, live, 5), DwsPosition(20, None, 5), fingerprint)
 
 
 class Server:
@@ -42,7 +43,7 @@ class Server:
             raise found
         return [found]
 
-    def has_changes(self, shard: Shard, after: Position, up_to: int) -> bool:
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
         raise self.error
 
     def identify(self) -> TableIdentity:

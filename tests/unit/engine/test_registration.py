@@ -10,16 +10,15 @@ from typing import Any, cast
 import pytest
 
 from core.clock import SystemClock
-from core.domain.advance import XminChoice
-from core.domain.position import Position
 from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotPoints, SlotStatus
-from core.domain.watch import Expected
+from core.domain.slot import Shard, SlotStatus
+from core.domain.watch import exactly
 from core.engine.driver.registration import Registration, register
 from core.errors import Busy
+from core.sources.dws.position import DwsPosition, SyncPoints
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)
-POINTS = Expected(frozenset({10}), frozenset({10}), "i")
+KEPT = SyncPoints(10, 10, 5)
 
 
 class Server:
@@ -28,7 +27,7 @@ class Server:
     generation = cleared_for = 1
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        return [SlotStatus(RENAMED, SlotPoints(10, 10), 20, 5, "i")]
+        return [SlotStatus(RENAMED, KEPT, DwsPosition(20, None, 5), "i")]
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -36,11 +35,12 @@ class Server:
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int) -> Iterator[Any]:
-        yield SimpleNamespace(row=SimpleNamespace(position=Position(10)))
+        yield SimpleNamespace(row=SimpleNamespace(position=DwsPosition(10)))
 
 
 def test_a_dn_under_another_name_is_said_and_not_a_broken_iteration() -> None:
     server = cast("Any", Server())
-    wanted = Registration(LaneKey("dws1", "ods.t", "s", DN.name), DN, 1, POINTS, 10, XminChoice(5, None, 5))
+    key, expected = LaneKey("dws1", "ods.t", "s", DN.name), exactly(KEPT, "i")
+    wanted = Registration(key, DN, 1, expected, DwsPosition(10), KEPT)
     with pytest.raises(Busy, match="dn_1 does not answer under its name"):
         register(server, server, wanted, SystemClock())

@@ -16,6 +16,7 @@ from core.slots.status.retained import (
     TableRetained,
     put_together,
 )
+from core.sources.dws.position import place
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 TTL = Ttl(100)
@@ -23,7 +24,7 @@ TTL = Ttl(100)
 
 def point(shard: str, slot: str, durable: bool, at: int | None, age: int | None = 10) -> RegisteredPoint:
     moment = None if age is None else NOW - timedelta(seconds=age)
-    return RegisteredPoint(shard, slot, durable, at, moment, 1)
+    return RegisteredPoint(shard, slot, durable, place(at), moment, 1)
 
 
 def both(shard: str, slot: str, live: int, durable: int, age: int = 10) -> list[RegisteredPoint]:
@@ -39,8 +40,8 @@ def test_the_point_further_back_and_the_oldest_reader_are_named_per_dn() -> None
         *both("dn_1", "a", 12, 10), *both("dn_2", "a", 20, 20), *both("dn_1", "b", 11, 11), *both("dn_2", "b", 5, 9)
     )
     first, second = found.slot("a").shards
-    assert (first.behind, first.point, first.oldest) == (Behind.DURABLE, 10, True)
-    assert (second.behind, second.point, second.oldest) == (Behind.BOTH, 20, False)
+    assert (first.behind, first.point, first.oldest) == (Behind.DURABLE, place(10), True)
+    assert (second.behind, second.point, second.oldest) == (Behind.BOTH, place(20), False)
     assert [found.oldest_reader(shard) for shard in ("dn_1", "dn_2", "dn_9")] == ["a", "b", None]
     back = found.slot("b").furthest_back
     assert back is not None and (back.shard, back.behind) == ("dn_2", Behind.LIVE)
@@ -71,10 +72,10 @@ def test_unread_rows_are_those_of_the_point_further_back_and_unknown_where_one_i
 
 
 def test_where_the_server_lists_nothing_ours_is_marked_as_ours() -> None:
-    lanes = {"a": [OwnLane("dn_1", 8, 8, NOW - timedelta(seconds=70))], "b": []}
+    lanes = {"a": [OwnLane("dn_1", place(8), place(8), NOW - timedelta(seconds=70))], "b": []}
     found = put_together(TTL, None, NOW, None, None, lanes)
     (one,) = found.slot("a").shards
-    assert (one.known_by, one.live, one.oldest, one.unread) == (KnownBy.OURS, 8, None, None)
+    assert (one.known_by, one.live, one.oldest, one.unread) == (KnownBy.OURS, place(8), None, None)
     assert one.left is not None and (one.left.seconds, one.left.severity) == (30, Severity.WARN)
     assert OURS in found.untold and NO_TIMEOUT in found.untold
     assert any("no registration time is known for b" in text for text in found.untold)

@@ -9,16 +9,17 @@ import pytest
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
 from core.slots.status.inspect import SlotOnShard, SlotView, inspect
+from core.sources.dws.position import place
 
 EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1, 2))
 
 
 POINTS = [
-    RegisteredPoint("dn_2", "ours", False, 120, LATE, 11),
-    RegisteredPoint("dn_1", "ours", True, 90, EARLY, 10),
-    RegisteredPoint("dn_1", "ours", False, 100, LATE, 12),
-    RegisteredPoint("dn_2", "ours", True, 120, LATE, 11),
-    RegisteredPoint("dn_1", "theirs", False, 5, EARLY, 1),
+    RegisteredPoint("dn_2", "ours", False, place(120), LATE, 11),
+    RegisteredPoint("dn_1", "ours", True, place(90), EARLY, 10),
+    RegisteredPoint("dn_1", "ours", False, place(100), LATE, 12),
+    RegisteredPoint("dn_2", "ours", True, place(120), LATE, 11),
+    RegisteredPoint("dn_1", "theirs", False, place(5), EARLY, 1),
 ]
 COUNTS = [
     UnreadRows("dn_1", "ours", False, 3),
@@ -31,10 +32,10 @@ def test_both_points_of_each_dn_are_put_together() -> None:
     found = inspect("dws1", "t", {"ours": "orders"}, POINTS, COUNTS)
     ours = found.slot("ours")
     assert ours.shards == (
-        SlotOnShard("dn_1", 100, 90, LATE, 10, 7),
-        SlotOnShard("dn_2", 120, 120, LATE, 11, 1),
+        SlotOnShard("dn_1", place(100), place(90), LATE, 10, 7),
+        SlotOnShard("dn_2", place(120), place(120), LATE, 11, 1),
     )
-    assert (ours.job, ours.oldest_point, ours.unread, ours.registered_at) == ("orders", 90, 8, LATE)
+    assert (ours.job, ours.oldest_point, ours.unread, ours.registered_at) == ("orders", place(90), 8, LATE)
 
 
 def test_a_slot_without_a_job_is_external_and_half_known() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
-from core.domain.peek import Ask, ChangeRow, Filter, Range
+from core.domain.peek import Ask, ChangeRow, Filter, Range, Searched
 from core.domain.position import Position
 from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
 from core.errors import Refused, Unreachable
 from core.slots.status.binlog_rows import peek
+from core.sources.dws.peek import Window, Windows
+from core.sources.dws.position import DwsPosition, ours, place
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 
@@ -24,7 +27,7 @@ class Reader:
     slow: int = 10**12
     slots: Sequence[RegisteredPoint] = ()
     down: bool = False
-    windows: list[Range] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
 
     def identity(self, table: str) -> TableIdentity:
         return IDENTITY
@@ -35,24 +38,39 @@ class Reader:
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         return self.slots
 
-    def first(self, table: str, shard: Shard, point: int) -> FirstRecord:
-        here = self.at if shard.name == "dn_1" else ()
-        return FirstRecord(max(self.at, default=10), next((one for one in here if one >= point), None))
+    def newest(self, table: str, shard: Shard) -> Position | None:
+        return DwsPosition(max(self.at, default=10), None)
 
-    def firsts(self, table: str, point: int) -> dict[str, FirstRecord]:
+    def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
+        here = self.at if shard.name == "dn_1" else ()
+        return next((one for one in here if one >= point), None)
+
+    def firsts(self, table: str, at: Position | None) -> dict[str, FirstRecord]:
         if self.down:
             raise Unreachable("dn_2 does not answer")
-        return {name: self.first(table, Shard(name, node), point) for name, node in self.nodes(table).items()}
+        point = 0 if at is None else ours(at).point
+        shards = [Shard(name, node) for name, node in self.nodes(table).items()]
+        firsts = {shard: place(self.first_at_or_after(table, shard, point)) for shard in shards}
+        return {shard.name: FirstRecord(self.newest(table, shard), first) for shard, first in firsts.items()}
 
-    def at_time(self, table: str, shard: Shard, moment: str) -> int | None:
+    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         return None
 
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> list[ChangeRow]:
+    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(cast(Any, self), identity, table, shard, what, only).forward()
+
+    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(cast(Any, self), identity, table, shard, what, only).backward()
+
+    def close(self) -> None:
+        return
+
+    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Window, only: Filter) -> list[ChangeRow]:
         self.windows.append(what)
         if what.up_to - what.after.point > self.slow:
             raise Unreachable("statement timeout").after_limit()
-        rows = [ChangeRow(one, 2, "I", None, (str(one),)) for one in self.at]
-        kept = [row for row in rows if what.after < row.position and row.point <= what.up_to]
+        rows = [ChangeRow(DwsPosition(one, 2), "I", None, (str(one),)) for one in self.at]
+        kept = [row for row in rows if what.after < row.position <= DwsPosition(what.up_to, None)]
         return kept[-what.most :] if what.newest else kept[: what.most]
 
 
@@ -68,13 +86,13 @@ class Ticking:
 
 
 def points(reader: Reader, ask: Ask, step: float = 0.0) -> list[int]:
-    return [row.point for row in peek(reader, "s", "t", ask, Ticking(step)).rows]
+    return [ours(row.position).point for row in peek(reader, "s", "t", ask, Ticking(step)).rows]
 
 
 def test_rows_far_apart_are_found_without_reading_what_lies_between() -> None:
     reader = Reader([10, 5_000_000, 9_000_000_000])
-    assert points(reader, Ask("dn_1", Position(0))) == [10, 5_000_000, 9_000_000_000]
-    assert len(reader.windows) == 3 and reader.windows[1].after == Position(5_000_000)
+    assert points(reader, Ask("dn_1", DwsPosition(0))) == [10, 5_000_000, 9_000_000_000]
+    assert len(reader.windows) == 3 and reader.windows[1].after == DwsPosition(5_000_000)
 
 
 def test_the_newest_rows_are_found_backwards_from_the_latest_point() -> None:
@@ -85,31 +103,31 @@ def test_the_newest_rows_are_found_backwards_from_the_latest_point() -> None:
 
 def test_a_window_that_takes_too_long_is_tried_again_narrower() -> None:
     reader = Reader(range(1, 2_000), slow=100)
-    page = peek(reader, "s", "t", Ask("dn_1", Position(0), most=50), Ticking())
-    assert len(page.rows) == 50 and page.on == Position(50, 2) and not page.whole
+    page = peek(reader, "s", "t", Ask("dn_1", DwsPosition(0), most=50), Ticking())
+    assert len(page.rows) == 50 and page.on == DwsPosition(50, 2) and not page.whole
     reader = Reader([7], slow=-1)
     with pytest.raises(Unreachable):
-        peek(reader, "s", "t", Ask("dn_1", Position(0)), Ticking())
+        peek(reader, "s", "t", Ask("dn_1", DwsPosition(0)), Ticking())
 
 
 def test_a_look_ends_when_its_time_is_up_and_says_how_far_it_came() -> None:
     reader = Reader(range(1, 10**6, 100))
-    page = peek(reader, "s", "t", Ask("dn_1", Position(0), most=9_000), Ticking(3))
-    assert page.rows and not page.whole and page.searched < 10**6
-    assert page.notes == (f"stopped after 5 s: searched up to {page.searched}",)
-    assert page.on == Position(page.searched) or page.on.point == page.rows[-1].point
+    page = peek(reader, "s", "t", Ask("dn_1", DwsPosition(0), most=9_000), Ticking(3))
+    assert page.rows and not page.whole and page.searched is not None and page.searched < DwsPosition(10**6)
+    assert page.notes == (f"stopped after 5 s: searched up to {page.searched.shown}",)
+    assert page.on in (page.searched.from_here, page.rows[-1].position)
 
 
 def test_an_unnamed_dn_is_the_one_with_the_oldest_row_that_is_unread() -> None:
-    at = [RegisteredPoint("dn_1", "s", flag, 5, None, None) for flag in (False, True)]
-    at += [RegisteredPoint("dn_2", "s", flag, 3, None, None) for flag in (False, True)]
+    at = [RegisteredPoint("dn_1", "s", flag, place(5), None, None) for flag in (False, True)]
+    at += [RegisteredPoint("dn_2", "s", flag, place(3), None, None) for flag in (False, True)]
     assert peek(Reader([9], slots=at), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_1"
     assert peek(Reader([9], slots=at, down=True), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_2"
 
 
 def test_a_range_without_a_row_is_searched_to_its_end() -> None:
-    page = peek(Reader([]), "s", "t", Ask("dn_1", Position(0), up_to=500), Ticking())
-    assert (page.rows, page.whole, page.searched) == ((), True, 500)
+    page = peek(Reader([]), "s", "t", Ask("dn_1", DwsPosition(0), up_to=place(500)), Ticking())
+    assert (page.rows, page.whole, page.searched) == ((), True, place(500))
 
 
 def test_a_cluster_that_names_no_dn_is_refused() -> None:

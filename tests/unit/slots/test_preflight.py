@@ -9,6 +9,7 @@ import pytest
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
 from core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
+from core.sources.dws.position import place
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 OWNERS = {"ours": "orders"}
@@ -18,8 +19,9 @@ def facts(
     consumed: bool | None, rows: dict[str, int | None] | None, rates: tuple[Rate, ...] = (), timeout: int | None = None
 ) -> Facts:
     """One DN; each slot of `rows` has these unread rows at both points, None: the kernel lists nothing."""
-    points = None if rows is None else [RegisteredPoint("dn_1", s, f, 5, AT, 1) for s in rows for f in (False, True)]
-    unread = None if rows is None else [UnreadRows("dn_1", s, f, n) for s, n in rows.items() for f in (False, True)]
+    flags = (False, True)
+    points = None if rows is None else [RegisteredPoint("dn_1", s, f, place(5), AT, 1) for s in rows for f in flags]
+    unread = None if rows is None else [UnreadRows("dn_1", s, f, n) for s, n in rows.items() for f in flags]
     return Facts("dws1", "t", consumed, {"dn_1": consumed}, points, unread, OWNERS, timeout, rates)
 
 

@@ -12,6 +12,7 @@ from core.errors import Refused, SlotkeeperError, Unreachable
 from core.slots.status.inspect import NO_COUNT, NO_LIST
 from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
 from core.slots.status.retained import OwnLane
+from core.sources.dws.position import place
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 
@@ -34,7 +35,8 @@ class Source:
         if not self.lists and not self._known:
             self._known = True
             return None
-        points = [RegisteredPoint("dn_1", "s", flag, 7, NOW - timedelta(seconds=60), 5) for flag in (False, True)]
+        at = NOW - timedelta(seconds=60)
+        points = [RegisteredPoint("dn_1", "s", flag, place(7), at, 5) for flag in (False, True)]
         return TableAnswer(NOW, self.options, 3_600, points if self.lists else None)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
@@ -123,7 +125,7 @@ def test_a_kernel_that_lists_nothing_is_asked_for_the_rest_and_our_sink_seldom()
 
     def ours(table: str, slot: str, now: datetime) -> list[OwnLane]:
         asked.append(slot)
-        return [OwnLane("dn_1", 9, 9, now)]
+        return [OwnLane("dn_1", place(9), place(9), now)]
 
     source = Source(lists=False, counts=False)
     watch = watched(source, "t", ours=ours)
@@ -131,7 +133,7 @@ def test_a_kernel_that_lists_nothing_is_asked_for_the_rest_and_our_sink_seldom()
     run(source, watch, 60)
     seen = watch.turn().seen
     assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
-    assert [one.live for one in seen.retained.slot("mine").shards] == [9]
+    assert [one.live for one in seen.retained.slot("mine").shards] == [place(9)]
     assert 2 <= len(asked) <= 3
 
 

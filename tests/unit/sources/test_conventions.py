@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.probe import Answer, ProbeFinding, Reader
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe import questions
 from core.sources.dws.probe.findings import Beside, Event, Written
@@ -98,9 +98,9 @@ def test_old_images_that_differ_are_told_as_they_are() -> None:
 
 
 def test_a_reader_stands_where_a_step_leaves_it() -> None:
-    assert decide.reached(Position(9), 12, HISTORY) == Position(12, 3)
-    assert decide.reached(Position(12, 3), 13, []) == Position(13)
-    assert decide.reached(Position(12, 3), 12, []) == Position(12, 3)
+    assert decide.reached(DwsPosition(9), 12, HISTORY) == DwsPosition(12, 3)
+    assert decide.reached(DwsPosition(12, 3), 13, []) == DwsPosition(13)
+    assert decide.reached(DwsPosition(12, 3), 12, []) == DwsPosition(12, 3)
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int = 24) -> Frame:
     """A busy job: every lane has moved since the last frame."""
     step = int((at - AT).total_seconds())
+    begun = 88_000_000 + step * 40
     made = tuple(
         LaneReport(
             f"dn_{6001 + n}_{6002 + n}", n - 1_000, "running", chance.choice(("idle", "applying", "registering")),
-            f"{88_000_000 + step * 40 + chance.randint(0, 99)}/{chance.randint(-1, 9)}",
-            88_000_000 + step * 40 + 99, 88_000_000 + step * 40 - 200, 88_000_000 + step * 40 - 200,
+            f"{begun + ahead}/{chance.randint(-1, 9)}", f"{begun + 99}", f"{begun - 200}",
             1_000_000 + step * 500 + chance.randint(0, 99), chance.random() * 3,
             polled_age=chance.random(), read_s=step * 0.1, write_s=step * 0.3, register_s=step * 0.01,
+            at=begun + ahead, latest_at=begun + 99, behind=99 - ahead,
         )
-        for n in range(lanes)
+        for n, ahead in enumerate(chance.randint(0, 99) for _ in range(lanes))
     )  # fmt: skip
     report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD")
     view = JobView(

@@ -54,7 +54,7 @@ def test_a_start_sets_state_wish_and_run_at_once_and_only_at_rest(store: Store) 
 
 def test_a_report_comes_back_as_it_was_told(store: Store) -> None:
     store.begin_run("orders", "r1")
-    lane = LaneReport("dn_1", -5, "running", "idle", "10/3", 12, 10, None, 99, 0.25)
+    lane = LaneReport("dn_1", -5, "running", "idle", "10/3", "12", None, 99, 0.25, at=10, latest_at=12, behind=2)
     report = JobReport("orders", "r1", "CATCHING UP", reason="why", trouble="", lanes=(lane,), chunks_done=3)
     assert store.put_report(report)
     row = store.job("orders")

@@ -23,7 +23,7 @@ WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: lanes
 -- What we registered for a slot by the progress rows, and how long ago by this server's clock.
-SELECT shard, position, registered_live, registered_durable,
+SELECT shard, position, registered,
        extract(epoch FROM clock_timestamp() - registered_at)::float8
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s

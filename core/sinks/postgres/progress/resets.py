@@ -82,7 +82,9 @@ class PostgresResets(PostgresProgress):
                 return list(moved.values())
             pairs = zip(swap.expected, swap.wanted, strict=True)
             hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
-            quarantine_reset.before_move(self.session, cursor, self._all, [row for _, row in hit], by or reset, undone)
+            rows = [row for _, row in hit]
+            place = (self.session, cursor, self._all, self._positions)
+            quarantine_reset.before_move(*place, rows, by or reset, undone)
             for was, row in hit:
                 values = {**parameters_of(row), **_expected(was), "epoch": epoch}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
@@ -96,7 +98,7 @@ class PostgresResets(PostgresProgress):
             found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
             if found is None:
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {was.key.shard} is gone from the sink")
-            now = row_of(was.key, found)
+            now = row_of(was.key, found, self._positions)
         except Trouble as lost:
             if not partly:
                 raise
@@ -135,9 +137,8 @@ class PostgresResets(PostgresProgress):
 
 
 def _expected(row: ProgressRow) -> dict[str, Any]:
-    names = {"position": "position", "state": "state", "live": "registered_live", "durable": "registered_durable"}
     values = parameters_of(row)
-    return {f"was_{name}": values[column] for name, column in names.items()}
+    return {f"was_{name}": values[name] for name in ("position", "state")}
 
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:

@@ -38,18 +38,15 @@ SET step = %(step)s, outcome = %(outcome)s, ended_at = CASE WHEN %(ended)s THEN 
 WHERE id = %(id)s
 
 -- name: write
--- A lane's row as the reset wants it, under the epoch, where it is as the reset expects it. One that is emptied forgets
+-- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is emptied forgets
 -- how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the target.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
-    registered_live = %(registered_live)s, registered_durable = %(registered_durable)s,
-    registered_xmin = %(registered_xmin)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
+    registered = %(registered)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
     copying = CASE WHEN %(state)s <> 'creating' THEN copying END,
     chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(was_position)s AND state = %(was_state)s
-  AND registered_live IS NOT DISTINCT FROM %(was_live)s::bigint
-  AND registered_durable IS NOT DISTINCT FROM %(was_durable)s::bigint
 
 -- name: reset
 -- One reset.

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+from core.domain.kept import Kept, Positions
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow, Registered
-from core.domain.turn import Turn, explain_chunks, explain_turn
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.errors import Refused, Superseded, Trouble, TroubleName
@@ -29,8 +30,11 @@ class PostgresProgress:
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """
 
-    def __init__(self, session: SinkSession, lane: LaneKey, runner: Runner, quarantines: bool = False) -> None:
+    def __init__(
+        self, session: SinkSession, positions: Positions, lane: LaneKey, runner: Runner, quarantines: bool = False
+    ) -> None:
         self.session = session
+        self._positions = positions
         self._lane = lane
         self._all = key_of(lane)
         self._runner = runner
@@ -120,15 +124,15 @@ class PostgresProgress:
 
     def rows(self) -> list[ProgressRow]:
         """All rows of the source table's slot, by DN name."""
-        return [row_of(self._lane, one) for one in self.session.fetched("rows", self._all)]
+        return [self._row(one) for one in self.session.fetched("rows", self._all)]
 
     def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
-        return [row_of(self._lane, one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
+        return [self._row(one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """One lane's row as it is committed now."""
         found = self.session.fetched("row", key_of(key))
-        return row_of(key, found[0]) if found else None
+        return row_of(key, found[0], self._positions) if found else None
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
         """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
@@ -206,18 +210,23 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
 
-    def set_state(self, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+    def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
         """Turn all lanes and note the points to pass, in one transaction; raises what a missed turn means."""
         with self.session.transaction() as cursor:
             self._turn(cursor, turn, noted_end)
 
-    def _turn(self, cursor: pg.Cursor, turn: Turn, noted_end: Mapping[str, int] | None = None) -> None:
+    def _turn(self, cursor: pg.Cursor, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
         place = {**self._all, "epoch": turn.epoch}
         states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
+        if turn.to is LaneState.RUNNING and noted_end is None:
+            # the sink may have fallen back since the driver saw the rows beyond the places noted for them
+            locked = [self._row(found) for found in self.session.run(cursor, "lock_rows", self._all).fetchall()]
+            if not_passed(locked, turn):
+                raise explain_turn(locked, turn)
         if self.session.run(cursor, "set_state", {**place, **states}).rowcount != turn.lanes:
             raise explain_turn(self._rows(cursor), turn)
-        for shard, point in (noted_end or {}).items():
-            self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": point})
+        for shard, position in (noted_end or {}).items():
+            self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": position.text})
 
     def begin_copy(
         self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None]
@@ -234,7 +243,7 @@ class PostgresProgress:
                 bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
                 self.session.run(cursor, "plan_chunk", {**place, **bounds})
 
-    def end_copy(self, turn: Turn, noted_end: Mapping[str, int], finish: Callable[[pg.Cursor], None]) -> None:
+    def end_copy(self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None]) -> None:
         """Turn away from copying and note the points to pass, in one transaction with what `finish` does to the target.
 
         First every chunk has to be done. The rows come last, so that they are not locked while `finish` takes its time.
@@ -286,7 +295,7 @@ class PostgresProgress:
             found = self.session.run(cursor, "lock", key_of(key)).fetchone()
             if not found:
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
-            row = row_of(key, found)
+            row = row_of(key, found, self._positions)
             if row.epoch != epoch:
                 raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
             yield Lock(row, lambda values: self._record(cursor, key, values))
@@ -316,10 +325,12 @@ class PostgresProgress:
         for row in rows:
             self.session.run(cursor, "insert", {**parameters_of(row), **asdict(self._runner), "dns": dns})
 
-    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Registered) -> None:
-        values = {"live": registered.live, "durable": registered.durable, "xmin": registered.xmin}
+    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Kept) -> None:
         with self.session.translated():
-            self.session.run(cursor, "registered", {**key_of(key), **values})
+            self.session.run(cursor, "registered", {**key_of(key), "registered": registered.text})
+
+    def _row(self, found: tuple[Any, ...]) -> ProgressRow:
+        return row_of(self._lane, found, self._positions)
 
     def _refuse_taken(self, cursor: pg.Cursor, row: ProgressRow) -> None:
         target = row.target
@@ -354,34 +365,32 @@ def key_of(key: LaneKey) -> dict[str, Any]:
     return {"source": key.source, "source_table": key.source_table, "slot": key.slot, "shard": key.shard}
 
 
-def row_of(key: LaneKey, found: tuple[Any, ...]) -> ProgressRow:
+def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
     """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
-    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint = found[:11]
-    live, durable, xmin = found[11:]
+    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found
     try:
-        parsed = Position.parse(position) if position else None
+        places = [positions.position(text) if text else None for text in (position, start, end)]
+        kept = None if registered is None else positions.kept(registered)
         lane_state = LaneState(state)
     except ValueError as error:
         raise Trouble(f"the progress row of {shard} is damaged: {error}", name=TroubleName.PROGRESS_LOST) from error
-    registered = None if live is None else Registered(live, durable, xmin)
-    lane = replace(key, shard=shard)
+    lane, (here, noted_start, noted_end) = replace(key, shard=shard), places
     return ProgressRow(
-        lane, node_id, target, parsed, epoch, changes, lane_state, start, end, channel, fingerprint, registered
+        lane, node_id, target, here, epoch, changes, lane_state, noted_start, noted_end, channel, fingerprint, kept
     )
 
 
-_AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "noted_start", "noted_end", "channel", "fingerprint")
+_AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "channel", "fingerprint")
 
 
 def parameters_of(row: ProgressRow) -> dict[str, Any]:
     """A row as parameters of the statement `insert`, without who runs it."""
-    registered = row.registered
     return {
         **key_of(row.key),
         **{name: getattr(row, name) for name in _AS_THEY_ARE},
         "position": row.position.text if row.position else "",
         "state": row.state.value,
-        "registered_live": registered.live if registered else None,
-        "registered_durable": registered.durable if registered else None,
-        "registered_xmin": registered.xmin if registered else None,
+        "noted_start": row.noted_start.text if row.noted_start else None,
+        "noted_end": row.noted_end.text if row.noted_end else None,
+        "registered": row.registered.text if row.registered else None,
     }

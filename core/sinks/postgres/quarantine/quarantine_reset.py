@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from core.domain.position import Position
+from core.domain.kept import Positions
 from core.domain.progress import ProgressRow
 from core.drivers import pg
 from core.sinks.postgres.quarantine import entries
@@ -30,12 +30,19 @@ def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows:
 
 
 def before_move(
-    session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow], by: str, undone: str
+    session: SinkSession,
+    cursor: pg.Cursor,
+    place: dict[str, Any],
+    positions: Positions,
+    rows: Iterable[ProgressRow],
+    by: str,
+    undone: str,
 ) -> None:
     """Before the rows are moved to `rows`: archive as `by`, and bring back what `undone` archived."""
     if not entries.exists(session, cursor):
         return
-    now = {shard: Position.parse(text) for shard, text in entries.run(session, cursor, "positions", place) if text}
+    found = entries.run(session, cursor, "positions", place)
+    now = {shard: positions.position(text) for shard, text in found if text}
     for row in rows:
         old, new = now.get(row.key.shard), row.position
         if old is None or new is None:
@@ -43,11 +50,12 @@ def before_move(
         if new < old:
             entries.run(session, cursor, "archive_beyond", {**_at(place, row), "by": by})
         elif undone and new > old:
-            before = {"old_point": old.point, "old_sequence": old.sequence}
+            before = dict(zip(("old_point", "old_sequence"), old.pair, strict=True))
             entries.run(session, cursor, "revive", {**_at(place, row), **before, "by": undone})
             entries.run(session, cursor, "outdone", {**place, "by": by})
 
 
 def _at(place: dict[str, Any], row: ProgressRow) -> dict[str, Any]:
     assert row.position is not None
-    return {**place, "shard": row.key.shard, "point": row.position.point, "sequence": row.position.sequence}
+    point, sequence = row.position.pair
+    return {**place, "shard": row.key.shard, "point": point, "sequence": sequence}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
@@ -44,12 +45,14 @@ class PostgresSink:
     def __init__(
         self,
         session: SinkSession,
+        positions: Positions,
         target: TargetTable,
         options: SinkOptions,
         copying: str = "direct",
         read_timeout: int = COPY_LIMIT_MS,
     ) -> None:
         self.session = session
+        self._positions = positions
         self.target = target
         self.options = options
         self._copying = copying
@@ -70,7 +73,7 @@ class PostgresSink:
             found = self.session.run(cursor, "row", key_of(key)).fetchone()
             if self.options.quarantines:
                 (self._quarantines,) = entries.run(self.session, cursor, "holds", key_of(key)).fetchone() or (False,)
-        return row_of(key, found) if found else None
+        return row_of(key, found, self._positions) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
         """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
@@ -86,11 +89,11 @@ class PostgresSink:
         with self._open(begins=True) as cursor:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
-    def top(self, up_to: int) -> Top:
+    def top(self, up_to: Position) -> Top:
         """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
             staging = self.target.texts if self._isolating else self.target.staging
-            cursor.execute(compose.staged_top(self.target, staging, up_to))
+            cursor.execute(compose.staged_top(self.target, staging, up_to.pair[0]))
             point, sequence, odd = cursor.fetchone() or (None, None, None)
         if odd is not None:
             what = f"{self.target.name}: the source sent {ODD[odd]}; nothing was applied"

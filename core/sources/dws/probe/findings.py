@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from core.domain.position import NOTHING, Position
 from core.domain.probe import ProbeFinding
+from core.sources.dws.position import NOTHING, DwsPosition
 from core.sources.dws.probe.questions import needs, yes_or_no
 
 CODES = ("I", "d", "B", "U")
@@ -222,11 +222,11 @@ def ordered(answers: Sequence[Sequence[Event]]) -> bool:
     return all((a.point, a.sequence) < (b.point, b.sequence) for rows in answers for a, b in pairwise(rows))
 
 
-def reached(after: Position, end: int, events: Sequence[Event]) -> Position:
+def reached(after: DwsPosition, end: int, events: Sequence[Event]) -> DwsPosition:
     """Where a reader stands after a range up to `end` in which it got `events` (design: position after a step)."""
     top = max((one.sequence for one in events if one.point == end), default=None)
     kept = after.sequence if end == after.point else NOTHING
-    return Position(end, kept if top is None else top)
+    return DwsPosition(end, kept if top is None else top)
 
 
 def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> ProbeFinding:

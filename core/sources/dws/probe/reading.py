@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from core.domain.position import Position
 from core.domain.probe import ProbeFinding
 from core.domain.slot import Shard
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.probe import findings as decide
 from core.sources.dws.probe.questions import needs, yes_or_no
 from core.sources.dws.probe.session import HOME, Found, ProbeContext
@@ -55,7 +55,7 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
     fresh = ProbeFinding(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = ctx.begin()
-    statuses = ctx.read_status(None)
+    statuses = ctx.statuses(None)
     whole = bool(statuses) and all(not one.points.missing for one in statuses)
     if not whole:
         raise Refused("recording could not be begun: not every DN has both points", where="source")
@@ -106,7 +106,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
     yield "end_inclusive", yes_or_no(end, "the range answered other points"), seen
     answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
     yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
-    after, last = Position(own[0] - 1), ctx.here().latest
+    after, last = DwsPosition(own[0] - 1), ctx.here().latest
     read_paths = {}
     for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
         try:
@@ -127,7 +127,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
     yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {ctx.home.name}; {counts}"
 
 
-def _walk(ctx: ProbeContext, after: Position, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
+def _walk(ctx: ProbeContext, after: DwsPosition, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
     """All changes of the home DN, range by range, each a step of its own; the last one is read twice, as by a job."""
     got: list[tuple[int, int, str]] = []
     done = False

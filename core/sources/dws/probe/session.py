@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
-from core.domain.position import Position
 from core.domain.probe import Answer, ProbeFinding
-from core.domain.slot import RegisteredPoint, Shard, SlotStatus
+from core.domain.slot import RegisteredPoint, Shard
 from core.domain.spec import BinlogOptions
 from core.domain.text import safe
 from core.drivers import pg
 from core.errors import ErrorKind, SlotkeeperError
 from core.sources.dws.eligibility import NEW_NAMES
+from core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from core.sources.dws.probe.findings import Event, Written
 from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
 from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
@@ -42,6 +42,16 @@ Found = tuple[str, ProbeFinding, str]
 """A question's name, what is told, and the evidence."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeStatus:
+    """One answer of the server about one DN."""
+
+    shard: Shard
+    points: SyncPoints
+    latest: int
+    xmin: int
+
+
 class ProbeContext(DwsSlotAdmin):
     """One session at one scratch table, and what is known of it so far."""
 
@@ -55,11 +65,18 @@ class ProbeContext(DwsSlotAdmin):
 
     def shards(self) -> list[Shard]:
         """The DNs of the table, as its slot tells them, or else of the cluster."""
-        return [one.shard for one in self.read_status(None)] or self.nodes()
+        return [one.shard for one in self.statuses(None)] or self.nodes()
 
-    def here(self) -> SlotStatus:
+    def statuses(self, shard: Shard | None) -> list[ProbeStatus]:
+        """The status of one DN or of all, in the server's own numbers."""
+        return [
+            ProbeStatus(one.shard, points_of(one.kept), ours(one.latest).point, points_of(one.kept).xmin)
+            for one in self.read_status(shard)
+        ]
+
+    def here(self) -> ProbeStatus:
         """One status at the DN of `HOME`, or at any while it is not known."""
-        return self.read_status(self.home)[0]
+        return self.statuses(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
         """One flag of the slot on all DNs, as rows came."""
@@ -69,11 +86,11 @@ class ProbeContext(DwsSlotAdmin):
     def begin(self) -> str:
         """Let recording begin, both points registered on every DN; what the server answered where it could be asked."""
         try:
-            return self.register_full_sync()
+            return self.full_sync()
         except SlotkeeperError as error:
             if error.code != "42883":  # no such function
                 raise
-        statuses = {one.shard: one for one in self.read_status(None)}
+        statuses = {one.shard: one for one in self.statuses(None)}
         latest = max((one.latest for one in statuses.values()), default=1)
         for shard in statuses or self.nodes():
             for flag in (False, True):
@@ -132,11 +149,11 @@ class ProbeContext(DwsSlotAdmin):
         """The points of events, each once, in order."""
         return sorted({one.point for one in events})
 
-    def read(self, after: Position, end: int, copied: bool = True) -> list[tuple[int, int, str]]:
+    def read(self, after: DwsPosition, end: int, copied: bool = True) -> list[tuple[int, int, str]]:
         """(point, sequence, code) of a range of the home DN, read by the reader's own statement."""
         out = BytesIO()
         self.copy_allowed = copied
-        self.copy_changes(self.home, after, end, out)
+        self.copy_changes(self.home, after, DwsPosition(end, None), out)
         lines = (line.split("\t") for line in out.getvalue().decode().splitlines())
         return [(int(point), int(sequence), kind) for point, sequence, kind, *_ in lines]
 

@@ -1,0 +1,120 @@
+"""What a server keeps for a slot on one DN, as the core sees it: a text and what can be asked of it.
+
+A server may keep one position for a slot, two (DWS), or none. Next door: `core.domain.position`;
+`core.sources.dws.position` is a dialect's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Protocol
+
+from core.domain.position import Position
+
+
+class Kept:
+    """What is kept for a slot on one DN. Two are equal where a server would show the same for them."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The form that is stored; the dialect's `Positions` reads it back as an equal value."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The form for people: what the server shows."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def marks(self) -> tuple[str, ...]:
+        """The values for the columns of the dialect, "" where there is none."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def missing(self) -> bool:
+        """Whether something that must be kept for a slot in use is not: then changes may be gone."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def furthest(self) -> Position | None:
+        """The furthest place that was ever confirmed; None where nothing was."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def oldest(self) -> Position | None:
+        """The place from which on the server holds its binlog back; None where it does not."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def settled(self) -> bool:
+        """Whether it is all at one place, as behind a confirmation that was not broken off."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def blank(self) -> Kept:
+        """What is kept for a slot that nothing was ever confirmed for."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def known(self) -> Kept:
+        """The same as a progress row remembers it: what is absent is as if never confirmed."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def at(self, position: Position) -> Kept:
+        """What is kept once a position is confirmed behind this."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        """What may be seen while it is not known how much of a confirmation of `to` has landed, `to` among it."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def behind(self, other: Kept) -> bool:
+        """Whether a part of this lies before the same part of another."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def found(self, there: Kept) -> Kept:
+        """What is remembered here, moved to what a server shows now."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def no_newer(self, others: Iterable[Kept]) -> Kept:
+        """The same, with what is handed back beside it no newer than that of `others`."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def again(self) -> Position:
+        """The position that confirms once more what is kept, for nothing but its time."""
+        raise NotImplementedError
+
+
+class Positions(Protocol):
+    """A dialect's texts; reading raises ValueError for a damaged one, so that nothing is guessed at."""
+
+    unit: str
+    """What `Position.ahead_of` counts, in the plural: "commits"."""
+
+    marks: tuple[str, ...]
+    """The names of `Kept.marks`, as columns: "live", "durable"."""
+
+    def position(self, text: str) -> Position:
+        """The position that has this text."""
+
+    def kept(self, text: str) -> Kept:
+        """What has this text."""

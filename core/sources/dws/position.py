@@ -1,0 +1,240 @@
+"""Positions of a DWS binlog, and the two sync points that a DWS keeps for a slot on one DN.
+
+DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
+mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
+xmin, which "affects whether old tuples can be read" and is never to be newer than its point. Next door: `confirm.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from core.domain.kept import Kept
+from core.domain.position import Order, Position
+
+NOTHING = -1
+"""The sequence of a position at whose point no event has been applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class DwsPosition(Position):
+    """Everything up to event `sequence` of sync point `point` has been applied; sequence -1 means none at it.
+
+    A sequence of None names the point and nothing inside it: so does a server, and a registration. `xmin` belongs to
+    the point, `top` is the point of the last record at or before it whose xmin may be asked for; None is unknown.
+    """
+
+    point: int
+    sequence: int | None = NOTHING
+    xmin: int | None = field(default=None, compare=False)
+    top: int | None = field(default=None, compare=False)
+
+    @property
+    def text(self) -> str:
+        """`point/sequence`, or the point alone.
+
+        >>> DwsPosition(10516, 2).text, DwsPosition(10516, None).text
+        ('10516/2', '10516')
+        """
+        return str(self.point) if self.sequence is None else f"{self.point}/{self.sequence}"
+
+    @property
+    def shown(self) -> str:
+        """The point."""
+        return str(self.point)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Point and sequence, as a batch's rows have them."""
+        return self.point, NOTHING if self.sequence is None else self.sequence
+
+    @property
+    def from_here(self) -> DwsPosition:
+        """The position before every event of the point.
+
+        >>> DwsPosition(10516, None, 900).from_here
+        DwsPosition(point=10516, sequence=-1, xmin=900, top=None)
+        """
+        return replace(self, sequence=NOTHING) if self.sequence is None else self
+
+    @property
+    def place(self) -> DwsPosition:
+        """The point, and nothing inside it."""
+        return replace(self, sequence=None)
+
+    def order(self, other: Position) -> Order:
+        """By point, then by sequence where both have one.
+
+        >>> DwsPosition(10, 3).order(DwsPosition(10, None)), DwsPosition(10, 3) < DwsPosition(10, 4)
+        (<Order.SAME: 0>, True)
+        """
+        one, two = self, ours(other)
+        if one.point != two.point:
+            return Order.BEFORE if one.point < two.point else Order.AFTER
+        if one.sequence is None or two.sequence is None or one.sequence == two.sequence:
+            return Order.SAME
+        return Order.BEFORE if one.sequence < two.sequence else Order.AFTER
+
+    def ahead_of(self, other: Position) -> int:
+        """Sync points between the two, which are commits of the whole cluster."""
+        return max(0, self.point - ours(other).point)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPoints(Kept):
+    """What a slot holds on one DN: the last points registered with checkpoint false and true; None where no row is.
+
+    0 is a slot that exists and has never been registered (DWS: a never consumed slot answers 0). `xmin` is what was
+    handed back last, or what belongs to the newest point where the server told this.
+    """
+
+    live: int | None
+    durable: int | None
+    xmin: int = field(default=0, compare=False)
+
+    @property
+    def text(self) -> str:
+        """`live/durable/xmin`, "-" where there is no row.
+
+        >>> SyncPoints(10516, None, 900).text
+        '10516/-/900'
+        """
+        return f"{self.shown}/{self.xmin}"
+
+    @property
+    def shown(self) -> str:
+        """`live/durable`, "-" where there is no row."""
+        return "/".join(mark or "-" for mark in self.marks)
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """Both points."""
+        return tuple("" if point is None else str(point) for point in self.both)  # type: ignore[return-value]
+
+    @property
+    def both(self) -> tuple[int | None, int | None]:
+        """(checkpoint false, checkpoint true)."""
+        return self.live, self.durable
+
+    @property
+    def missing(self) -> bool:
+        """Whether one of the two points is absent or was never registered."""
+        return not self.live or not self.durable
+
+    @property
+    def furthest(self) -> DwsPosition | None:
+        """The higher of the two points; None where neither was registered."""
+        return _place(max(self.live or 0, self.durable or 0), self.xmin)
+
+    @property
+    def oldest(self) -> DwsPosition | None:
+        """The lower of the two points; None where one of them was not registered."""
+        return None if self.missing else _place(min(self.live or 0, self.durable or 0), self.xmin)
+
+    @property
+    def settled(self) -> bool:
+        """Whether both points are the same."""
+        return not self.missing and self.live == self.durable
+
+    @property
+    def blank(self) -> SyncPoints:
+        """A slot that exists and has never been registered."""
+        return SyncPoints(0, 0)
+
+    @property
+    def known(self) -> SyncPoints:
+        """An absent point as 0."""
+        return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
+
+    def at(self, position: Position) -> SyncPoints:
+        """Both points at the position's; its xmin, where it has one, but never an older one than before."""
+        place = ours(position)
+        return SyncPoints(place.point, place.point, max(place.xmin or 0, self.xmin))
+
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        """`false` is registered first, then `true`.
+
+        >>> sorted(one.shown for one in SyncPoints(5, 5).on_the_way(SyncPoints(7, 7)))
+        ['7/5', '7/7']
+        """
+        goal = points_of(to)
+        return frozenset((replace(goal, durable=self.durable), goal))
+
+    def behind(self, other: Kept) -> bool:
+        """Whether one of the points lies before that of another."""
+        there = points_of(other)
+        return (self.live or 0) < (there.live or 0) or (self.durable or 0) < (there.durable or 0)
+
+    def found(self, there: Kept) -> SyncPoints:
+        """The points that are there, with the xmin that was handed back last."""
+        return replace(points_of(there).known, xmin=self.xmin)
+
+    def no_newer(self, others: Iterable[Kept]) -> SyncPoints:
+        """With the least xmin of `others`: an older one holds back more than is needed, never less."""
+        return replace(self, xmin=min((points_of(one).xmin for one in others), default=0))
+
+    @property
+    def again(self) -> DwsPosition:
+        """The live point with its xmin: both points are there once it is registered again."""
+        return DwsPosition(self.live or 0, None, self.xmin)
+
+
+class DwsPositions:
+    """Implements `core.domain.kept.Positions`."""
+
+    unit = "commits"
+    marks: tuple[str, ...] = ("live", "durable")
+
+    def position(self, text: str) -> DwsPosition:
+        """Read `point/sequence`, or a point alone; raises ValueError for anything else.
+
+        >>> POSITIONS.position("10516/-1"), POSITIONS.position("10516").sequence
+        (DwsPosition(point=10516, sequence=-1, xmin=None, top=None), None)
+        """
+        point, slash, sequence = text.partition("/")
+        position = DwsPosition(_number(point, text), _number(sequence, text) if slash else None)
+        if position.text != text or position.point < 0 or (position.sequence or 0) < NOTHING:
+            raise ValueError(f"not a position: {text!r}")
+        return position
+
+    def kept(self, text: str) -> SyncPoints:
+        """Read `live/durable/xmin`; raises ValueError for anything else."""
+        parts = text.split("/")
+        if len(parts) != 3:
+            raise ValueError(f"not two sync points with an xmin: {text!r}")
+        live, durable = (None if part == "-" else _number(part, text) for part in parts[:2])
+        kept = SyncPoints(live, durable, _number(parts[2], text))
+        if kept.text != text:
+            raise ValueError(f"not two sync points with an xmin: {text!r}")
+        return kept
+
+
+POSITIONS = DwsPositions()
+
+
+def ours(position: Position) -> DwsPosition:
+    """A position that came from here; whatever else it were, its first use would fail."""
+    return cast("DwsPosition", position)
+
+
+def points_of(kept: Kept) -> SyncPoints:
+    """What is kept, as it came from here."""
+    return cast("SyncPoints", kept)
+
+
+def place(point: int | None, xmin: int | None = None) -> DwsPosition | None:
+    """A point that a server names, as a place; None where it names none."""
+    return None if point is None else DwsPosition(point, None, xmin)
+
+
+def _place(point: int, xmin: int) -> DwsPosition | None:
+    return DwsPosition(point, None, xmin) if point else None
+
+
+def _number(text: str, whole: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"not a position: {whole!r}") from None
