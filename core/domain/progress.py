@@ -44,11 +44,24 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """A range that was decided and is not settled: from the row's position to `end`, of so many rows.
+
+    `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing.
+    """
+
+    end: Position
+    token: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressRow:
     """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
 
     `noted_end` is the sync point that the lane must pass before CATCHING UP ends; `fingerprint` names the server,
-    table and columns that the row was made for; `channel` is the hash of mapping, filter and key.
+    table and columns that the row was made for; `channel` is the hash of mapping, filter and key. `decided` is what a
+    sink beside its store is to have next, `repeats` are the rows that it may have got once more, ever.
     """
 
     key: LaneKey
@@ -63,3 +76,5 @@ class ProgressRow:
     channel: str
     fingerprint: str
     registered: Registered | None
+    decided: Decided | None = None
+    repeats: int = 0

@@ -51,6 +51,7 @@ def row_values(row: ProgressRow) -> dict[str, Any]:
     found = asdict(row)
     found["position"] = row.position.text if row.position else None
     found["state"] = row.state.value
+    found["decided"] = None  # a reset gives up what is decided, and its undoing does not decide it again
     return found
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from core.domain.audit import AuditLine
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.manual_sql import ManualSql
@@ -22,9 +23,9 @@ from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
-from core.ports.progress import LaneSeen, ResetStore, Runner, Store
+from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine
-from core.ports.sink import StepSink
+from core.ports.sink import BatchSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.table import TableSession
 
@@ -131,6 +132,9 @@ class Probe(Protocol):
 class SourceKind(Protocol):
     """A kind of source."""
 
+    gives: tuple[Encoding, ...]
+    """The encodings in which it gives a batch."""
+
     @property
     def manual(self) -> ManualSql:
         """What a person may type there as the last resort."""
@@ -160,28 +164,10 @@ class AuditCopy(Protocol):
 
 
 class SinkSession(Protocol):
-    """One session at a sink, with what can be asked over it."""
-
-    def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
-        """A worker's steps and chunks into the target of a job's channel."""
-
-    def progress(self, job: JobSpec, runner: Runner) -> Store:
-        """The progress rows of a job's channel."""
-
-    def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
-        """The same with the steps of a reset."""
+    """One session at a sink, with what can be asked of any."""
 
     def target(self, job: JobSpec) -> Target:
         """The target of a job's channel, as a start sees it."""
-
-    def quarantine(self) -> Quarantine:
-        """The rows that targets of this sink refused."""
-
-    def lanes(self, job: JobSpec) -> list[LaneSeen]:
-        """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
-
-    def audit(self) -> AuditCopy:
-        """The copy of the audit there."""
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""
@@ -193,6 +179,38 @@ class SinkSession(Protocol):
         """End the session; safe to call twice."""
 
 
+class BatchSession(SinkSession, Protocol):
+    """One session at a sink that keeps no progress rows."""
+
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink:
+        """A worker's ranges and chunks into the target of a job's channel."""
+
+
+class StoreSession(SinkSession, Protocol):
+    """One session at a sink that is a store: it keeps progress rows, its own jobs' or those of sinks beside it."""
+
+    def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
+        """A worker's steps and chunks into the target of a job's channel."""
+
+    def progress(self, job: JobSpec, runner: Runner) -> Store:
+        """The progress rows of a job's channel."""
+
+    def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
+        """The same with the steps of a reset."""
+
+    def decisions(self) -> Decisions:
+        """What a worker asks for a sink beside this store."""
+
+    def quarantine(self) -> Quarantine:
+        """The rows that targets of this sink refused."""
+
+    def lanes(self, job: JobSpec) -> list[LaneSeen]:
+        """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
+
+    def audit(self) -> AuditCopy:
+        """The copy of the audit there."""
+
+
 class SinkKind(Protocol):
     """A kind of sink."""
 
@@ -202,8 +220,17 @@ class SinkKind(Protocol):
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""
 
-    def connect(self, login: Login, progress_schema: str) -> SinkSession:
-        """A session, opened at its first call."""
+    is_store: bool
+    """Whether it keeps progress rows, in one transaction with what it writes."""
+
+    takes: tuple[Encoding, ...]
+    """The encodings of a batch that it takes."""
+
+    def connect(self, login: Login, progress_schema: str) -> StoreSession:
+        """A session at a store, opened at its first call; Defect where it is none."""
+
+    def connect_beside(self, login: Login) -> BatchSession:
+        """A session at a sink that is no store, opened at its first call; Defect where it is one."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """A session that reads whole tables for a comparison; opens it."""

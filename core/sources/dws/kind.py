@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Login
 from core.domain.finding import Finding
 from core.domain.manual_sql import ManualSql
@@ -88,6 +89,7 @@ class DwsKind:
 
     manual: ManualSql = manual_sql
     probe = DwsProbe()
+    gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
 
     def connect(self, login: Login) -> DwsConnection:
         """A session, opened at its first call."""
