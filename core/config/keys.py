@@ -132,7 +132,15 @@ SINK = section(
         values.identifier,
         "public",
     ),
+    Key(
+        "progress_store",
+        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself; no kind needs it yet",
+        values.text(values.NAME_MAX),
+    ),
 )
+
+STORES = frozenset({"postgres", "dws"})
+"""The kinds of sink that keep progress rows: their own jobs', and those of sinks that name them."""
 
 JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),

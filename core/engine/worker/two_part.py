@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import BinaryIO
 
 from core.domain.advance import explain_miss
@@ -157,14 +158,12 @@ class TwoPartSink:
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Write a planned chunk; None where it is not ours to take."""
         self._forget()
-        staged = self._staged = StagedText(reader)
-        if not self._store.begin_chunk(key, epoch, number, staged.count):
-            self._forget()
-            return None
-        if staged.count:
-            self._sink.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
+        with closing(StagedText(reader)) as staged:
+            if not self._store.begin_chunk(key, epoch, number, staged.count):
+                return None
+            if staged.count:
+                self._sink.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
         self._chunk = (key, epoch, number)
-        self._forget()
         return staged.count
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:

@@ -35,7 +35,10 @@ class Kills:
         self.at: Counter[str] = Counter()
         self.lived_on = 0
         self.hit = threading.Event()
-        self._chance, self._lives_on = chance, lives_on
+        self.lives_on = lives_on
+        self.only: frozenset[str] = frozenset()
+        """The points where anybody is killed; none named: all."""
+        self._chance = chance
         self._left = 0
         self._lock = threading.Lock()
         self._task = threading.local()
@@ -64,7 +67,7 @@ class Kills:
 
     def here(self, point: str) -> None:
         """A worker is at a point: it goes on, ends there, or stands until it is let go."""
-        if point in QUIET:
+        if point in QUIET or (self.only and point not in self.only):
             return
         stands: threading.Event | None = None
         with self._lock:
@@ -73,7 +76,7 @@ class Kills:
                 return
             self.at[point] += 1
             others, self._standing = self._standing, []
-            if self._chance.random() < self._lives_on:
+            if self._chance.random() < self.lives_on:
                 stands = threading.Event()
                 self._standing.append(stands)
                 self.lived_on += 1
