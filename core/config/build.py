@@ -73,7 +73,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
     """A sink that keeps no progress rows names one that does, and only such a sink does."""
     here = (*path, "progress_store")
     known = ", ".join(name for name, one in sinks.items() if one.kind in keys.STORES) or "none"
-    if sink.kind in keys.STORES:
+    if sink.kind in keys.OWN_STORES:
         if sink.store:
             what = f"{dotted(here)} has no effect: a sink of kind {sink.kind} keeps its progress rows itself"
             raise reading.error(here, what, "remove the key")
@@ -84,7 +84,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
     if sink.store not in sinks:
         raise reading.error(here, f"{dotted(here)} names no [sinks.X]", f"stores: {known}")
     if sinks[sink.store].kind not in keys.STORES:
-        what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows"
+        what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows for others"
         raise reading.error(here, what, f"stores: {known}")
     given = as_table(reading, path, as_table(reading, ("sinks",), reading.tree["sinks"])[sink.name])
     if "progress_schema" in given:

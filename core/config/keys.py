@@ -139,8 +139,10 @@ SINK = section(
     ),
 )
 
-STORES = frozenset({"postgres", "dws"})
-"""The kinds of sink that keep progress rows: their own jobs', and those of sinks that name them."""
+STORES = frozenset({"postgres"})
+"""The kinds of sink that keep progress rows for sinks that name them."""
+OWN_STORES = STORES | {"dws"}
+"""Those that keep their own."""
 
 JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),

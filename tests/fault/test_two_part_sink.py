@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from core.domain.spec import RetryOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.ports.progress import Repeats
@@ -113,6 +114,7 @@ def case(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, monkeypa
         sink_kind=ADDS_UP,
         store=mirror.job.sink,
         store_kind=mirror.job.sink_kind,
+        retry=RetryOptions(wait_initial=1, wait_max=50, wait_jitter=1),
         binlog=replace(mirror.job.binlog, binlog_parallel_num=1, full_sync_binlog_batch_read_size=9),
     )
     mirror.make_runner = lambda: kills.runner(mirror.capacity)

@@ -65,10 +65,17 @@ def test_a_sink_that_keeps_its_progress_rows_is_its_own_store(tmp_path: Path) ->
     [
         (BESIDE, "names no progress_store, and a sink of kind sqlite_adds_up keeps no progress rows"),
         (BESIDE + 'progress_store = "nowhere"\n', r"sinks\.lite\.progress_store names no \[sinks\.X\]"),
-        (BESIDE + 'progress_store = "lite"\n', "names a sink of kind sqlite_adds_up, which keeps no progress rows"),
+        (
+            BESIDE + 'progress_store = "lite"\n',
+            "a sink of kind sqlite_adds_up, which keeps no progress rows for others",
+        ),
         (
             BESIDE + 'progress_store = "mart"\nprogress_schema = "ops"\n',
             r"progress_schema has no effect: the progress rows are in sinks\.mart",
+        ),
+        (
+            BESIDE.replace('kind = "postgres"', 'kind = "dws"') + 'progress_store = "mart"\n',
+            "names a sink of kind dws, which keeps no progress rows for others",
         ),
         (added("sinks.mart", 'progress_store = "mart"'), "a sink of kind postgres keeps its progress rows itself"),
         (
@@ -83,4 +90,4 @@ def test_every_other_pairing_is_refused_by_name(tmp_path: Path, text: str, says:
 
 
 def test_what_the_configuration_calls_stores_are_the_kinds_that_say_so() -> None:
-    assert {kind for kind in registry.KINDS if registry.open(kind).is_store} == keys.STORES
+    assert {kind for kind in registry.KINDS if registry.open(kind).is_store} == keys.OWN_STORES

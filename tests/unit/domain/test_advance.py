@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from core.domain.advance import XminChoice, choose_xmin, explain_miss, position_after, range_end
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.errors import Defect, Superseded, Trouble, TroubleName
+from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from core.errors import Busy, Defect, Superseded, Trouble, TroubleName
 
 ROW = ProgressRow(
     LaneKey("dws1", "ods.t", "s", "dn_1"),
@@ -32,6 +32,11 @@ ROW = ProgressRow(
 def named(found: object) -> TroubleName:
     assert isinstance(found, Trouble)
     return found.name
+
+
+def test_a_range_that_is_decided_is_waited_for() -> None:
+    decided = replace(ROW, decided=Decided(Position(120), "", 3))
+    assert isinstance(explain_miss(decided, 7, Position(100, 4)), Busy)
 
 
 def test_a_row_that_is_gone_is_progress_lost() -> None:
