@@ -114,7 +114,7 @@ def anatomy(job: OurJob) -> Anatomy:
     """Read a range that waits, stage it, time and explain each part, and roll all of it back."""
     found, spec = Anatomy(), job.spec
     source = worker.open_source(spec, "bench")
-    session = worker.sink_session(spec, "bench").session
+    session = worker.store_session(spec, "bench").session
     target = target_of(spec.channel, source.identify())
     sink = PostgresSink(session, POSITIONS, target, spec.sink_options)
     try:

@@ -21,14 +21,13 @@ from core.domain.position import Position
 from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.watch import Expected, exactly, judge, trouble
+from core.drivers.copy_text import value_of
 from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Confirmation
 from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
-
-_UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def load(path: str) -> Loaded:
@@ -69,7 +68,7 @@ class Batch:
         """The changes one by one, in the order in which the server sent them."""
         for line in self.text.decode().split("\n")[:-1]:
             point, sequence, kind, *values = line.split("\t")
-            named = dict(zip(self.columns, map(_value, values), strict=True))
+            named = dict(zip(self.columns, map(value_of, values), strict=True))
             if kind == "?":
                 raise Defect(f"{self.shard.name}: an event whose type is none of I, d, B, U", where="source")
             yield Record(EventType.DELETE if kind == "x" else EventType(kind), int(point), int(sequence), named)
@@ -174,7 +173,7 @@ class Sink:
         if job.sink_options.quarantines:
             what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
-        self._session = worker.sink_session(job, "library")
+        self._session = worker.store_session(job, "library")
         self._batches = self._session.batches(job, table)
 
     def __enter__(self) -> Sink:
@@ -191,21 +190,3 @@ class Sink:
     def close(self) -> None:
         """End the session; safe to call twice."""
         self._session.close()
-
-
-def _value(text: str) -> str | None:
-    r"""A field of COPY text as text.
-
-    >>> _value(r"\N"), _value(r"a\tb\\c")
-    (None, 'a\tb\\c')
-    """
-    if text == "\\N":
-        return None
-    first, *rest = text.split("\\\\")
-    parts = [_unescaped(first), *map(_unescaped, rest)]
-    return "\\".join(parts)
-
-
-def _unescaped(text: str) -> str:
-    head, *rest = text.split("\\")
-    return head + "".join(_UNESCAPED.get(part[:1], part[:1]) + part[1:] for part in rest)

@@ -177,7 +177,7 @@ def sink_of(job: JobSpec) -> str:
 
     Jobs of one sink share its quarantine.
     """
-    return f"{job.sink.place} {job.progress_schema}"
+    return f"{job.store_at[0].place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)

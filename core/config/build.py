@@ -58,9 +58,38 @@ def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
     for name, path, raw in _entries(reading, "sinks"):
         given = read_section(reading, path, raw, keys.SINK)
         found[name] = SinkEntry(
-            name, str(given["kind"]), _endpoint(reading, name, path, given), str(given["progress_schema"])
+            name,
+            str(given["kind"]),
+            _endpoint(reading, name, path, given),
+            str(given["progress_schema"]),
+            str(given["progress_store"] or ""),
         )
+    for name, sink in found.items():
+        _stored(reading, ("sinks", name), sink, found)
     return found
+
+
+def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
+    """A sink that keeps no progress rows names one that does, and only such a sink does."""
+    here = (*path, "progress_store")
+    known = ", ".join(name for name, one in sinks.items() if one.kind in keys.STORES) or "none"
+    if sink.kind in keys.OWN_STORES:
+        if sink.store:
+            what = f"{dotted(here)} has no effect: a sink of kind {sink.kind} keeps its progress rows itself"
+            raise reading.error(here, what, "remove the key")
+        return
+    if not sink.store:
+        what = f"[{dotted(path)}] names no progress_store, and a sink of kind {sink.kind} keeps no progress rows"
+        raise reading.error(path, what, f"stores: {known}")
+    if sink.store not in sinks:
+        raise reading.error(here, f"{dotted(here)} names no [sinks.X]", f"stores: {known}")
+    if sinks[sink.store].kind not in keys.STORES:
+        what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows for others"
+        raise reading.error(here, what, f"stores: {known}")
+    given = as_table(reading, path, as_table(reading, ("sinks",), reading.tree["sinks"])[sink.name])
+    if "progress_schema" in given:
+        what = f"{dotted(path)}.progress_schema has no effect: the progress rows are in sinks.{sink.store}"
+        raise reading.error((*path, "progress_schema"), what, "set it there")
 
 
 def read_jobs(
@@ -125,22 +154,19 @@ def _job(
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
+    store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw)
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     _agree(reading, path, given, binlog, channels, options)
-    for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
-        if channel.source_table == channel.target:
-            raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
+    _refuse_pair(reading, path, source, sink, channels, options)
     return JobSpec(
         name=name,
         source=replace(source.endpoint, socket_timeout_ms=binlog.connection_socket_timeout),
         sink=sink.endpoint,
         slot=_slot(reading, name, path, given),
         channels=channels,
-        start=given["start"],
-        on_existing=given["on_existing"],
-        wait_ms=given["wait"],
-        progress_schema=sink.progress_schema,
+        **{field: given[key] for field, key in _AS_GIVEN.items()},
+        progress_schema=store.progress_schema,
         sink_kind=sink.kind,
         source_kind=source.dialect,
         environment=source.environment,
@@ -148,7 +174,31 @@ def _job(
         sink_options=options,
         retry=_retry(reading, path, raw),
         spark=_spark(reading, path, raw.get("spark", {})),
+        store=None if store is sink else store.endpoint,
+        store_kind="" if store is sink else store.kind,
     )
+
+
+_AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
+"""Fields of a job that are its keys' values as they are."""
+
+
+def _refuse_pair(
+    reading: Reading,
+    path: Path,
+    source: SourceEntry,
+    sink: SinkEntry,
+    channels: tuple[ChannelSpec, ...],
+    options: SinkOptions,
+) -> None:
+    """Refuse what this source and this sink cannot be together."""
+    if options.quarantines and sink.store:
+        here: Path = (*path, "sink_options", "on_bad_row")
+        what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself'
+        raise reading.error(here, what, 'set on_bad_row = "stop"')
+    for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
+        if channel.source_table == channel.target:
+            raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
 
 
 def _misplaced(reading: Reading, path: Path, raw: Table) -> None:

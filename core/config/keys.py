@@ -132,7 +132,17 @@ SINK = section(
         values.identifier,
         "public",
     ),
+    Key(
+        "progress_store",
+        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself; no kind needs it yet",
+        values.text(values.NAME_MAX),
+    ),
 )
+
+STORES = frozenset({"postgres"})
+"""The kinds of sink that keep progress rows for sinks that name them."""
+OWN_STORES = STORES | {"dws"}
+"""Those that keep their own."""
 
 JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),

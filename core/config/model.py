@@ -66,12 +66,13 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SinkEntry:
-    """A `[sinks.X]`."""
+    """A `[sinks.X]`; `store` is the one that keeps its progress rows, empty where it does so itself."""
 
     name: str
     kind: str
     endpoint: Endpoint
     progress_schema: str = "public"
+    store: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from core.domain.position import Position
 from core.domain.progress import STREAMING, ProgressRow
 from core.domain.watch import trouble
-from core.errors import Defect, SlotkeeperError, Superseded, TroubleName
+from core.errors import Busy, Defect, SlotkeeperError, Superseded, TroubleName
 
 
 def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = None) -> Position | SlotkeeperError:
@@ -31,6 +31,10 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
     if row.state not in STREAMING:
         sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
         return trouble(TroubleName.SINK_OLDER, sentence)
+    if row.position == after and row.decided is not None:
+        return Busy(
+            f"a range up to {row.decided.end.text} is decided at {after.text}: it is finished first", where="sink"
+        )
     if row.position == after:
         return Defect(f"the fence at {after.text} was not hit although the row is there")
     return row.position

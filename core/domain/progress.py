@@ -36,12 +36,25 @@ class LaneKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """A range that was decided and is not settled: from the row's position to `end`, of so many rows.
+
+    `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing.
+    """
+
+    end: Position
+    token: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressRow:
     """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
 
     `noted_end` is the place that the lane must pass before CATCHING UP ends; `registered` what we last registered at
-    the source for the lane; `fingerprint` names the server,
-    table and columns that the row was made for; `channel` is the hash of mapping, filter and key.
+    the source for the lane; `fingerprint` names the server, table and columns that the row was made for; `channel` is
+    the hash of mapping, filter and key. `decided` is what a sink beside its store is to have next, `repeats` are the
+    rows that it may have got once more, ever.
     """
 
     key: LaneKey
@@ -56,3 +69,5 @@ class ProgressRow:
     channel: str
     fingerprint: str
     registered: Kept | None
+    decided: Decided | None = None
+    repeats: int = 0

@@ -18,17 +18,23 @@ class SinkTraits:
     """What a kind of sink can do.
 
     `one_transaction`: rows and their progress are committed together. `repeats_change_nothing`: rows are written whole
-    and by key, so that a range that is applied again leaves the same rows.
+    and by key, so that a range that is applied again leaves the same rows. `keeps_prepared`: what is prepared unseen
+    gets a token, and a commit of it that is repeated changes nothing.
     """
 
     one_transaction: bool
     repeats_change_nothing: bool
+    keeps_prepared: bool = False
 
 
 class Delivery(Enum):
     """How often a committed change of the source takes effect in the target."""
 
     EXACTLY_ONCE = "each change takes effect exactly once, in order per key"
+    ONCE_WHILE_KEPT = (
+        "each change takes effect exactly once for as long as the sink remembers what was prepared, beyond that at"
+        " least once, and repeats are counted"
+    )
     EQUAL_IN_THE_END = "each change takes effect at least once, repeats are counted and change nothing in the end"
     AT_LEAST_ONCE = "each change takes effect at least once, repeats are counted"
 
@@ -40,9 +46,13 @@ def delivery(sink: SinkTraits) -> Delivery:
     ('EXACTLY_ONCE', 'EQUAL_IN_THE_END')
     >>> delivery(SinkTraits(False, False)).name
     'AT_LEAST_ONCE'
+    >>> delivery(SinkTraits(False, False, keeps_prepared=True)).name
+    'ONCE_WHILE_KEPT'
     """
     if sink.one_transaction:
         return Delivery.EXACTLY_ONCE
+    if sink.keeps_prepared:
+        return Delivery.ONCE_WHILE_KEPT
     return Delivery.EQUAL_IN_THE_END if sink.repeats_change_nothing else Delivery.AT_LEAST_ONCE
 
 

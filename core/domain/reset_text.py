@@ -52,6 +52,7 @@ def row_values(row: ProgressRow) -> dict[str, Any]:
     found["key"], found["state"] = asdict(row.key), row.state.value
     for name in (*_PLACES, "registered"):
         found[name] = _text(found[name])
+    found["decided"] = None  # a reset gives up what is decided, and its undoing does not decide it again
     return found
 
 

@@ -124,7 +124,7 @@ class JobSpec:
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
     `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `source_kind` and `sink_kind` are names of the
-    registries.
+    registries. `store` and `store_kind` say where they live instead, where the sink is no store itself.
     """
 
     name: str
@@ -143,6 +143,23 @@ class JobSpec:
     sink_options: SinkOptions = field(default_factory=SinkOptions)
     retry: RetryOptions = field(default_factory=RetryOptions)
     spark: SparkOptions = field(default_factory=SparkOptions)
+    store: Endpoint | None = None
+    store_kind: str = ""
+
+    @property
+    def in_two_parts(self) -> bool:
+        """Whether the sink shares no transaction with the progress rows."""
+        return self.store is not None
+
+    @property
+    def store_at(self) -> tuple[Endpoint, str]:
+        """Where the progress rows live, and which kind of sink that is: the sink itself where none is named."""
+        return (self.store, self.store_kind) if self.store is not None else (self.sink, self.sink_kind)
+
+    @property
+    def locked_target(self) -> str:
+        """The channel's target as its lock names it: with its sink where the lock is kept at a store beside it."""
+        return f"{self.sink.database}.{self.channel.target}" if self.in_two_parts else self.channel.target
 
     @property
     def channel(self) -> ChannelSpec:

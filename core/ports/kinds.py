@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from core.domain.audit import AuditLine
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.kept import Positions
@@ -23,9 +24,9 @@ from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
-from core.ports.progress import LaneSeen, ResetStore, Runner, Store
+from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine
-from core.ports.sink import BatchWriter, StepSink
+from core.ports.sink import BatchSink, BatchWriter, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.table import TableSession
 
@@ -132,6 +133,9 @@ class Probe(Protocol):
 class SourceKind(Protocol):
     """A kind of source."""
 
+    gives: tuple[Encoding, ...]
+    """The encodings in which it gives a batch."""
+
     @property
     def positions(self) -> Positions:
         """Reads the texts of its positions."""
@@ -165,7 +169,30 @@ class AuditCopy(Protocol):
 
 
 class SinkSession(Protocol):
-    """One session at a sink, with what can be asked over it."""
+    """One session at a sink, with what can be asked of any."""
+
+    def target(self, job: JobSpec) -> Target:
+        """The target of a job's channel, as a start sees it."""
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the targets that jobs write there."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class BatchSession(SinkSession, Protocol):
+    """One session at a sink that keeps no progress rows."""
+
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink:
+        """A worker's ranges and chunks into the target of a job's channel."""
+
+
+class StoreSession(SinkSession, Protocol):
+    """One session at a sink that is a store: it keeps progress rows, its own jobs' or those of sinks beside it."""
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
         """A worker's steps and chunks into the target of a job's channel."""
@@ -179,8 +206,8 @@ class SinkSession(Protocol):
     def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
         """The same with the steps of a reset."""
 
-    def target(self, job: JobSpec) -> Target:
-        """The target of a job's channel, as a start sees it."""
+    def decisions(self) -> Decisions:
+        """What a worker asks for a sink beside this store."""
 
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""
@@ -190,15 +217,6 @@ class SinkSession(Protocol):
 
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""
-
-    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the targets that jobs write there."""
-
-    def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
-
-    def close(self) -> None:
-        """End the session; safe to call twice."""
 
 
 class SinkKind(Protocol):
@@ -210,8 +228,20 @@ class SinkKind(Protocol):
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""
 
-    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> SinkSession:
-        """A session, opened at its first call; `positions` reads progress rows: without it there are none to read."""
+    is_store: bool
+    """Whether it keeps progress rows, in one transaction with what it writes."""
+
+    takes: tuple[Encoding, ...]
+    """The encodings of a batch that it takes."""
+
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
+        """A session at a store, opened at its first call; Defect where it is none.
+
+        `positions` reads progress rows: without it there are none to read.
+        """
+
+    def connect_beside(self, login: Login) -> BatchSession:
+        """A session at a sink that is no store, opened at its first call; Defect where it is one."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """A session that reads whole tables for a comparison; opens it."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from core.domain.kept import Kept
 from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow
+from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.reset import ResetEntry, Swap
 from core.domain.turn import Turn
 from core.ports.source import Chunk
@@ -36,6 +36,14 @@ class ChunkCounts:
     done: int
     total: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Rows that a sink beside its store may have got once more: of ranges, and of chunks of the last copy."""
+
+    ranges: int
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,41 @@ class Rows(Protocol):
         """End the session; safe to call twice."""
 
 
+class Decisions(Protocol):
+    """What a worker needs of a store for a sink that shares no transaction with it.
+
+    Each move is a compare-and-swap that must hit one row; False where it did not. One session, not shared between
+    threads.
+    """
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """The lane's progress row as it is committed now."""
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        """Move a position over a range without rows."""
+
+    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
+
+    def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """Count the rows of a decided range as repeats, before they are written again."""
+
+    def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """The sink has the decided range: move the position to its end."""
+
+    def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
+        """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
+
+    def end_chunk(self, key: LaneKey, epoch: int, number: int) -> bool:
+        """The sink has the chunk."""
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
 class Store(Rows, Protocol):
     """The progress rows and chunks of the job, for its driver."""
 
@@ -105,6 +148,9 @@ class Store(Rows, Protocol):
     def end_others(self) -> None: ...
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
+    def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
+    def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
+    def repeats(self) -> Repeats: ...
     def cancel(self) -> None: ...
     def sever(self) -> None: ...
     def chunks_left(self) -> list[Chunk]: ...

@@ -1,10 +1,14 @@
 """What a worker asks of a sink: stage the changes of a step, and commit them with the progress row under its fence.
 
+A sink that keeps its progress rows does so in one transaction (`StepSink`). One that cannot is asked for two parts
+(`BatchSink`), between which a store beside it decides (`core.ports.progress.Decisions`); of both
+`core.engine.worker.two_part` makes a `StepSink` (ADR 23).
 All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sinks.postgres` implements it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -41,6 +45,13 @@ class StepSink(Protocol):
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """Fenced progress row first, then the net effect, then COMMIT; False where the fence was not hit."""
 
+    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
+        """Finish what `row` says is decided; Refused by a sink that decides nothing beside its transaction.
+
+        `read_again` stages exactly the rows beyond the row's position as `stage` does, and a few beyond the decided
+        end where the source cannot tell; it is called only where the sink kept nothing.
+        """
+
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target in one open transaction; None where it is not ours to take."""
 
@@ -65,3 +76,56 @@ class BatchWriter(Protocol):
 
     def write(self, text: bytes, rows: int) -> None:
         """The net effect of a batch per key; `text` is COPY text as `Source.copy_changes` writes it."""
+
+
+Fields = tuple[str | None, ...]
+"""A row of `Encoding.ROWS`: of a step point, sequence, type and the columns, of a chunk the columns; None is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`count` rows for a sink beside its store: those of a lane's range, or of a chunk (then `key` names no shard).
+
+    `label` says which they are in words; after a reset the same words may be of other rows. `rows` can be gone through
+    again and again, in the order in which the source gave them.
+    """
+
+    key: LaneKey
+    label: str
+    count: int
+    rows: Callable[[], Iterator[Fields]]
+
+
+class BatchSink(Protocol):
+    """A sink that shares no transaction with its progress rows; one session, not shared between threads."""
+
+    def prepare(self, batch: Batch) -> str:
+        """Hand the rows over so that nobody sees them, and get a token, at most 200 characters.
+
+        Empty where the server keeps nothing unseen: then nothing was sent. It refuses what it can refuse here: once a
+        range is decided, it is written or a person is asked.
+        """
+
+    def commit(self, token: str) -> bool:
+        """Make what was prepared seen; the same token again changes nothing. False where the server forgot the token.
+
+        Such a one may have been committed before it was forgotten, so its rows are written again, and counted.
+        """
+
+    def discard(self, token: str) -> None:
+        """Give up what was prepared and is certain not to be decided."""
+
+    def write(self, batch: Batch) -> None:
+        """Write the rows in one go, seen at once; it may be a repeat, and may be cut off anywhere."""
+
+    def write_chunk(self, batch: Batch) -> None:
+        """The same for a chunk of a copy, whose rows are older than those of any range."""
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+
+    def abandon(self) -> None:
+        """Roll back whatever is open; what was prepared stays."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""

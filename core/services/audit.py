@@ -13,7 +13,7 @@ from dataclasses import replace
 from core.domain.audit import AuditLine
 from core.domain.text import safe
 from core.errors import SlotkeeperError
-from core.ports.kinds import SinkSession
+from core.ports.kinds import StoreSession
 from core.slots.change import Done
 from core.state.audit import Audit, outcome
 from core.state.faults import StateError
@@ -23,7 +23,7 @@ from core.state.folder import StateFolder
 class CopiedAudit(Audit):
     """The audit file, and its copy over a sink session; None for a slot whose sink is not known."""
 
-    def __init__(self, folder: StateFolder, session: SinkSession | None) -> None:
+    def __init__(self, folder: StateFolder, session: StoreSession | None) -> None:
         super().__init__(folder)
         self._copy = session.audit() if session else None
 

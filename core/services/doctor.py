@@ -58,8 +58,8 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
     )
 
     def opened() -> SinkSession:
-        asks = login(entry.endpoint, poll_name(entry.name))
-        return sinks.open(entry.kind).connect(asks, entry.progress_schema)
+        kind, its = sinks.open(entry.kind), login(entry.endpoint, poll_name(entry.name))
+        return kind.connect(its, entry.progress_schema) if kind.is_store else kind.connect_beside(its)
 
     utc = (clock or SystemClock()).utc
     return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc))

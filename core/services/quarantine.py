@@ -16,7 +16,7 @@ from core.domain.spec import ChannelSpec, JobSpec
 from core.errors import Refused
 from core.ports.quarantine import Quarantine
 from core.services.audit import CopiedAudit, audited
-from core.services.sessions import open_sink
+from core.services.sessions import open_store
 from core.slots.change import Done
 from core.state.audit import actor, intent
 from core.state.folder import StateFolder
@@ -28,7 +28,7 @@ OnEach = Callable[[Replayed], None]
 @contextmanager
 def polling(job: JobSpec) -> Iterator[Quarantine]:
     """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
-    with closing(open_sink(job)) as session:
+    with closing(open_store(job)) as session:
         yield session.quarantine()
 
 
@@ -93,7 +93,7 @@ def _each(
     def after() -> dict[str, str]:
         return {str(one.id): f"{one.state.value} {one.sqlstate}".strip() for one in found}
 
-    with closing(open_sink(job)) as session:
+    with closing(open_store(job)) as session:
         rows = session.quarantine()
         places = _places(job, rows, ids)
 

@@ -83,10 +83,11 @@ def reset_context(
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     retention = worker.source_session(job, name).retention(job)
-    sink = worker.sink_session(job, name)
-    resets = sink.resets(job, worker.who(job, name))
+    store = worker.store_session(job, name)
+    beside = worker.session_beside(job, name) if job.in_two_parts else None
+    resets = store.resets(job, worker.who(job, name))
     clock = SystemClock()
-    with closing(retention), closing(resets):
+    with closing(retention), closing(resets), closing(beside or resets):
         yield ResetContext(
             job=job,
             positions=registry.open(job.source_kind).positions,
@@ -94,11 +95,11 @@ def reset_context(
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
-            audit=CopiedAudit(folder, sink).append,
+            audit=CopiedAudit(folder, store).append,
             at_rest=at_rest,
             report=report,
             silence=partial(end_job_sessions, job, retention),
-            can_copy=sink.target(job).takes_copy,
+            can_copy=(beside or store).target(job).takes_copy,
             clock=clock,
             pause=time.sleep,
             new_id=partial(_new_id, clock),

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint, Login
 from core.domain.spec import JobSpec
-from core.ports.kinds import SinkSession, SourceSession
+from core.ports.kinds import SourceSession, StoreSession
 from core.ports.source import SlotViewer
 from core.sinks import registry as sinks
 from core.sources import registry as sources
@@ -43,7 +43,8 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
         yield session.viewer()
 
 
-def open_sink(job: JobSpec) -> SinkSession:
-    """A session at a job's sink that is not the job's."""
+def open_store(job: JobSpec) -> StoreSession:
+    """A session where a job's progress rows live that is not the job's."""
+    endpoint, kind = job.store_at
     positions = sources.open(job.source_kind).positions
-    return sinks.open(job.sink_kind).connect(login(job.sink, poll_name(job.name)), job.progress_schema, positions)
+    return sinks.open(kind).connect(login(endpoint, poll_name(job.name)), job.progress_schema, positions)

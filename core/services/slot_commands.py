@@ -18,11 +18,11 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
 from core.errors import Refused, SlotkeeperError
-from core.ports.kinds import SinkSession
+from core.ports.kinds import StoreSession
 from core.ports.progress import LaneSeen
 from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from core.services.audit import CopiedAudit, audited
-from core.services.sessions import open_sink, open_source, viewing
+from core.services.sessions import open_source, open_store, viewing
 from core.slots.change import (
     Asked,
     ChangePlan,
@@ -101,7 +101,7 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
 
 
 def _lanes(job: JobSpec) -> list[LaneSeen]:
-    with closing(open_sink(job)) as session:
+    with closing(open_store(job)) as session:
         return session.lanes(job)
 
 
@@ -174,9 +174,9 @@ def _left(viewer: SlotViewer, asked: Asked) -> TimeLeft | None:
 
 
 @contextmanager
-def _lease(job: JobSpec, verb: str) -> Iterator[SinkSession]:
+def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
     """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
-    session = worker.sink_session(job, "lease")
+    session = worker.store_session(job, "lease")
     progress = session.progress(job, worker.who(job, f"slots {verb}"))
     try:
         if not progress.take_lease():

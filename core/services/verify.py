@@ -18,7 +18,7 @@ from core.ports.progress import Rows
 from core.ports.quarantine import Quarantine
 from core.ports.source import SlotViewer
 from core.ports.table import ComparedKey, Key
-from core.services.sessions import login, open_sink, open_source, poll_name, viewing
+from core.services.sessions import login, open_source, open_store, poll_name, viewing
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.verify.compare import compare
@@ -42,7 +42,7 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         mapping = dict(channel.columns) or None
         left, right = open_pair(source.table, channel.source_table, sink.table, channel.target, mapping, channel.where)
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
-        rows = stack.enter_context(closing(open_sink(job))).quarantine()
+        rows = stack.enter_context(closing(open_store(job))).quarantine()
         quarantined = partial(_quarantined, job, rows, right.key)
         options = Options(settled=settled, quarantined=quarantined, on_range=on_range)
         return compare(left, right, options)
@@ -64,7 +64,7 @@ def _quarantined(
 
 @contextmanager
 def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
-    with viewing(job.source_kind, job.source) as viewer, closing(open_sink(job)) as session:
+    with viewing(job.source_kind, job.source) as viewer, closing(open_store(job)) as session:
         progress = session.progress(job, worker.who(job, "verify"))
         yield partial(settled, viewer, progress, job.channel.source_table)
 

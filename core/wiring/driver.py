@@ -12,10 +12,10 @@ from typing import TypeVar, cast
 
 from core.domain.spec import JobSpec
 from core.ports.driver import Target
-from core.ports.kinds import SinkSession, SourceSession
+from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
-from core.wiring.worker import session_name, sink_session, source_session, who
+from core.wiring.worker import encoding_of, session_beside, session_name, source_session, store_session, who
 
 T = TypeVar("T")
 
@@ -31,10 +31,11 @@ class _Opened:
         self.job = job
         self.runner = who(job, run)
         self.epoch = "start"
-        self.lease: SinkSession | None = None
+        self.lease: StoreSession | None = None
+        self._beside: BatchSession | None = None
         self.lock = threading.RLock()
         self._sources: dict[str, SourceSession] = {}
-        self._sinks: dict[str, SinkSession] = {}
+        self._stores: dict[str, StoreSession] = {}
 
     def source(self, name: str, part: str) -> SourceSession:
         """The source session `name`; `part` stands in its own name at the server."""
@@ -42,24 +43,38 @@ class _Opened:
             self._sources[name] = source_session(self.job, f"{self.epoch}/{part}" if part else self.epoch)
         return self._sources[name]
 
-    def sink(self, name: str) -> SinkSession:
-        """The sink session `name`."""
-        if name not in self._sinks:
-            self._sinks[name] = sink_session(self.job, self.epoch)
-        return self._sinks[name]
+    def rows(self, name: str) -> StoreSession:
+        """The session `name` for progress rows."""
+        if name not in self._stores:
+            self._stores[name] = store_session(self.job, self.epoch)
+        return self._stores[name]
 
-    def leased(self) -> SinkSession:
-        """The start's own sink session, which holds the leases of all channels."""
+    def leased(self) -> StoreSession:
+        """The start's own session at the store, which holds the leases of all channels."""
         if self.lease is None:
-            self.lease = sink_session(self.job, "lease")
+            encoding_of(self.job)
+            self.lease = store_session(self.job, "lease")
         return self.lease
+
+    def at_target(self) -> SinkSession:
+        """The start's own session at the target: the same one, or the sink's where that is no store."""
+        if not self.job.in_two_parts:
+            return self.leased()
+        if self._beside is None:
+            self._beside = session_beside(self.job, "start")
+        return self._beside
+
+    def end_start(self) -> None:
+        """End the start's own."""
+        _end(*(one for one in (self.lease, self._beside) if one is not None))
+        self.lease = self._beside = None
 
     def close(self) -> None:
         """End all but the lease's."""
         with self.lock:
-            closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._sinks.values()]
+            closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values()]
             self._sources.clear()
-            self._sinks.clear()
+            self._stores.clear()
         _end(*closing)
 
 
@@ -130,7 +145,7 @@ class WiredSessions:
 
     def rows(self, name: str) -> Store:
         """The sink session `name` for progress rows."""
-        return self._keep("rows", name, lambda: self._progress(self._opened.sink(name)))
+        return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
 
     def store(self) -> Store:
         """The channel's rows over the start's own sink session, which holds the lease."""
@@ -140,12 +155,12 @@ class WiredSessions:
 
     def ending(self) -> Store:
         """The channel's rows over a session of their own; whoever asks ends it."""
-        return self._progress(sink_session(self._job, self._opened.epoch))
+        return self._progress(store_session(self._job, self._opened.epoch))
 
     def target(self) -> Target:
         """The target, over the start's sink session."""
         if self._target is None:
-            self._target = self._opened.leased().target(self._job)
+            self._target = self._opened.at_target().target(self._job)
         return self._target
 
     def begin(self, epoch: int) -> bool:
@@ -157,16 +172,14 @@ class WiredSessions:
     def close(self) -> None:
         """End all sessions."""
         self._close_named()
-        if self._opened.lease is not None:
-            _end(self._opened.lease)
-            self._opened.lease = None
+        self._opened.end_start()
         self._store = self._target = None
         self._parts.clear()
 
     def _registering(self, name: str) -> SourceSession:
         return self._opened.source(f"admin {name}", name)
 
-    def _progress(self, session: SinkSession) -> Store:
+    def _progress(self, session: StoreSession) -> Store:
         return session.progress(self._job, self._opened.runner)
 
     def _keep(self, kind: str, name: str, made: Callable[[], T]) -> T:

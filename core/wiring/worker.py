@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from core.config.secrets import resolve
+from core.domain.encoding import Encoding, chosen
 from core.domain.endpoint import Login
 from core.domain.spec import JobSpec
 from core.engine.driver.context import WorkerEntries
 from core.engine.worker import copy_task, stream_task
+from core.engine.worker.two_part import TwoPartSink
 from core.errors import ConfigError
-from core.ports.kinds import SinkSession, SourceSession
+from core.ports.kinds import BatchSession, SourceSession, StoreSession
 from core.ports.progress import Runner, Store
 from core.ports.sink import StepSink
 from core.ports.source import SlotAdmin, Source
@@ -46,11 +48,24 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
     return sources.open(job.source_kind).connect(login)
 
 
-def sink_session(job: JobSpec, part: str) -> SinkSession:
-    """A sink session of a job."""
-    login = Login(job.sink, resolve(job.sink.password), session_name(job.name, part))
+def store_session(job: JobSpec, part: str) -> StoreSession:
+    """A session of a job where its progress rows live: at its sink, or at the store that the sink names."""
+    endpoint, kind = job.store_at
+    login = Login(endpoint, resolve(endpoint.password), session_name(job.name, part))
     positions = sources.open(job.source_kind).positions
-    return sinks.open(job.sink_kind).connect(login, job.progress_schema, positions)
+    return sinks.open(kind).connect(login, job.progress_schema, positions)
+
+
+def session_beside(job: JobSpec, part: str) -> BatchSession:
+    """A sink session of a job in two parts."""
+    login = Login(job.sink, resolve(job.sink.password), session_name(job.name, part))
+    return sinks.open(job.sink_kind).connect_beside(login)
+
+
+def encoding_of(job: JobSpec) -> Encoding:
+    """How batches travel from a job's source to its sink; Refused by name where the two have nothing in common."""
+    pair = f"{job.source_kind} to {job.sink_kind}"
+    return chosen(sources.open(job.source_kind).gives, sinks.open(job.sink_kind).takes, pair)
 
 
 def open_source(job: JobSpec, part: str) -> Source:
@@ -65,7 +80,7 @@ def open_admin(job: JobSpec, part: str) -> SlotAdmin:
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
     """The progress rows of a job's channel over a session of their own."""
-    return sink_session(job, part).progress(job, runner)
+    return store_session(job, part).progress(job, runner)
 
 
 def who(job: JobSpec, run: str) -> Runner:
@@ -78,25 +93,36 @@ def who(job: JobSpec, run: str) -> Runner:
 
 @dataclass(slots=True)
 class _Pair:
-    """A source and a sink session of this worker; implements `core.engine.worker.stream_task.Pair`."""
+    """A source and a sink session of this worker; implements `core.engine.worker.stream_task.Pair`.
+
+    `beside` is the sink's own session where it is no store.
+    """
 
     source: SourceSession
-    sink: SinkSession
+    store: StoreSession
+    beside: BatchSession | None = None
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
         """The channel that `job` is narrowed to; asks both servers."""
         source = self.source.source(job)
-        return source, self.sink.step_sink(job, source.identify(), copying)
+        identity = source.identify()
+        if self.beside is None:
+            return source, self.store.step_sink(job, identity, copying)
+        return source, TwoPartSink(self.beside.batch_sink(job, identity, copying), self.store.decisions())
 
     def close(self) -> None:
         self.source.close()
-        self.sink.close()
+        self.store.close()
+        if self.beside is not None:
+            self.beside.close()
 
 
 def open_pair(job: JobSpec, epoch: int) -> _Pair:
     """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker."""
     with _named_worker():
-        return _Pair(source_session(job, str(epoch)), sink_session(job, str(epoch)))
+        part = str(epoch)
+        beside = session_beside(job, part) if job.in_two_parts else None
+        return _Pair(source_session(job, part), store_session(job, part), beside)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from core.services.doctor import check_sink
 from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
 from core.verify.pair import open_pair
-from core.wiring.worker import open_source, sink_session
+from core.wiring.worker import open_source, store_session
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run
@@ -106,7 +106,7 @@ def test_columns_that_a_target_s_key_only_includes_are_no_key(
         f"CREATE UNIQUE INDEX bare ON {TARGET} (b, a) INCLUDE (note)",
     )
     mirror.job = replace(mirror.job, sink_kind=kind)
-    with closing(sink_session(mirror.job, "test").session) as session:
+    with closing(store_session(mirror.job, "test").session) as session:
         facts = eligibility.read(session, TARGET)
     assert facts is not None
     assert {key.index: key.columns for key in facts.keys} == {"orders_pkey": ("a", "b"), "bare": ("b", "a")}
@@ -243,7 +243,7 @@ NAMES = {
 def test_a_value_that_names_what_the_sink_lacks_is_a_row_refused(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(*(f"CREATE TABLE of_{name} (id bigint, v {name})" for name in NAMES))
-    with closing(sink_session(mirror.job, "test").session) as session:
+    with closing(store_session(mirror.job, "test").session) as session:
         for name, value in NAMES.items():
             with pytest.raises(RowRefused) as refused, session.transaction() as cursor:
                 cursor.copy_expert(f"COPY of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))

@@ -25,7 +25,7 @@ LOST_WAIT = 30.0
 def take_target(ctx: JobContext, part: JobContext) -> None:
     """Take the lock on the channel's target; Refused, by naming who holds it, where another job does."""
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
-    while not store.take_target(part.job.channel.target):
+    while not store.take_target(part.job.locked_target):
         if ctx.clock.monotonic() >= end:
             raise _taken(part, store)
         pause(ctx, 0.5)
@@ -33,11 +33,11 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
 
 def is_taken(part: JobContext) -> bool:
     """Whether a job of other progress rows writes to the channel's target: its sessions are not ours to end."""
-    return bool(part.sessions.store().writer(part.job.channel.target))
+    return bool(part.sessions.store().writer(part.job.locked_target))
 
 
 def _taken(part: JobContext, store: Store) -> Refused:
-    target = part.job.channel.target
+    target = part.job.locked_target
     holder = store.writer(target) or "another start of this job"
     what = f"target {part.job.sink.database}.{target} belongs to {holder}"
     return Refused(what, "one target takes one job: choose another target, or stop that job", where="sink")
@@ -87,9 +87,9 @@ class Leases:
     def _again(self, part: JobContext) -> None:
         now, store = self._ctx.clock.monotonic(), part.sessions.store()
         self._lost = now if self._lost is None else self._lost
-        if store.take_lease() and store.take_target(part.job.channel.target):
+        if store.take_lease() and store.take_target(part.job.locked_target):
             return
-        if store.writer(part.job.channel.target):
+        if store.writer(part.job.locked_target):
             raise _taken(part, store)
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from core.clock import Clock
 from core.domain.advance import explain_miss
 from core.domain.position import Position
-from core.domain.progress import LaneKey
+from core.domain.progress import LaneKey, ProgressRow
 from core.domain.slot import SlotStatus
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge
@@ -80,6 +80,27 @@ class Stepper:
             self._status = None
             self._sink.abandon()
             raise
+
+    def finish(self, read_now: Callable[[], SlotStatus], row: ProgressRow) -> None:
+        """Finish the range that the lane's row says is decided; raises errors of `core.errors`."""
+
+        def read_again() -> int:
+            """Stage the range once more, between two statuses as in any step."""
+            after, decided = row.position, row.decided
+            assert after is not None
+            assert decided is not None
+            shard, end = self._checked(read_now(), after).shard, decided.end
+            rows = copy_through(lambda out: self._source.copy_changes(shard, after, end, out), self._sink.stage)
+            self._probe("after_reading_again")
+            self._checked(read_now(), after)
+            return rows or 0
+
+        try:
+            self._sink.finish(self._plan.key, self._plan.epoch, row, read_again)
+        except BaseException:
+            self._sink.abandon()
+            raise
+        self._probe("after_finish")
 
     def _take(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool = False) -> Step:
         first = self._checked(self._status or read_now(), after)

@@ -19,7 +19,7 @@ from core.clock import Clock, SystemClock
 from core.domain.advance import explain_miss
 from core.domain.endpoint import Endpoint
 from core.domain.position import Position
-from core.domain.progress import STREAMING, LaneKey
+from core.domain.progress import STREAMING, LaneKey, ProgressRow
 from core.domain.slot import SlotStatus
 from core.domain.spec import JobSpec
 from core.domain.watch import trouble
@@ -276,14 +276,24 @@ class _Turn:
         )
 
     def _begin(self) -> tuple[Position, int]:
-        """The position to read from and the changes applied up to it: the row's own, never those that were sent."""
+        """The position to read from and the changes applied up to it: the row's own, never those that were sent.
+
+        What is decided is finished before anything is planned.
+        """
+        position, row = self._row()
+        if row.decided is not None:
+            self._stepper.finish(self._read_status, row)
+            position, row = self._row()
+        return position, row.changes
+
+    def _row(self) -> tuple[Position, ProgressRow]:
         row = self._sink.read_row(self._key)
         if row is None or row.epoch != self.spec.epoch or row.position is None or row.state not in STREAMING:
             reason = explain_miss(row, self.spec.epoch)
             if isinstance(reason, Position):
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self._key.shard} has no position")
             raise reason
-        return row.position, row.changes
+        return row.position, row
 
     def _read_status(self) -> SlotStatus:
         statuses = self._source.read_status(self.task.shard)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.kept import Positions
@@ -18,12 +19,13 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers.pg_table.reader import PgTables
 from core.errors import Defect
-from core.ports.kinds import SinkAsked, SinkKind
+from core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
 from core.sinks.postgres import doctor, session
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.audit import SinkAudit
+from core.sinks.postgres.progress.decisions import PostgresDecisions
 from core.sinks.postgres.progress.resets import PostgresResets
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.quarantine.entries import QuarantineRows
@@ -76,7 +78,7 @@ class PostgresQuarantine:
 
 
 class PostgresConnection:
-    """One session at a sink; implements `core.ports.kinds.SinkSession`."""
+    """One session at a sink; implements `core.ports.kinds.StoreSession`."""
 
     def __init__(self, login: Login, progress_schema: str, kind: str, positions: Positions | None) -> None:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
@@ -106,6 +108,10 @@ class PostgresConnection:
     def resets(self, job: JobSpec, runner: Runner) -> PostgresResets:
         """The same with the steps of a reset."""
         return PostgresResets(self.session, self._texts, job.lane_key(), runner)
+
+    def decisions(self) -> PostgresDecisions:
+        """What a worker asks for a sink beside this store."""
+        return PostgresDecisions(self.session, self._texts)
 
     def target(self, job: JobSpec) -> PostgresTarget:
         """The target of a job's channel, as a start sees it."""
@@ -143,10 +149,16 @@ class PostgresKind:
         self._name = name
         self.no_reset = no_reset
         self.traits = SinkTraits(one_transaction=True, repeats_change_nothing=True)
+        self.is_store = True
+        self.takes: tuple[Encoding, ...] = (Encoding.COPY_TEXT,)
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> PostgresConnection:
         """A session, opened at its first call."""
         return PostgresConnection(login, progress_schema, self._name, positions)
+
+    def connect_beside(self, login: Login) -> BatchSession:
+        """It is a store itself."""
+        raise Defect(f"a sink of kind {self._name} is beside no store")
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         """A session that reads whole tables for a comparison."""

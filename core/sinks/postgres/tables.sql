@@ -28,6 +28,10 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     dns integer,
     copying text,
     chunks integer,
+    decided text,
+    decided_token text,
+    decided_rows bigint,
+    repeats bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (source, source_table, slot, shard),
     UNIQUE (target, shard)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
@@ -41,6 +45,7 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
     epoch bigint NOT NULL,
     state text NOT NULL,
     rows bigint,
+    repeats bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (source, source_table, slot, number)
 )
 
@@ -72,6 +77,10 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_progress (
     dns integer,
     copying text,
     chunks integer,
+    decided text,
+    decided_token text,
+    decided_rows bigint,
+    repeats bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (source, source_table, slot, shard),
     UNIQUE (target, shard)
 ) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (shard);
@@ -85,6 +94,7 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_chunks (
     epoch bigint NOT NULL,
     state text NOT NULL,
     rows bigint,
+    repeats bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (source, source_table, slot, number)
 ) WITH (orientation = row) DISTRIBUTE BY HASH (number)
 
@@ -111,6 +121,17 @@ WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname
 -- For such a table; a copy that was begun before does not tell, and is not guessed at.
 ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN copying text, ADD COLUMN chunks integer
 
+-- name: has_decided
+-- Whether the tables were made before rows told what is decided at a sink beside them.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'decided' AND NOT a.attisdropped
+
+-- name: add_decided
+-- For such tables; nothing was ever decided there.
+ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN decided text, ADD COLUMN decided_token text,
+    ADD COLUMN decided_rows bigint, ADD COLUMN repeats bigint NOT NULL DEFAULT 0;
+ALTER TABLE {schema}.slotkeeper_chunks ADD COLUMN repeats bigint NOT NULL DEFAULT 0
+
 -- name: known_dns
 -- How many lanes the slot has by each of its rows: a row that is lost shows here.
 SELECT DISTINCT dns FROM {schema}.slotkeeper_progress
@@ -126,10 +147,12 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, fingerprint, registered, registered_at,
-     job, run, host, os_user, pid, updated_at, dns, copying, chunks)
+     job, run, host, os_user, pid, updated_at, dns, copying, chunks,
+     decided, decided_token, decided_rows, repeats)
 SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
        channel, fingerprint, registered, registered_at,
-       job, run, host, os_user, pid, updated_at, dns, copying, chunks
+       job, run, host, os_user, pid, updated_at, dns, copying, chunks,
+       decided, decided_token, decided_rows, repeats
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s
@@ -143,7 +166,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: rows
 -- All lanes of one source table's slot.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered
+       registered, decided, decided_token, decided_rows, repeats
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 ORDER BY shard
@@ -151,7 +174,7 @@ ORDER BY shard
 -- name: row
 -- One lane.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered
+       registered, decided, decided_token, decided_rows, repeats
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
@@ -196,15 +219,16 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 
 -- name: fence
 -- The step's fence: must hit exactly one row, and comes before anything else that others may wait for. No step commits
--- before its copy has ended: a row in another state is one that the sink fell back to.
+-- before its copy has ended: a row in another state is one that the sink fell back to. Nor where a range is decided at
+-- a sink beside: the position is then between two points of it.
 UPDATE {schema}.slotkeeper_progress SET position = %(new)s, changes = changes + %(rows)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
-  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running')
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided IS NULL
 
 -- name: lock
 -- The row under a lock, for a registration.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered
+       registered, decided, decided_token, decided_rows, repeats
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 FOR UPDATE
@@ -224,7 +248,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: lock_rows
 -- All lanes of one source table's slot, held until the transaction ends.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,
-       registered
+       registered, decided, decided_token, decided_rows, repeats
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 ORDER BY shard FOR UPDATE
@@ -258,7 +282,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- name: chunks_left
 -- Chunks still to be copied.
 SELECT number, lo, hi FROM {schema}.slotkeeper_chunks
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'planned'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state <> 'done'
 ORDER BY number
 
 -- name: chunk_counts

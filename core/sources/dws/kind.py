@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Login
 from core.domain.finding import Finding
 from core.domain.kept import Positions
@@ -91,6 +92,7 @@ class DwsKind:
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
     probe = DwsProbe()
+    gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
 
     def connect(self, login: Login) -> DwsConnection:
         """A session, opened at its first call."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from core.domain.advance import explain_miss
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.errors import Defect, Superseded, Trouble, TroubleName
+from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from core.errors import Busy, Defect, Superseded, Trouble, TroubleName
 from core.sources.dws.position import DwsPosition
 
 ROW = ProgressRow(
@@ -30,6 +30,11 @@ ROW = ProgressRow(
 def named(found: object) -> TroubleName:
     assert isinstance(found, Trouble)
     return found.name
+
+
+def test_a_range_that_is_decided_is_waited_for() -> None:
+    decided = replace(ROW, decided=Decided(DwsPosition(120), "", 3))
+    assert isinstance(explain_miss(decided, 7, DwsPosition(100, 4)), Busy)
 
 
 def test_a_row_that_is_gone_is_progress_lost() -> None:

@@ -38,11 +38,13 @@ SET step = %(step)s, outcome = %(outcome)s, ended_at = CASE WHEN %(ended)s THEN 
 WHERE id = %(id)s
 
 -- name: write
--- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is emptied forgets
--- how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the target.
+-- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is
+-- emptied forgets how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the
+-- target. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered = %(registered)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
+    repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
     copying = CASE WHEN %(state)s <> 'creating' THEN copying END,
     chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s

@@ -13,15 +13,23 @@ from typing import Any
 
 from core.domain.kept import Kept, Positions
 from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
 from core.domain.watch import trouble
 from core.drivers import pg
+from core.drivers.session import Book
 from core.errors import Refused, Superseded, Trouble, TroubleName
-from core.ports.progress import ChunkCounts, Lock, Runner
+from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
+
+DECISIONS: Book = ("core.sinks.postgres.progress", "decisions.sql")
+"""The statements for a sink beside the store; `decisions.py` has a worker's."""
+
+
+def _nothing(cursor: pg.Cursor) -> None:
+    """What a copy into a sink beside does in the store's transaction."""
 
 
 class PostgresProgress:
@@ -57,6 +65,8 @@ class PostgresProgress:
                 self.session.run(cursor, "add_dns", {})
             if not self.session.run(cursor, "has_copying", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_copying", {})
+            if not self.session.run(cursor, "has_decided", {"schema": self.session.schema.string}).fetchone():
+                self.session.run(cursor, "add_decided", {})
             entries.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
@@ -229,7 +239,7 @@ class PostgresProgress:
             self.session.run(cursor, "set_noted_end", {**place, "shard": shard, "noted_end": position.text})
 
     def begin_copy(
-        self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None]
+        self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None] = _nothing
     ) -> None:
         """Record the plan and the way in which chunks go in, and turn to copying, in one transaction with `prepare`."""
         with self.session.transaction() as cursor:
@@ -243,7 +253,9 @@ class PostgresProgress:
                 bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
                 self.session.run(cursor, "plan_chunk", {**place, **bounds})
 
-    def end_copy(self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None]) -> None:
+    def end_copy(
+        self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None] = _nothing
+    ) -> None:
         """Turn away from copying and note the points to pass, in one transaction with what `finish` does to the target.
 
         First every chunk has to be done. The rows come last, so that they are not locked while `finish` takes its time.
@@ -273,6 +285,11 @@ class PostgresProgress:
         """Chunks that are planned and not done."""
         found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
+
+    def repeats(self) -> Repeats:
+        """Rows that a sink beside this store may have got once more."""
+        ((ranges, chunks),) = self.session.fetched("repeats", self._all, DECISIONS)
+        return Repeats(ranges, chunks)
 
     def registered_age(self) -> float | None:
         """Seconds since the lane that was registered longest ago was, by the sink's clock."""
@@ -367,17 +384,18 @@ def key_of(key: LaneKey) -> dict[str, Any]:
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
     """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
-    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found
+    shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found[:12]
+    up_to, token, rows, repeats = found[12:]
     try:
-        places = [positions.position(text) if text else None for text in (position, start, end)]
+        here, noted_start, noted_end = (positions.position(text) if text else None for text in (position, start, end))
+        decided = Decided(positions.position(up_to), token, rows) if up_to else None
         kept = None if registered is None else positions.kept(registered)
         lane_state = LaneState(state)
     except ValueError as error:
         raise Trouble(f"the progress row of {shard} is damaged: {error}", name=TroubleName.PROGRESS_LOST) from error
-    lane, (here, noted_start, noted_end) = replace(key, shard=shard), places
-    return ProgressRow(
-        lane, node_id, target, here, epoch, changes, lane_state, noted_start, noted_end, channel, fingerprint, kept
-    )
+    lane, noted = replace(key, shard=shard), (noted_start, noted_end)
+    made = (lane, node_id, target, here, epoch, changes, lane_state, *noted, channel, fingerprint, kept)
+    return ProgressRow(*made, decided=decided, repeats=repeats)
 
 
 _AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "channel", "fingerprint")

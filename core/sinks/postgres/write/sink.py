@@ -17,7 +17,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.errors import Defect, Unreachable
+from core.errors import Defect, Refused, Unreachable
 from core.ports.sink import Top
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import key_of, row_of
@@ -117,6 +117,11 @@ class PostgresSink:
             cursor.connection.commit()
             self._begun = None
         return True
+
+    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
+        """Refuse: what is decided was decided for another sink, which may have it."""
+        what = f"{self.target.name}: the progress row of {key.shard} has a range decided for a sink beside its store"
+        raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""

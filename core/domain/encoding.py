@@ -1,0 +1,34 @@
+"""How the rows of a batch are written down between a source and a sink, and which way of it a pair takes. Pure.
+
+Next door: each kind of source says what it gives and each kind of sink what it takes (`core.ports.kinds`);
+`core.drivers.copy_text` reads COPY text as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from core.errors import Refused
+
+
+class Encoding(Enum):
+    """The encodings, the fastest first; the text is what messages say."""
+
+    COPY_TEXT = "COPY text"
+    """PostgreSQL's text format, moved by a pipe that nothing of ours looks into."""
+    ROWS = "rows"
+    """Tuples of text, None for NULL, with the same columns in the same order."""
+
+
+def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> Encoding:
+    """The best encoding that both have; raises Refused by their names where there is none. `pair` names the two.
+
+    >>> chosen((Encoding.COPY_TEXT, Encoding.ROWS), (Encoding.ROWS,), "a to b").value
+    'rows'
+    """
+    for encoding in Encoding:
+        if encoding in gives and encoding in takes:
+            return encoding
+    given, taken = (" or ".join(one.value for one in few) or "nothing" for few in (gives, takes))
+    raise Refused(f"{pair}: the source gives {given}, the sink takes {taken}", "choose another kind of sink")

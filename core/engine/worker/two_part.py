@@ -1,0 +1,218 @@
+"""A step into a sink that shares no transaction with its progress row: prepare, decide, commit, settle (ADR 23).
+
+The store's compare-and-swap decides which range is written next, and no other is until that one is settled. Whoever
+finds one that is decided finishes it first: by its token where the sink kept one, else by writing it again, which is
+counted before it is done. Next door: `step.py` takes steps with any `StepSink`, the model is in `tests/model`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import BinaryIO
+
+from core.domain.advance import explain_miss
+from core.domain.position import Position
+from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.domain.watch import trouble
+from core.drivers.copy_text import rows_of
+from core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
+from core.ports.progress import Decisions
+from core.ports.sink import Batch, BatchSink, Fields, Top
+
+IN_MEMORY = 8 << 20
+"""Bytes of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
+_BLOCK = 1 << 18
+_REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
+
+
+class StagedText:
+    """COPY text that was read from a source and waits to be written; can be gone through again and again."""
+
+    def __init__(self, reader: BinaryIO) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - `close` ends it
+        self.count = 0
+        try:
+            while block := reader.read(_BLOCK):
+                self.count += block.count(b"\n")
+                self._file.write(block)
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self) -> Iterator[Fields]:
+        """The rows from the first on."""
+        self._file.seek(0)
+        yield from rows_of(self._file)
+
+    def close(self) -> None:
+        """Forget them."""
+        self._file.close()
+
+
+def pair_of(row: Fields) -> tuple[int, int]:
+    """The two numbers that order an event, as `Position.pair` has them."""
+    return int(row[0] or 0), int(row[1] or 0)
+
+
+class TwoPartSink:
+    """Implements `core.ports.sink.StepSink` out of a sink and the store beside it; not shared between threads."""
+
+    def __init__(self, sink: BatchSink, store: Decisions) -> None:
+        self._sink = sink
+        self._store = store
+        self._staged: StagedText | None = None
+        self._chunk: tuple[LaneKey, int, int] | None = None
+        """The chunk that is written and not noted: its key, epoch and number."""
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """The lane's row as it is committed now."""
+        return self._store.read_row(key)
+
+    def stage(self, reader: BinaryIO) -> int:
+        """Keep the rows of a step; returns how many there are."""
+        self._forget()
+        self._staged = StagedText(reader)
+        return self._staged.count
+
+    def stage_isolating(self, reader: BinaryIO) -> int:
+        """There is no quarantine beside a store: the configuration refuses it."""
+        raise _no_quarantine()
+
+    def top(self, up_to: Position) -> Top:
+        """The highest point staged, and the highest sequence at `up_to`; Defect where no step may apply an event."""
+        point = sequence = None
+        last, _ = up_to.pair
+        for row in self._kept().rows():
+            at, number = pair_of(row)
+            point = at if point is None else max(point, at)
+            if at == last:
+                sequence = number if sequence is None else max(sequence, number)
+            if row[2] == "?":
+                what = "the source sent an event whose type is none of I, d, B, U; nothing was applied"
+                raise Defect(what, _REPORT, where="source")
+        return Top(point, sequence)
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        """Prepare, decide, commit and settle; False where the range was not ours to decide."""
+        if not rows:
+            return self._store.advance_empty(key, epoch, after, new)
+        staged = self._kept()
+        batch = Batch(key, _label(after, new), rows, staged.rows)
+        decided = Decided(new, self._sink.prepare(batch), rows)
+        if not self._store.decide(key, epoch, after, decided):
+            if decided.token:
+                self._sink.discard(decided.token)
+            self._forget()
+            return False
+        if not decided.token:
+            self._sink.write(batch)
+        elif not self._sink.commit(decided.token):
+            self._write_again(key, epoch, after, decided, batch)
+        self._settle(key, epoch, after, decided)
+        return True
+
+    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
+        """Finish what the row says is decided: that range to its very end, and no other."""
+        decided, after = row.decided, row.position
+        assert decided is not None
+        assert after is not None
+        if not decided.token or not self._sink.commit(decided.token):
+            read_again()
+            staged, end = self._kept(), decided.end
+
+            def rows() -> Iterator[Fields]:
+                return (one for one in staged.rows() if pair_of(one) <= end.pair)
+
+            count = sum(1 for _ in rows())
+            if count != decided.rows:
+                what = f"{key.shard}: of {decided.rows} rows that are decided up to {end.text} the source has {count}"
+                raise trouble(TroubleName.SLOT_LOST, what)
+            self._write_again(key, epoch, after, decided, Batch(key, _label(after, end), count, rows))
+        self._settle(key, epoch, after, decided)
+
+    def _write_again(self, key: LaneKey, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
+        """Count first: whoever is killed in between has counted too much, never too little."""
+        if not self._store.repeat(key, epoch, after, decided):
+            raise self._missed(key, epoch, after)
+        self._sink.write(batch)
+
+    def _settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
+        self._forget()
+        if self._store.settle(key, epoch, after, decided):
+            return
+        row = self._store.read_row(key)
+        there = row is not None and row.epoch == epoch and row.position is not None
+        if not there or row is None or row.position is None or row.position < decided.end:
+            raise self._missed(key, epoch, after)
+
+    def _missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
+        """What it means that a decided range is not there to be finished any more."""
+        reason = explain_miss(self._store.read_row(key), epoch, after)
+        if isinstance(reason, Position):
+            return Busy(f"{key.shard}: another task has settled the range at {after.text}", where="sink")
+        return reason
+
+    # -- chunks of a copy -------------------------------------------------------------------------------------------
+
+    def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """Write a planned chunk; None where it is not ours to take."""
+        self._forget()
+        with closing(StagedText(reader)) as staged:
+            if not self._store.begin_chunk(key, epoch, number, staged.count):
+                return None
+            if staged.count:
+                self._sink.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
+        self._chunk = (key, epoch, number)
+        return staged.count
+
+    def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """There is no quarantine beside a store: the configuration refuses it."""
+        raise _no_quarantine()
+
+    def finish_chunk(self) -> None:
+        """Note that the chunk is written."""
+        assert self._chunk is not None, "copy_chunk() comes first"
+        key, epoch, number = self._chunk
+        self._chunk = None
+        # another task may have noted the same chunk; who may not is told by the next chunk, and by the copy's end
+        self._store.end_chunk(key, epoch, number)
+
+    # -- the session ------------------------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Forget what is staged, and roll back whatever is open; what is decided stays decided."""
+        self._forget()
+        self._chunk = None
+        self._sink.abandon()
+        self._store.rest()
+
+    def rest(self) -> None:
+        """Between two tasks."""
+        self._forget()
+        self._sink.rest()
+        self._store.rest()
+
+    def close(self) -> None:
+        """End both sessions; safe to call twice."""
+        self._forget()
+        self._sink.close()
+        self._store.close()
+
+    def _kept(self) -> StagedText:
+        assert self._staged is not None, "stage() comes first"
+        return self._staged
+
+    def _forget(self) -> None:
+        if self._staged is not None:
+            self._staged.close()
+            self._staged = None
+
+
+def _label(after: Position, end: Position) -> str:
+    return f"beyond {after.text} up to {end.text}"
+
+
+def _no_quarantine() -> SlotkeeperError:
+    return Refused("a sink beside its store keeps no quarantine", 'set on_bad_row = "stop"', where="sink")

@@ -1,0 +1,71 @@
+"""The store's side of a sink beside it: which range it is to have next, repeats counted before, and what is settled.
+
+Next door: `decisions.sql` holds the statements, `store.py` the driver's rows; `core.engine.worker.two_part` asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.domain.kept import Positions
+from core.domain.position import Position
+from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
+from core.sinks.postgres.session import SinkSession
+
+
+class PostgresDecisions:
+    """Implements `core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
+
+    def __init__(self, session: SinkSession, positions: Positions) -> None:
+        self.session = session
+        self._positions = positions
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """The lane's progress row as it is committed now."""
+        found = self.session.fetched("row", key_of(key))
+        return row_of(key, found[0], self._positions) if found else None
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        """Move a position over a range without rows."""
+        values = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
+        with self.session.transaction() as cursor:
+            return self.session.run(cursor, "fence", values).rowcount == 1
+
+    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
+        return self._swapped("decide", _values(key, epoch, after, decided))
+
+    def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """Count the rows of a decided range as repeats, before they are written again."""
+        return self._swapped("repeat", _values(key, epoch, after, decided))
+
+    def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        """The sink has the decided range: move the position to its end."""
+        return self._swapped("settle", _values(key, epoch, after, decided))
+
+    def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
+        """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
+        values = {**key_of(key), "epoch": epoch, "number": number, "rows": rows}
+        return self._swapped("begin_chunk", values) or self._swapped("repeat_chunk", values)
+
+    def end_chunk(self, key: LaneKey, epoch: int, number: int) -> bool:
+        """The sink has the chunk."""
+        return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number})
+
+    def rest(self) -> None:
+        """Between two tasks: roll back whatever is open."""
+        self.session.rollback()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _swapped(self, name: str, values: dict[str, Any]) -> bool:
+        with self.session.transaction() as cursor:
+            return self.session.run(cursor, name, values, DECISIONS).rowcount == 1
+
+
+def _values(key: LaneKey, epoch: int, after: Position, decided: Decided) -> dict[str, Any]:
+    end = {"end": decided.end.text, "token": decided.token, "rows": decided.rows}
+    return {**key_of(key), "epoch": epoch, "after": after.text, **end}

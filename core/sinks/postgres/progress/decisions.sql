@@ -1,0 +1,48 @@
+-- The statements of a store for a sink beside it: ranges and chunks that are decided, counted again, and settled.
+
+-- name: decide
+-- Which range the sink is to have next. By compare-and-swap on epoch, position and nothing decided: this alone says that
+-- the range will be written, and that no other will.
+UPDATE {schema}.slotkeeper_progress
+SET decided = %(end)s, decided_token = %(token)s, decided_rows = %(rows)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided IS NULL
+
+-- name: repeat
+-- Counted before it is written again: whoever is killed in between has counted too much, never too little.
+UPDATE {schema}.slotkeeper_progress SET repeats = repeats + decided_rows, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+
+-- name: settle
+-- The sink has what was decided: the position follows.
+UPDATE {schema}.slotkeeper_progress
+SET position = decided, changes = changes + decided_rows, decided = NULL, decided_token = NULL, decided_rows = NULL,
+    updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+
+-- name: begin_chunk
+-- A chunk that nobody has begun to write.
+UPDATE {schema}.slotkeeper_chunks SET state = 'writing', rows = %(rows)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
+  AND epoch = %(epoch)s AND state = 'planned'
+
+-- name: repeat_chunk
+-- One that somebody has, and may have written.
+UPDATE {schema}.slotkeeper_chunks SET rows = %(rows)s, repeats = repeats + %(rows)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
+  AND epoch = %(epoch)s AND state = 'writing'
+
+-- name: end_chunk
+-- The sink has it.
+UPDATE {schema}.slotkeeper_chunks SET state = 'done'
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
+  AND epoch = %(epoch)s AND state = 'writing'
+
+-- name: repeats
+-- Rows that the slot's table may have got once more, by lanes and chunks.
+SELECT (SELECT coalesce(sum(repeats), 0) FROM {schema}.slotkeeper_progress
+        WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)::bigint,
+       (SELECT coalesce(sum(repeats), 0) FROM {schema}.slotkeeper_chunks
+        WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)::bigint

@@ -1,0 +1,85 @@
+"""A sink beside its progress row loses nothing and counts every repeat; and each rule of it switched off is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from .space import cannot_reach
+from .two_parts import (
+    ALL_PARTS_RULES,
+    BY_KEY,
+    FORGOTTEN,
+    LOST,
+    NOTHING_KEPT,
+    PARTS,
+    TOKENS,
+    TWICE,
+    UNCOUNTED,
+    UNEQUAL,
+    PartsBounds,
+    PartsSetup,
+    is_goal,
+    run,
+    story,
+)
+
+
+@pytest.mark.parametrize("bounds", PARTS, ids=lambda bounds: bounds.name)
+def test_nothing_is_lost_and_every_repeat_is_counted_wherever_a_worker_is_killed(bounds: PartsBounds) -> None:
+    space, setup = run(bounds, ALL_PARTS_RULES), PartsSetup(bounds, ALL_PARTS_RULES)
+    print(f"\n{space.summary()}")
+
+    assert space.broken is None, story(space, setup, space.broken)
+    assert cannot_reach(space, lambda state: is_goal(setup, state)) == []
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rule", "harm", "moves"),
+    [
+        (NOTHING_KEPT, "decide_before_write", UNCOUNTED, 5),
+        (NOTHING_KEPT, "write_before_settle", LOST, 3),
+        (NOTHING_KEPT, "one_decision", UNCOUNTED, 9),
+        (NOTHING_KEPT, "decide_compares_position", UNCOUNTED, 10),
+        (NOTHING_KEPT, "the_decided_range", UNCOUNTED, 12),
+        (NOTHING_KEPT, "count_before_repeat", UNCOUNTED, 8),
+        (NOTHING_KEPT, "count_compares", UNCOUNTED, 9),
+        (NOTHING_KEPT, "confirm_settled", LOST, 9),
+        (TOKENS, "decide_before_write", UNCOUNTED, 5),
+        (TOKENS, "one_decision", UNCOUNTED, 9),
+        (BY_KEY, "later_wins", UNEQUAL, 16),
+        (BY_KEY, "write_before_settle", LOST, 3),
+        (FORGOTTEN, "confirm_settled", LOST, 8),
+    ],
+)
+def test_each_rule_of_a_sink_in_two_parts_switched_off_is_found(
+    bounds: PartsBounds, rule: str, harm: str, moves: int
+) -> None:
+    without = ALL_PARTS_RULES.without(rule)
+    space = run(bounds, without)
+
+    assert space.broken is not None, space.summary()
+    told = story(space, PartsSetup(bounds, without), space.broken)
+    print(f"\n{space.summary()}\n{told}")
+    assert (space.verdict, len(space.way_to(space.broken)) - 1) == (harm, moves)
+
+
+def test_a_start_that_plans_before_it_finishes_what_is_decided_stands_still() -> None:
+    rules = ALL_PARTS_RULES.without("finish_first")
+    space, setup = run(NOTHING_KEPT, rules), PartsSetup(NOTHING_KEPT, rules)
+    print(f"\n{space.summary()}")
+
+    assert space.broken is None
+    assert cannot_reach(space, lambda state: is_goal(setup, state)) != []
+
+
+def test_it_doubles_where_a_decision_may_be_replaced_besides() -> None:
+    space = run(NOTHING_KEPT, ALL_PARTS_RULES.without("finish_first", "one_decision"))
+
+    assert space.verdict == UNCOUNTED, space.summary()
+
+
+def test_only_a_token_that_is_never_forgotten_makes_it_exactly_once() -> None:
+    forgotten, setup = run(FORGOTTEN, ALL_PARTS_RULES), PartsSetup(FORGOTTEN, ALL_PARTS_RULES)
+
+    assert any(max(state.counts) > 1 for state in forgotten.states), setup.bounds.name
+    assert TWICE not in {run(TOKENS, ALL_PARTS_RULES).verdict}

@@ -1,0 +1,143 @@
+"""Workers that are killed at points drawn by chance, for a job of the local runner: they end there, or live on unseen.
+
+One that is killed raises past everything that catches errors; its outcome is lost. One that lives on has lost its
+outcome, too: its driver gives its lane to another worker, or is itself started again, while it stands where it was; it
+goes on when a later one is killed, with whatever it was about to write. Next door: `sink.py` calls the points.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any
+
+from core.engine.local_runner import LocalRunner
+from core.errors import Busy
+
+CALLS = 9
+"""A kill is at one of the next so many calls of any point."""
+QUIET = frozenset({"after_status", "after_read", "after_recheck"})
+"""Points that a worker passes while nothing comes; before a range is prepared they are all alike."""
+
+
+class Killed(BaseException):
+    """A worker that is no more."""
+
+
+class Kills:
+    """Kills workers of one job; `here` is what a worker calls at each point."""
+
+    def __init__(self, chance: random.Random, lives_on: float = 0.3) -> None:
+        self.at: Counter[str] = Counter()
+        self.lived_on = 0
+        self.hit = threading.Event()
+        self.lives_on = lives_on
+        self.only: frozenset[str] = frozenset()
+        """The points where anybody is killed; none named: all."""
+        self._chance = chance
+        self._left = 0
+        self._lock = threading.Lock()
+        self._task = threading.local()
+        self._standing: list[threading.Event] = []
+        self._under_way = 0
+        self._all_ended = threading.Condition(self._lock)
+
+    def arm(self) -> None:
+        """Kill one worker more, soon."""
+        with self._lock:
+            self.hit.clear()
+            self._left = self._chance.randint(1, CALLS)
+
+    def disarm(self) -> None:
+        """Kill no more, let all that stand go on, and wait for their end."""
+        with self._lock:
+            self._left = 0
+            standing, self._standing = self._standing, []
+        for one in standing:
+            one.set()
+
+    def wait_for_all(self) -> None:
+        """Wait until no task is under way."""
+        with self._all_ended:
+            assert self._all_ended.wait_for(lambda: self._under_way == 0, 60), f"{self._under_way} tasks are under way"
+
+    def here(self, point: str) -> None:
+        """A worker is at a point: it goes on, ends there, or stands until it is let go."""
+        if point in QUIET or (self.only and point not in self.only):
+            return
+        stands: threading.Event | None = None
+        with self._lock:
+            self._left -= 1
+            if self._left != 0:
+                return
+            self.at[point] += 1
+            others, self._standing = self._standing, []
+            if self._chance.random() < self.lives_on:
+                stands = threading.Event()
+                self._standing.append(stands)
+                self.lived_on += 1
+        for one in others:
+            one.set()
+        lost: Callable[[], None] = self._task.lost
+        if stands is None:
+            self.hit.set()
+            raise Killed(point)
+        lost()
+        self.hit.set()
+        stands.wait()
+
+    def runner(self, capacity: int) -> LocalRunner:
+        """A runner whose killed tasks are those of a lost worker."""
+        return _Loses(self, capacity)
+
+    def begin(self, lost: Callable[[], None]) -> None:
+        """A task begins in this thread."""
+        self._task.lost = lost
+        with self._lock:
+            self._under_way += 1
+
+    def end(self) -> None:
+        """It has ended."""
+        with self._all_ended:
+            self._under_way -= 1
+            self._all_ended.notify_all()
+
+
+class _Loses(LocalRunner):
+    """Loses the outcomes of tasks whose worker is killed."""
+
+    def __init__(self, kills: Kills, capacity: int) -> None:
+        super().__init__(capacity)
+        self._kills = kills
+
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        outer: Future[Any] = Future()
+
+        def lost() -> None:
+            with suppress(InvalidStateError):
+                outer.set_exception(Busy("a worker was lost"))
+
+        def run(task: Any) -> Any:
+            self._kills.begin(lost)
+            try:
+                return entry(task)
+            except Killed:
+                lost()
+                return None
+            finally:
+                self._kills.end()
+
+        def ended(inner: Future[Any]) -> None:
+            with suppress(InvalidStateError):
+                error = inner.exception()
+                if error is not None:
+                    outer.set_exception(error)
+                else:
+                    outer.set_result(inner.result())
+
+        super().submit(run, spec, group).add_done_callback(ended)
+        return outer

@@ -1,0 +1,339 @@
+"""A sink over one SQLite file, in two parts beside a store: its variants repeat, change nothing, or keep tokens.
+
+Every variant counts how often it has each event (`events`): lost are those that it has not, repeats are those beyond
+the first. Rows are kept by key with the place of their last event (`rows`), so that an older one never stands over a
+newer one. It writes in pieces, each seen at once: whoever is killed leaves some of a range behind.
+Next door: `kills.py` kills workers at the points where `hook` is called.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding, Level
+from core.domain.kept import Positions
+from core.domain.position import Position
+from core.domain.promise import SinkTraits
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.domain.turn import Turn
+from core.errors import Defect, Refused, Unreachable
+from core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from core.ports.progress import Store
+from core.ports.sink import Batch, Fields
+from core.ports.source import Chunk
+from core.ports.table import TableSession
+from core.sinks import registry
+
+ADDS_UP, BY_KEY, TOKENS = "sqlite_adds_up", "sqlite_by_key", "sqlite_tokens"
+PIECE = 5
+"""Rows of one transaction."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (event TEXT PRIMARY KEY, applied INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS rows (key TEXT PRIMARY KEY, point INTEGER NOT NULL, sequence INTEGER NOT NULL, value TEXT);
+CREATE TABLE IF NOT EXISTS prepared (token TEXT PRIMARY KEY, committed INTEGER NOT NULL, batch TEXT NOT NULL);
+"""
+COUNT = "INSERT INTO events VALUES (?, 1) ON CONFLICT (event) DO UPDATE SET applied = applied + 1"
+PUT = """
+INSERT INTO rows VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+SET point = excluded.point, sequence = excluded.sequence, value = excluded.value
+WHERE (excluded.point, excluded.sequence) >= (rows.point, rows.sequence)
+"""
+_GONE = frozenset({"d", "B", "x"})
+
+
+def _nothing(point: str) -> None:
+    """Nobody is killed."""
+
+
+hook: Callable[[str], None] = _nothing
+"""Called at named points of a write, on the worker."""
+
+
+@dataclass
+class Unwritten:
+    """Rows of writes that were begun and cut off: what counted repeats may be more than real ones."""
+
+    ranges: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, rows: int) -> None:
+        with self.lock:
+            self.ranges += rows
+
+
+unwritten = Unwritten()
+
+
+def connect(file: str) -> sqlite3.Connection:
+    """A session; tasks of one job come to it from several threads, one after another."""
+    connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
+
+
+@dataclass
+class SqliteSink:
+    """Ranges and chunks of one channel; implements `core.ports.sink.BatchSink`."""
+
+    session: SqliteSession
+    identity: TableIdentity
+    keeps: bool
+
+    def prepare(self, batch: Batch) -> str:
+        hook("before_prepare")
+        token = ""
+        if self.keeps:
+            token = uuid.uuid4().hex
+            rows = json.dumps([batch.key.shard, list(batch.rows())])
+            with self.session.writing() as cursor:
+                cursor.execute("INSERT INTO prepared VALUES (?, 0, ?)", (token, rows))
+        hook("after_prepare")
+        return token
+
+    def commit(self, token: str) -> bool:
+        """All of it in one transaction, once."""
+        hook("before_commit")
+        with self.session.writing() as cursor:
+            found = cursor.execute("SELECT committed, batch FROM prepared WHERE token = ?", (token,)).fetchone()
+            if found is None:
+                return False
+            if not found[0]:
+                shard, rows = json.loads(found[1])
+                for row in rows:
+                    self._event(cursor, shard, row)
+                cursor.execute("UPDATE prepared SET committed = 1, batch = '' WHERE token = ?", (token,))
+            hook("in_commit")
+        hook("after_commit_at_sink")
+        return True
+
+    def discard(self, token: str) -> None:
+        with self.session.writing() as cursor:
+            cursor.execute("DELETE FROM prepared WHERE token = ? AND committed = 0", (token,))
+
+    def write(self, batch: Batch) -> None:
+        """In pieces; the rows that a kill leaves out are noted."""
+        left = batch.count
+        try:
+            hook("before_write")
+            for rows in _pieces(batch.rows()):
+                with self.session.writing() as cursor:
+                    for row in rows:
+                        self._event(cursor, batch.key.shard, row)
+                left -= len(rows)
+                hook("in_write")
+        finally:
+            unwritten.add(left)
+        hook("after_write")
+
+    def write_chunk(self, batch: Batch) -> None:
+        hook("before_chunk")
+        for rows in _pieces(batch.rows()):
+            with self.session.writing() as cursor:
+                for row in rows:
+                    key = self._key(row)
+                    cursor.execute(COUNT, (f"copy/{key}",))
+                    cursor.execute(PUT, (key, -1, -1, json.dumps(row)))
+            hook("in_chunk")
+        hook("after_chunk")
+
+    def _event(self, cursor: sqlite3.Cursor, shard: str, row: Fields) -> None:
+        point, sequence, kind, *values = row
+        key = self._key(values)
+        cursor.execute(COUNT, (f"{shard}/{point}/{sequence}",))
+        cursor.execute(PUT, (key, int(point or 0), int(sequence or 0), None if kind in _GONE else json.dumps(values)))
+
+    def _key(self, values: Sequence[str | None]) -> str:
+        names = [column.name for column in self.identity.columns]
+        return json.dumps([values[names.index(name)] for name in self.identity.key])
+
+    def rest(self) -> None:
+        self.session.rollback()
+
+    def abandon(self) -> None:
+        self.session.rollback()
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def _pieces(rows: Iterator[Fields]) -> Iterator[list[Fields]]:
+    while piece := list(itertools.islice(rows, PIECE)):
+        yield piece
+
+
+class SqliteTarget:
+    """The file as a start sees it; implements `core.ports.driver.Target`."""
+
+    def __init__(self, session: SqliteSession) -> None:
+        self._session = session
+
+    def admit(self, identity: TableIdentity) -> bool:
+        return True
+
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        with closing(connect(self._session.file)) as connection:
+            connection.executescript(SCHEMA)
+        return False
+
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        return not self._session.query("SELECT 1 FROM rows LIMIT 1")
+
+    def copying(self) -> str:
+        return "merge"
+
+    def half_done(self, way: str) -> Refused | None:
+        return None
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        store.begin_copy(turn, chunks, copying)
+
+    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+        store.end_copy(turn, noted)
+
+
+class SqliteSession:
+    """One session at the file; implements `core.ports.kinds.BatchSession`."""
+
+    def __init__(self, file: str, keeps: bool) -> None:
+        self.file = file
+        self._keeps = keeps
+        self._connection: sqlite3.Connection | None = None
+
+    def writing(self) -> Transaction:
+        """A transaction that takes the file's lock at its beginning."""
+        if self._connection is None:
+            self._connection = connect(self.file)
+        return Transaction(self._connection)
+
+    def query(self, statement: str) -> list[Any]:
+        with closing(connect(self.file)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def rollback(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            self._connection.rollback()
+
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> SqliteSink:
+        return SqliteSink(self, identity, self._keeps)
+
+    def target(self, job: JobSpec) -> SqliteTarget:
+        return SqliteTarget(self)
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
+
+    def sever(self) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class Transaction:
+    """One transaction for a block; what SQLite refuses passes by itself."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise Unreachable(f"sqlite: {error}", where="sink") from error
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        if error is None:
+            self._connection.commit()
+        else:
+            self._connection.rollback()
+
+
+class SqliteKind:
+    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+
+    no_reset = ""
+    is_store = False
+    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+
+    def __init__(self, traits: SinkTraits) -> None:
+        self.traits = traits
+
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
+        raise Defect("a SQLite file is no store")
+
+    def connect_beside(self, login: Login) -> SqliteSession:
+        return SqliteSession(login.endpoint.database, self.traits.keeps_prepared)
+
+    def tables(self, login: Login, limit_ms: int) -> TableSession:
+        raise Refused("a SQLite file is compared by the test itself", where="sink")
+
+    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
+        return []
+
+
+KINDS: dict[str, SinkKind] = {
+    ADDS_UP: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=False)),
+    BY_KEY: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=True)),
+    TOKENS: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True)),
+}
+SQLITE_ADDS_UP, SQLITE_BY_KEY, SQLITE_TOKENS = KINDS.values()
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds."""
+
+    events: dict[str, int]
+    rows: dict[str, list[str | None]]
+
+    @property
+    def read(self) -> dict[str, int]:
+        """The events of ranges, without the rows of the copy."""
+        return {event: count for event, count in self.events.items() if not event.startswith("copy/")}
+
+    @property
+    def copied(self) -> dict[str, int]:
+        """The rows of the copy."""
+        return {event: count for event, count in self.events.items() if event.startswith("copy/")}
+
+
+def repeats(counts: dict[str, int]) -> int:
+    """How often events are there beyond the first time."""
+    return sum(count - 1 for count in counts.values())
+
+
+def contents(file: Path) -> Contents:
+    """What the file holds now."""
+    with closing(connect(str(file))) as connection:
+        events = dict(connection.execute("SELECT event, applied FROM events"))
+        found = connection.execute("SELECT key, value FROM rows WHERE value IS NOT NULL")
+        return Contents(events, {key: json.loads(value) for key, value in found})
+
+
+def endpoint(file: Path) -> Endpoint:
+    """Where it is, as a job names it."""
+    return Endpoint("lite", "localhost", 1, str(file), "nobody")
+
+
+def register(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the kinds into the registry for a test; nothing is left out yet."""
+    for name, place in ((ADDS_UP, "SQLITE_ADDS_UP"), (BY_KEY, "SQLITE_BY_KEY"), (TOKENS, "SQLITE_TOKENS")):
+        monkeypatch.setitem(registry.KINDS, name, (__name__, place))
+    unwritten.ranges = 0

@@ -1,0 +1,93 @@
+"""A sink that keeps no progress rows names one that does; jobs get both, and every other pairing is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.config import keys, values
+from core.config.load import load
+from core.errors import ConfigError
+from core.services.promise import promise_of
+from core.sinks import registry
+from tests.support.sqlite_pair import sink as sqlite
+from tests.unit.config.samples import VALID, added, changed
+
+LITE = """
+[sinks.lite]
+kind = "sqlite_adds_up"
+host = "localhost"
+port = 1
+database = "target.db"
+user = "nobody"
+"""
+BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own kind may stand in a file."""
+    sqlite.register(monkeypatch)
+    kind = replace(keys.SINK["kind"], read=values.choice("postgres", "dws", sqlite.ADDS_UP))
+    monkeypatch.setattr(keys, "SINK", {**keys.SINK, "kind": kind})
+
+
+def loaded(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_job_gets_the_store_that_its_sink_names(tmp_path: Path) -> None:
+    text = BESIDE.replace('kind = "postgres"', 'kind = "postgres"\nprogress_schema = "ops"')
+    job = load(loaded(tmp_path, text + 'progress_store = "mart"\n'), {}).jobs["orders_rt"]
+    store, kind = job.store_at
+    assert (job.in_two_parts, store.name, kind, job.sink.name, job.sink_kind) == (
+        True,
+        "mart",
+        "postgres",
+        "lite",
+        "sqlite_adds_up",
+    )
+    assert (job.progress_schema, job.locked_target) == ("ops", "target.db.mart.orders")
+    assert promise_of(job) == "each change takes effect at least once, repeats are counted"
+
+
+def test_a_sink_that_keeps_its_progress_rows_is_its_own_store(tmp_path: Path) -> None:
+    job = load(loaded(tmp_path, VALID), {}).jobs["orders_rt"]
+    assert (job.in_two_parts, job.store_at, job.locked_target) == (False, (job.sink, "postgres"), "mart.orders")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BESIDE, "names no progress_store, and a sink of kind sqlite_adds_up keeps no progress rows"),
+        (BESIDE + 'progress_store = "nowhere"\n', r"sinks\.lite\.progress_store names no \[sinks\.X\]"),
+        (
+            BESIDE + 'progress_store = "lite"\n',
+            "a sink of kind sqlite_adds_up, which keeps no progress rows for others",
+        ),
+        (
+            BESIDE + 'progress_store = "mart"\nprogress_schema = "ops"\n',
+            r"progress_schema has no effect: the progress rows are in sinks\.mart",
+        ),
+        (
+            BESIDE.replace('kind = "postgres"', 'kind = "dws"') + 'progress_store = "mart"\n',
+            "names a sink of kind dws, which keeps no progress rows for others",
+        ),
+        (added("sinks.mart", 'progress_store = "mart"'), "a sink of kind postgres keeps its progress rows itself"),
+        (
+            BESIDE.replace("sink_options]", 'sink_options]\non_bad_row = "quarantine"') + 'progress_store = "mart"\n',
+            "needs a sink that keeps its progress rows itself",
+        ),
+    ],
+)
+def test_every_other_pairing_is_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load(loaded(tmp_path, text), {})
+
+
+def test_what_the_configuration_calls_stores_are_the_kinds_that_say_so() -> None:
+    assert {kind for kind in registry.KINDS if registry.open(kind).is_store} == keys.OWN_STORES

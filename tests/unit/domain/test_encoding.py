@@ -1,0 +1,37 @@
+"""A pair takes the best encoding that both have, and one that has none in common is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.domain.encoding import Encoding, chosen
+from core.domain.endpoint import Endpoint
+from core.domain.spec import ChannelSpec, JobSpec
+from core.errors import Refused
+from core.wiring.worker import encoding_of
+from tests.support.sqlite_pair import sink as sqlite
+
+TEXT, ROWS = Encoding.COPY_TEXT, Encoding.ROWS
+NOWHERE = Endpoint("none", "localhost", 1, "none", "none")
+JOB = JobSpec("j", NOWHERE, NOWHERE, "s", (ChannelSpec("ods.a", "mart.a"),))
+
+
+def test_copy_text_is_taken_before_rows() -> None:
+    assert chosen((ROWS, TEXT), (ROWS, TEXT), "a to b") is TEXT
+    assert chosen((ROWS, TEXT), (ROWS,), "a to b") is ROWS
+
+
+@pytest.mark.parametrize(("gives", "takes"), [((ROWS,), (TEXT,)), ((TEXT,), (ROWS,)), ((), (TEXT,))])
+def test_a_pair_without_a_common_encoding_is_refused_by_name(
+    gives: tuple[Encoding, ...], takes: tuple[Encoding, ...]
+) -> None:
+    with pytest.raises(Refused, match=r"a to b: the source gives .*, the sink takes"):
+        chosen(gives, takes, "a to b")
+
+
+def test_each_configured_kind_of_sink_has_one_in_common_with_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite.register(monkeypatch)
+    assert encoding_of(JOB) is encoding_of(replace(JOB, sink_kind="dws")) is TEXT
+    assert encoding_of(replace(JOB, sink_kind=sqlite.BY_KEY)) is ROWS
