@@ -170,7 +170,7 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
 
 def _ttl(retained: TableRetained) -> str:
     limit = "unknown" if retained.consume_timeout is None else in_words(retained.consume_timeout)
-    return f"binlog_ttl {_ttl_words(retained.ttl)}, binlog_consume_timeout {limit}"
+    return retained.words.head.format(ttl=_ttl_words(retained.ttl), timeout=limit)
 
 
 def _ttl_words(ttl: Ttl) -> str:

@@ -279,11 +279,12 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
             )
         )
     limit = one.seen.retained.consume_timeout if one.seen.retained else None
-    if one.slot.unread and mine:
+    ddl = one.seen.retained.words.ddl if one.seen.retained else None
+    if one.slot.unread and mine and ddl:
         wait = "" if limit is None else f" (each waits up to {in_words(limit)}, then fails)"
-        said.append((Level.FINE, f"blocked until read: VACUUM FULL of the table, scale-out{wait}"))
-    if one.slot.exists:
-        said.append((Level.FINE, "ADD/DROP COLUMN, SET TYPE, TRUNCATE: each would clear this slot"))
+        said.append((Level.FINE, f"blocked until read: {ddl.blocked}{wait}"))
+    if one.slot.exists and ddl:
+        said.append((Level.FINE, ddl.lost_by))
     return said
 
 
