@@ -141,8 +141,7 @@ def change(
             loaded.whole()
         viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
-        if job and owner:
-            owner = replace(owner, positions=_positions(job))
+        owner = replace(owner, positions=_positions(job)) if job and owner else owner
         asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table))
         if consent.execute:
             refuse_unless_at_rest(owner)
@@ -164,8 +163,8 @@ def change(
         def after() -> Mapping[str, str]:
             return per_shard(view_of(seen(viewer, asked), slot))
 
-        line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
         audit = CopiedAudit(StateFolder.open(loaded.state_dir), session)
+        line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
         return Changed(plan, audited(audit, line, act, after))
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from core.config import keys, values
 from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding, Level
@@ -296,6 +297,12 @@ KINDS: dict[str, SinkKind] = {
 SQLITE_ADDS_UP, SQLITE_BY_KEY, SQLITE_TOKENS = KINDS.values()
 
 
+FILE = keys.KindKeys(
+    keys.section(keys.Key("file", "the SQLite file", values.text(4096), keys.REQUIRED)),
+    lambda given: {"host": "localhost", "port": 1, "database": given["file"], "user": "nobody"},
+)
+
+
 @dataclass(frozen=True)
 class Contents:
     """What a file holds."""
@@ -336,4 +343,5 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kinds into the registry for a test; nothing is left out yet."""
     for name, place in ((ADDS_UP, "SQLITE_ADDS_UP"), (BY_KEY, "SQLITE_BY_KEY"), (TOKENS, "SQLITE_TOKENS")):
         monkeypatch.setitem(registry.KINDS, name, (__name__, place))
+        monkeypatch.setitem(keys.SINK_KINDS, name, FILE)
     unwritten.ranges = 0

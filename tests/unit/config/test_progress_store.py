@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.config import keys, values
+from core.config import keys
 from core.config.load import load
 from core.errors import ConfigError
 from core.services.promise import promise_of
@@ -18,10 +17,7 @@ from tests.unit.config.samples import VALID, added, changed
 LITE = """
 [sinks.lite]
 kind = "sqlite_adds_up"
-host = "localhost"
-port = 1
-database = "target.db"
-user = "nobody"
+file = "target.db"
 """
 BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
 
@@ -30,8 +26,6 @@ BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' own kind may stand in a file."""
     sqlite.register(monkeypatch)
-    kind = replace(keys.SINK["kind"], read=values.choice("postgres", "dws", sqlite.ADDS_UP))
-    monkeypatch.setattr(keys, "SINK", {**keys.SINK, "kind": kind})
 
 
 def loaded(tmp_path: Path, text: str) -> Path:
