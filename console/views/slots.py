@@ -47,6 +47,8 @@ SHARD_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("deadline", "EXPIRES UTC", 12),
 )
+PLACE_COLUMN = Column("live", "POSITION", 15, right=True)
+"""Of a source that keeps nothing: where our own row stands."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
@@ -104,6 +106,14 @@ def bar(left: float | None, ttl: int | None) -> str:
         return ""
     full = min(8, math.ceil(left / ttl * 8))
     return "#" * full + "." * (8 - full)
+
+
+def shard_columns(one: SlotFacts | None) -> list[Column]:
+    """The columns of a slot's DNs: what its source keeps there, or our own position."""
+    retained = one.seen.retained if one else None
+    if retained is None or retained.words.marks:
+        return list(SHARD_COLUMNS)
+    return [PLACE_COLUMN if column.key == "live" else column for column in SHARD_COLUMNS if column.key != "durable"]
 
 
 UNKNOWN_LAST = float("inf")

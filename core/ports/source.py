@@ -275,7 +275,9 @@ class DdlWords:
 class SlotWords:
     """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
 
-    `head` is about a table, of its {ttl} and {timeout}; `ddl` is None where no DDL waits for readers or clears a slot.
+    `head` is about a table, of its {ttl} and {timeout}; `marks` are the names of what is kept for a slot on one DN
+    (`Positions.marks`), none where nothing is: then our own position stands there. `ddl` is None where no DDL waits for
+    readers or clears a slot.
     """
 
     no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
@@ -290,6 +292,7 @@ class SlotWords:
     moved: str = "every slot moves to the newest position"
     ages: str = ""
     head: str = ""
+    marks: tuple[str, ...] = ()
     ddl: DdlWords | None = None
 
 

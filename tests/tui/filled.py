@@ -151,7 +151,10 @@ def begin(
     store.begin_run(job, f"run-{job}")
     if living:
         store.set_supervisor(f"run-{job}", processes.of(os.getpid()))
-    report = JobReport(job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2)
+    report = JobReport(
+        job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2, unit="commits",
+        place="sync point",
+    )  # fmt: skip
     assert store.put_report(replace(report, **more))  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ Next door: `viewer.py` and `poll.py` hand them out; `core.slots` puts them besid
 from __future__ import annotations
 
 from core.ports.source import DdlWords, SlotWords
+from core.sources.dws.position import POSITIONS
 
 TIMEOUT = "binlog_consume_timeout"
 """The setting that says for how long maintenance waits for readers."""
@@ -23,6 +24,7 @@ WORDS = SlotWords(
     moved="both points of every DN move to the newest sync point",
     ages="the table has binlog timestamps: each record is deleted once it is older than the TTL, read or not",
     head=f"binlog_ttl {{ttl}}, {TIMEOUT} {{timeout}}",
+    marks=POSITIONS.marks,
     ddl=DdlWords(
         waits={
             "vacuum full": "it would wait up to {limit}, under a lock that blocks DML on the whole table, then fail",
