@@ -57,14 +57,14 @@ def restore(
 ) -> None:
     """Register exactly these points; the second is judged before it is touched."""
     goal, before = points_of(kept), points_of(first.kept)
-    _told(calls, shard, goal, False)
+    _sent(calls, shard, goal, False)
     probe("after_false")
     second = points_of(_seen(calls, shard).kept)
     if second.live != goal.live:
         raise Refused(f"{shard.name}: {goal.live} was registered, {second.live} is there", REFUSED_BACK)
     if second.durable != before.durable and not (lost and not second.durable):
         raise trouble(TroubleName.SLOT_LOST, f"{shard.name}: the slot changed between its two points")
-    _told(calls, shard, goal, True)
+    _sent(calls, shard, goal, True)
     probe("after_true")
 
 
@@ -84,7 +84,7 @@ def _one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) ->
         raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
 
 
-def _told(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
+def _sent(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
     try:
         _one(calls, shard, goal, checkpoint)
     except SlotkeeperError as error:

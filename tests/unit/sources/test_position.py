@@ -15,7 +15,7 @@ from core.errors import Busy, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Confirmation
 from core.sources.dws.confirm import confirm
-from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, place
+from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
 from core.sources.dws.source import DwsSource
 
 DN = Shard("dn_1", 1)
