@@ -369,12 +369,13 @@ def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> Progre
     """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
     shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found
     try:
-        places = [positions.position(text) if text else None for text in (position, start, end)]
+        here = positions.position(position) if position else None
+        noted_start, noted_end = (positions.place(text) if text else None for text in (start, end))
         kept = None if registered is None else positions.kept(registered)
         lane_state = LaneState(state)
     except ValueError as error:
         raise Trouble(f"the progress row of {shard} is damaged: {error}", name=TroubleName.PROGRESS_LOST) from error
-    lane, (here, noted_start, noted_end) = replace(key, shard=shard), places
+    lane = replace(key, shard=shard)
     return ProgressRow(
         lane, node_id, target, here, epoch, changes, lane_state, noted_start, noted_end, channel, fingerprint, kept
     )
