@@ -48,7 +48,7 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 def place(loaded: Loaded, source: str, text: str) -> Position:
     """The place that a person has typed, by the dialect of a source; what lies at it is read. Raises ConfigError."""
     try:
-        return registry.open(loaded.sources[source].dialect).positions.position(text).from_here
+        return registry.open(loaded.sources[source].dialect).positions.place(text).from_here
     except ValueError:
         raise ConfigError(f"{text!r} is no sync point", "a number, or latest") from None
 

@@ -18,21 +18,8 @@ def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason:
     lanes = tuple(SavedLane(move.seen.row, move.seen.kept) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
     who, when = ctx.actor.text, ctx.clock.utc().isoformat(timespec="seconds")
-    backup = Backup(
-        reset,
-        plan.dialect,
-        plan.source,
-        plan.table,
-        plan.slot,
-        plan.job,
-        identity.text,
-        columns,
-        lanes,
-        who,
-        when,
-        reason,
-        plan.id,
-    )
+    what = (plan.dialect, plan.source, plan.table, plan.slot, plan.job)
+    backup = Backup(reset, *what, identity.text, columns, lanes, who, when, reason, plan.id)
     text = backup_text(backup)
     ctx.files.save(BACKUPS, reset, text)
     ctx.probe("after_backup_file")
