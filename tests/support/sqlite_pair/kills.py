@@ -23,6 +23,9 @@ CALLS = 9
 QUIET = frozenset({"after_status", "after_read", "after_recheck"})
 """Points that a worker passes while nothing comes; before a range is prepared they are all alike."""
 
+LOCKED = frozenset({"in_commit"})
+"""Points at which a worker has the file's lock: whoever stood there would stop all others, and the next kill."""
+
 
 class Killed(BaseException):
     """A worker that is no more."""
@@ -76,7 +79,7 @@ class Kills:
                 return
             self.at[point] += 1
             others, self._standing = self._standing, []
-            if self._chance.random() < self.lives_on:
+            if point not in LOCKED and self._chance.random() < self.lives_on:
                 stands = threading.Event()
                 self._standing.append(stands)
                 self.lived_on += 1
