@@ -72,6 +72,12 @@ def test_a_start_that_plans_before_it_finishes_what_is_decided_stands_still() ->
     assert cannot_reach(space, lambda state: is_goal(setup, state)) != []
 
 
+@pytest.mark.parametrize("bounds", [TOKENS, FORGOTTEN], ids=lambda bounds: bounds.name)
+def test_what_is_decided_fences_ranges_without_the_epoch(bounds: PartsBounds) -> None:
+    """The epoch keeps an earlier start from beginning anything; loss and repeats rest on the decision alone."""
+    assert run(bounds, ALL_PARTS_RULES.without("decide_compares_epoch")).broken is None
+
+
 def test_it_doubles_where_a_decision_may_be_replaced_besides() -> None:
     space = run(NOTHING_KEPT, ALL_PARTS_RULES.without("finish_first", "one_decision"))
 
