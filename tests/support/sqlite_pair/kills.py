@@ -43,6 +43,7 @@ class Kills:
         """The points where anybody is killed; none named: all."""
         self._chance = chance
         self._left = 0
+        self._over = False
         self._lock = threading.Lock()
         self._task = threading.local()
         self._standing: list[threading.Event] = []
@@ -56,9 +57,9 @@ class Kills:
             self._left = self._chance.randint(1, CALLS)
 
     def disarm(self) -> None:
-        """Kill no more, let all that stand go on, and wait for their end."""
+        """Kill no more, whoever asks for it, and let all that stand go on."""
         with self._lock:
-            self._left = 0
+            self._over = True
             standing, self._standing = self._standing, []
         for one in standing:
             one.set()
@@ -75,7 +76,7 @@ class Kills:
         stands: threading.Event | None = None
         with self._lock:
             self._left -= 1
-            if self._left != 0:
+            if self._left != 0 or self._over:
                 return
             self.at[point] += 1
             others, self._standing = self._standing, []
