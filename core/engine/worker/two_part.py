@@ -97,6 +97,7 @@ class TwoPartSink:
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """Prepare, decide, commit and settle; False where the range was not ours to decide."""
         if not rows:
+            self._forget()
             return self._store.advance_empty(key, epoch, after, new)
         staged = self._kept()
         batch = Batch(key, _label(after, new), rows, staged.rows)
