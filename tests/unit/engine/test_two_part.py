@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from core.engine.worker.two_part import IN_MEMORY, StagedText, TwoPartSink
 from core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
