@@ -58,7 +58,7 @@ class JobReport:
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
-    configuration.
+    configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever.
     """
 
     job: str
@@ -77,3 +77,4 @@ class JobReport:
     registrations: int = 0
     environment: str = ""
     quarantined: int | None = None
+    repeats: int = 0

@@ -79,6 +79,7 @@ class StoreNarrator:
                 lanes=reports,
                 epoch=epoch,
                 changes=sum(lane.changes for lane in lanes.values()),
+                repeats=sum(lane.repeats for lane in lanes.values()),
                 registrations=registrations,
                 tasks_started=self._runner.tasks_started,
             )
