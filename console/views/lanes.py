@@ -115,7 +115,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
         "position": lane.at,
         "latest": lane.latest_at,
         "behind": lane_behind(lane),
-        "registered": lane.at,
+        "registered": lane.registered_to,
         "eta": pace.eta,
         "commit": lane.last_commit_age,
     }

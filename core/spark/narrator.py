@@ -163,5 +163,6 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         label=lane.label,
         at=lane.position.pair[0],
         latest_at=lane.latest.pair[0] if lane.latest else None,
+        registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
     )
