@@ -119,8 +119,7 @@ def show(
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
     output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
     output.line(_ttl(found.retained), ascii_only)
-    rows = [[s.shard, s.live, s.durable, s.xmin, s.unread] for s in one.shards or _own_shards(retained)]
-    output.table(["dn", "live", "durable", "xmin", "unread"], rows, ascii_only)
+    output.table(*_places(one, retained, found.retained.words.marks), ascii_only)
     times = [
         [
             h.shard,
@@ -135,6 +134,15 @@ def show(
     for text in _notes(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
+
+
+def _places(one: SlotView, retained: SlotRetained, marks: tuple[str, ...]) -> tuple[list[str], list[list[object]]]:
+    """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
+    shards = one.shards or _own_shards(retained)
+    if not marks:
+        return ["dn", "position", "unread"], [[each.shard, each.live, each.unread] for each in shards]
+    rows: list[list[object]] = [[each.shard, each.live, each.durable, each.xmin, each.unread] for each in shards]
+    return ["dn", *marks, "xmin", "unread"], rows
 
 
 def _print(ctx: typer.Context, each: Polled) -> None:
@@ -170,7 +178,7 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
 
 def _ttl(retained: TableRetained) -> str:
     limit = "unknown" if retained.consume_timeout is None else in_words(retained.consume_timeout)
-    return f"binlog_ttl {_ttl_words(retained.ttl)}, binlog_consume_timeout {limit}"
+    return retained.words.head.format(ttl=_ttl_words(retained.ttl), timeout=limit)
 
 
 def _ttl_words(ttl: Ttl) -> str:

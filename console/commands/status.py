@@ -98,7 +98,8 @@ def _values(one: JobFacts) -> dict[str, object]:
 def _line(one: JobFacts, now: datetime) -> str:
     state = one.state.value if one.state else "-"
     alive = "" if one.alive or one.state is None or not one.state.has_process else " (no process here)"
-    behind = f"; {one.behind} commits behind" if one.behind else ""
+    unit = f"{one.report.unit} " if one.report and one.report.unit else ""
+    behind = f"; {one.behind} {unit}behind" if one.behind else ""
     text = f": {one.wrong}" if one.wrong else ""
     verified = f"; {in_a_phrase(one.verified, now)}" if one.verified else ""
     return f"{_word(one.level).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"

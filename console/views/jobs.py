@@ -27,7 +27,7 @@ JOB_COLUMNS = (
     Column("table", "SOURCE TABLE", 14, least=WIDE),
     Column("state", "STATE", 11),
     Column("lag", "LAG", 6, right=True),
-    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
+    Column("behind", "BEHIND", 7, right=True),
     Column("worst", "WORST DN", 12),
     Column("its", "ITS LAG", 7, right=True, least=WIDE),
     Column("rate", "ROWS/S", 6, right=True),
@@ -43,7 +43,7 @@ PROCESS_COLUMNS = (
     Column("wanted", "WANTED", 6),
     Column("alive", "ALIVE", 5),
     Column("lanes", "LANES", 5, right=True, least=NARROW),
-    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
+    Column("behind", "BEHIND", 7, right=True),
     Column("events", "EVENTS", 7, right=True, least=NARROW),
     Column("up", "UP", 6, right=True),
     Column("report", "SEEN", 5, right=True),
@@ -57,6 +57,11 @@ AUDIT_COLUMNS = (
     Column("what", "WHAT", 0),
     Column("said", "SAID", 18, least=NARROW),
 )
+
+
+def units(jobs: Iterable[JobFacts]) -> set[str]:
+    """What the jobs' sources count, as far as it was told."""
+    return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------

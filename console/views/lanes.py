@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import Busy, bars, bottleneck
 from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from console.views.rows import UNKNOWN, WIDE, WIDEST, Column, Later, Row, age, clock, count, rank, seconds
+from console.views.rows import UNKNOWN, WIDE, WIDEST, Column, Later, Row, age, clock, count, named_by, rank, seconds
 from core.domain.job import JobState
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_quarantined
@@ -30,10 +30,10 @@ LANE_COLUMNS = (
     Column("lag", "LAG", 6, right=True),
     Column("rate", "RATE/S", 6, right=True),
     Column("spark", "10 MIN", 8),
-    Column("position", "SYNC POINT", 0, right=True),
+    Column("position", "POSITION", 0, right=True),
     Column("latest", "LATEST", 10, right=True, least=WIDE),
-    Column("behind", "COMMITS", 7, right=True, whole="COMMITS BEHIND"),
-    Column("registered", "CKPT", 10, right=True, least=WIDE),
+    Column("behind", "BEHIND", 7, right=True),
+    Column("registered", "CONFIRMED", 10, right=True, least=WIDE),
     Column("eta", "ETA", 6, right=True),
     Column("state", "STATE", 11, least=WIDEST),
     Column("commit", "COMMIT", 6, right=True, least=WIDEST),
@@ -44,7 +44,9 @@ _WORDS = re.compile(r"\b(CRITICAL|FATAL|ERROR|WARN(?:ING)?)\b")
 def lane_columns(job: JobFacts | None) -> Sequence[Column]:
     """The columns of a job's lanes; their table is one only where there are several."""
     several = job is not None and job.report is not None and any(lane.label for lane in job.report.lanes)
-    return LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
+    shown = LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
+    report = job.report if job else None
+    return named_by(shown, {report.unit} if report else (), {report.place} if report else ())
 
 
 def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:

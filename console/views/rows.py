@@ -7,7 +7,7 @@ Unknown is `?`, never 0; ages and durations carry units. Next door: `console.vie
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -38,6 +38,26 @@ class Column:
     right: bool = False
     least: int = 0
     whole: str = ""
+
+
+def named_by(columns: Iterable[Column], units: Collection[str], places: Collection[str] = ()) -> list[Column]:
+    """The columns with what is behind and where it stands called as sources do; neutrally where they differ.
+
+    >>> [one.label for one in named_by([Column("behind", "BEHIND", 7)], {"commits"})]
+    ['COMMITS']
+    """
+    unit = next(iter(units)).upper() if len(units) == 1 else ""
+    place = next(iter(places)).upper() if len(places) == 1 else ""
+    found = []
+    for column in columns:
+        if column.key == "behind" and unit:
+            short = unit if len(unit) <= column.width else column.label
+            found.append(replace(column, label=short, whole=f"{unit} BEHIND"))
+        elif column.key == "position" and place:
+            found.append(replace(column, label=place))
+        else:
+            found.append(column)
+    return found
 
 
 class Later(Mapping[str, T]):

@@ -47,6 +47,8 @@ SHARD_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("deadline", "EXPIRES UTC", 12),
 )
+PLACE_COLUMN = Column("live", "POSITION", 15, right=True)
+"""Of a source that keeps nothing: where our own row stands."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
@@ -104,6 +106,14 @@ def bar(left: float | None, ttl: int | None) -> str:
         return ""
     full = min(8, math.ceil(left / ttl * 8))
     return "#" * full + "." * (8 - full)
+
+
+def shard_columns(one: SlotFacts | None) -> list[Column]:
+    """The columns of a slot's DNs: what its source keeps there, or our own position."""
+    retained = one.seen.retained if one else None
+    if retained is None or retained.words.marks:
+        return list(SHARD_COLUMNS)
+    return [PLACE_COLUMN if column.key == "live" else column for column in SHARD_COLUMNS if column.key != "durable"]
 
 
 UNKNOWN_LAST = float("inf")
@@ -279,11 +289,12 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
             )
         )
     limit = one.seen.retained.consume_timeout if one.seen.retained else None
-    if one.slot.unread and mine:
+    ddl = one.seen.retained.words.ddl if one.seen.retained else None
+    if one.slot.unread and mine and ddl:
         wait = "" if limit is None else f" (each waits up to {in_words(limit)}, then fails)"
-        said.append((Level.FINE, f"blocked until read: VACUUM FULL of the table, scale-out{wait}"))
-    if one.slot.exists:
-        said.append((Level.FINE, "ADD/DROP COLUMN, SET TYPE, TRUNCATE: each would clear this slot"))
+        said.append((Level.FINE, f"blocked until read: {ddl.blocked}{wait}"))
+    if one.slot.exists and ddl:
+        said.append((Level.FINE, ddl.lost_by))
     return said
 
 

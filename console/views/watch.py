@@ -36,7 +36,8 @@ def _behind(job: JobFacts) -> str:
     report = job.report
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
-    return f"behind  {count(job.behind)} commits, worst DN {worst_dn(job)} of {lanes}; events applied {applied}"
+    unit = f" {report.unit}" if report and report.unit else ""
+    return f"behind  {count(job.behind)}{unit}, worst DN {worst_dn(job)} of {lanes}; events applied {applied}"
 
 
 def _copied(job: JobFacts) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from core.config import keys
 from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
+from core.config.keys import KindKeys
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.lines import Path
@@ -29,7 +30,6 @@ from core.errors import ConfigError
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
 _MEMORY = re.compile(r"(\d+)([mg])b?")
-_SERVER_KEYS = ("host", "port", "database", "user", "sslmode")
 
 
 def check_top(reading: Reading) -> None:
@@ -45,10 +45,10 @@ def read_sources(reading: Reading) -> dict[str, SourceEntry]:
     """All `[sources.X]`."""
     found = {}
     for name, path, raw in _entries(reading, "sources"):
-        given = read_section(reading, path, raw, keys.SOURCE)
-        found[name] = SourceEntry(
-            name, str(given["dialect"]), _endpoint(reading, name, path, given), str(given["environment"] or "")
-        )
+        kind = as_table(reading, path, raw).get("dialect")
+        given = read_section(reading, path, raw, keys.of_kind(keys.SOURCE, keys.DIALECTS, kind))
+        endpoint = _endpoint(reading, name, path, given, keys.DIALECTS[str(given["dialect"])])
+        found[name] = SourceEntry(name, str(given["dialect"]), endpoint, str(given["environment"] or ""))
     return found
 
 
@@ -56,11 +56,12 @@ def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
     """All `[sinks.X]`."""
     found = {}
     for name, path, raw in _entries(reading, "sinks"):
-        given = read_section(reading, path, raw, keys.SINK)
+        kind = as_table(reading, path, raw).get("kind")
+        given = read_section(reading, path, raw, keys.of_kind(keys.SINK, keys.SINK_KINDS, kind))
         found[name] = SinkEntry(
             name,
             str(given["kind"]),
-            _endpoint(reading, name, path, given),
+            _endpoint(reading, name, path, given, keys.SINK_KINDS[str(given["kind"])]),
             str(given["progress_schema"]),
             str(given["progress_store"] or ""),
         )
@@ -129,13 +130,8 @@ def _check_name(reading: Reading, path: Path, name: str) -> None:
         raise reading.error(path, f"the name of [{dotted(path)}] {error}") from None
 
 
-def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> Endpoint:
-    return Endpoint(
-        name=name,
-        password=secret_ref(reading, path, given),
-        connect_timeout_ms=given["connect_timeout"],
-        **{key: given[key] for key in _SERVER_KEYS},
-    )
+def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any], kind: KindKeys) -> Endpoint:
+    return Endpoint(name=name, password=secret_ref(reading, path, given), **kind.endpoint(given))
 
 
 def _job(

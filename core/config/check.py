@@ -168,7 +168,7 @@ def unknown_key(
 
 def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str = "password") -> SecretRef:
     """The reference of a table's `<word>_file`, `<word>_env` or `<word>_command`; two of them are refused."""
-    used = [how for how in SECRET_KINDS if given[f"{word}_{how}"]]
+    used = [how for how in SECRET_KINDS if given.get(f"{word}_{how}")]
     if len(used) > 1:
         names = " and ".join(f"{word}_{how}" for how in used)
         raise reading.error((*path, f"{word}_{used[1]}"), f"[{dotted(path)}] sets {names}", "set one of them")

@@ -10,8 +10,9 @@ Next door: `keys_binlog` and `keys_sink` hold the vendor's tables; `values` the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from core.config import values
 from core.config.values import Reader
@@ -111,8 +112,28 @@ _SERVER = (
     Key("connect_timeout", "limit of one try to connect", values.duration(2_000, 300_000), "10s", "ms"),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class KindKeys:
+    """The keys that say where a kind of server is, and what they are of an `Endpoint`."""
+
+    keys: Section
+    endpoint: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def _server(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("host", "port", "database", "user", "sslmode")
+    return {name: given[name] for name in names} | {"connect_timeout_ms": given["connect_timeout"]}
+
+
+SERVER = KindKeys(section(*_SERVER), _server)
+DIALECTS = {"dws": SERVER}
+"""The kinds of source, by the names that `core.sources.registry` has too."""
+SINK_KINDS = {"postgres": SERVER, "dws": SERVER}
+"""The kinds of sink, by the names that `core.sinks.registry` has too."""
+
 SOURCE = section(
-    Key("dialect", "what kind of source", values.choice("dws", later=("hologres", "mysql")), REQUIRED),
+    Key("dialect", "what kind of source", values.one_of(DIALECTS, later=("hologres", "mysql")), REQUIRED),
     *_SERVER,
     Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )
@@ -121,7 +142,7 @@ SINK = section(
     Key(
         "kind",
         "what kind of sink: postgres, or dws, whose statements are tried on PostgreSQL only",
-        values.choice("postgres", "dws", later=("doris",)),
+        values.one_of(SINK_KINDS, later=("doris",)),
         REQUIRED,
         tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
     ),
@@ -138,6 +159,15 @@ SINK = section(
         values.text(values.NAME_MAX),
     ),
 )
+
+
+def of_kind(section: Section, kinds: Mapping[str, KindKeys], kind: object) -> Section:
+    """The keys of a `[sources.X]` or `[sinks.X]` of this kind; those of any where there is no such kind."""
+    its = kinds.get(kind) if isinstance(kind, str) else None
+    if its is None or its is SERVER:
+        return section
+    return {name: key for name, key in section.items() if name not in SERVER.keys} | dict(its.keys)
+
 
 STORES = frozenset({"postgres"})
 """The kinds of sink that keep progress rows for sinks that name them."""

@@ -7,7 +7,7 @@ Next door: `keys` says which reader a key has; `check` walks whole tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 from itertools import accumulate
@@ -146,6 +146,11 @@ def text(limit: int = 255) -> Reader:
 
 def choice(*allowed: str, later: tuple[str, ...] = ()) -> Reader:
     """A reader of one of `allowed`; one of `later` is known and refused as not built yet."""
+    return one_of(allowed, later)
+
+
+def one_of(allowed: Collection[str], later: tuple[str, ...] = ()) -> Reader:
+    """As `choice`, of what `allowed` holds when it is read."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)

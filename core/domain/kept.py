@@ -110,6 +110,9 @@ class Positions(Protocol):
     unit: str
     """What `Position.ahead_of` counts, in the plural: "commits"."""
 
+    name: str
+    """What a place is called: "sync point"."""
+
     marks: tuple[str, ...]
     """The names of `Kept.marks`, as columns: "live", "durable"."""
 

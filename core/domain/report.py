@@ -59,7 +59,8 @@ class JobReport:
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
-    configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever.
+    configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
+    what `behind` counts and `place` what a position is called, by the source's dialect.
     """
 
     job: str
@@ -79,3 +80,5 @@ class JobReport:
     environment: str = ""
     quarantined: int | None = None
     repeats: int = 0
+    unit: str = ""
+    place: str = ""

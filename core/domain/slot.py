@@ -13,6 +13,7 @@ from enum import Enum
 
 from core.domain.kept import Kept
 from core.domain.position import Position
+from core.domain.ttl import Ttl
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 """What we accept as a slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
@@ -86,13 +87,13 @@ class FirstRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """One answer about a table: the server's clock, the table's options (None: no such table), its points.
+    """One answer about a table: the server's clock, the TTL of its slots (None: no such table), its points.
 
-    `points` is None where this kernel cannot list them.
+    `points` is None where this server cannot list them.
     """
 
     now: datetime
-    options: str | None
+    ttl: Ttl | None
     consume_timeout: int | None
     points: Sequence[RegisteredPoint] | None
 

@@ -85,6 +85,10 @@ class DriverSessions(Sessions, Protocol):
     What is about one table is asked of the sessions for its channel.
     """
 
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether the source keeps what is confirmed: else nothing is registered, nor kept alive."""
+
     def of(self, table: str) -> DriverSessions:
         """The sessions for the channel of a source table: those of one name are one session for all channels."""
 

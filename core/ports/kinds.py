@@ -22,6 +22,7 @@ from core.domain.objection import Objection
 from core.domain.probe import Answer, Left, ProbePlan
 from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
+from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
 from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
@@ -132,6 +133,9 @@ class Probe(Protocol):
 
 class SourceKind(Protocol):
     """A kind of source."""
+
+    traits: SourceTraits
+    """What it is: whether it keeps positions, makes slots, and has one stream for all channels."""
 
     gives: tuple[Encoding, ...]
     """The encodings in which it gives a batch."""

@@ -16,6 +16,7 @@ from core.domain.peek import Filter, Range, Searched
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
+from core.domain.ttl import Ttl
 from core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
@@ -253,6 +254,51 @@ class SlotCalls:
     drops: str
 
 
+@dataclass(frozen=True, slots=True)
+class DdlWords:
+    """What waits for slots or clears them, in a dialect's words: `waits` by action, in which {limit} is for how long.
+
+    `limit` is that where it is not told, `limit_of` where it is; `clears` and `lost_by` say which DDL clears slots, and
+    this one; `blocked` is what waits, in a few words, `note` a caution.
+    """
+
+    waits: Mapping[str, str]
+    limit: str
+    limit_of: str
+    clears: str
+    lost_by: str
+    note: str
+    blocked: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWords:
+    """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
+
+    `head` is about a table, of its {ttl} and {timeout}; `marks` are the names of what is kept for a slot on one DN
+    (`Positions.marks`), none where nothing is: then our own position stands there. `ddl` is None where no DDL waits for
+    readers or clears a slot.
+    """
+
+    no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
+    no_count: str = "the server counts no unread rows"
+    no_drop: str = "this server cannot drop a slot"
+    no_after: str = "the server cannot show what is there now"
+    no_drained: str = "the server does not tell whether everything is read"
+    no_ttl: str = ""
+    no_timeout: str = ""
+    own_times: str = ""
+    lapses: str = ""
+    moved: str = "every slot moves to the newest position"
+    ages: str = ""
+    head: str = ""
+    marks: tuple[str, ...] = ()
+    ddl: DdlWords | None = None
+
+
+NEUTRAL = SlotWords()
+
+
 class SlotVerbs(SlotAdmin, Protocol):
     """What the commands ask that create, move or drop a slot."""
 
@@ -265,6 +311,9 @@ class SlotViewer(Protocol):
 
     calls: SlotCalls
     """What the slot commands of this kind send."""
+
+    words: SlotWords
+    """What it says about its slots."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where this kernel has no function for it."""
@@ -281,11 +330,11 @@ class SlotViewer(Protocol):
     def consumed(self, table: str, node: int = 0) -> bool | None:
         """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
 
-    def options(self, table: str) -> str | None:
-        """A table's storage options; None where there is no such table."""
+    def ttl(self, table: str) -> Ttl | None:
+        """For how long a table's slots are kept that nobody registers; None where there is no such table."""
 
-    def settings(self) -> dict[str, str]:
-        """Server settings that matter, those that the server has."""
+    def consume_timeout(self) -> int | None:
+        """Seconds for which maintenance waits for readers; None where the server does not tell."""
 
     def may_drop(self) -> bool | None:
         """Whether this login may drop a slot; None where this kernel cannot drop any."""
@@ -296,6 +345,9 @@ class SlotViewer(Protocol):
 
 class SlotPoller(Protocol):
     """What is asked of a source while its slots are shown, each with one statement; no call of it creates a slot."""
+
+    words: SlotWords
+    """What it says about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""

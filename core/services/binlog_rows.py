@@ -47,10 +47,13 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 
 def place(loaded: Loaded, source: str, text: str) -> Position:
     """The place that a person has typed, by the dialect of a source; what lies at it is read. Raises ConfigError."""
+    positions = registry.open(loaded.sources[source].dialect).positions
     try:
-        return registry.open(loaded.sources[source].dialect).positions.place(text).from_here
+        return positions.place(text).from_here
     except ValueError:
-        raise ConfigError(f"{text!r} is no sync point", "a number, or latest") from None
+        raise ConfigError(
+            f"{text!r} is no {positions.name}", "one as slots show and slots peek spell it, or latest"
+        ) from None
 
 
 def masks(loaded: Loaded, source: str) -> bool:

@@ -31,6 +31,7 @@ from core.slots.change import (
     Owner,
     SlotVerb,
     per_shard,
+    refuse_unasked,
     refuse_unless_at_rest,
     refuse_without_consent,
     seen,
@@ -38,7 +39,7 @@ from core.slots.change import (
 )
 from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
-from core.slots.status.retained import OwnLane, TableRetained, consume_timeout, retained
+from core.slots.status.retained import OwnLane, TableRetained, retained
 from core.sources import registry
 from core.state.audit import intent
 from core.state.folder import StateFolder
@@ -63,7 +64,7 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
         points, unread = viewer.points(table), viewer.unread(table)  # asked once, so that all is of one moment
-        slots = inspect(source, table, mine, points, unread)
+        slots = inspect(source, table, mine, points, unread, viewer.words)
         now = viewer.now()
 
         def ours() -> dict[str, list[OwnLane]]:
@@ -80,19 +81,25 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
     entry = loaded.sources[source]
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
-        facts = gather(viewer, source, table, mine, consume_timeout(viewer))
+        facts = gather(viewer, source, table, mine, viewer.consume_timeout())
     busy = sorted({mine[one.slot] for one in facts.unread or () if one.rows and one.slot in mine})
     return judge(replace(facts, rates=tuple(rates(busy)) if busy else ()))
 
 
 def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
-    """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer."""
+    """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer.
+
+    Of a source that keeps nothing it is our own position, and no registration.
+    """
     try:
         lanes = _lanes(job)
     except SlotkeeperError:
         return []
-    positions = registry.open(job.source_kind).positions
-    found = []
+    kind = registry.open(job.source_kind)
+    positions, found = kind.positions, []
+    if not kind.traits.keeps_positions:
+        own = [(one.shard, positions.position(one.position)) for one in lanes if one.position]
+        return [OwnLane(shard, place, place, None) for shard, place in own]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
         at = None if one.age is None else now - timedelta(seconds=one.age)
@@ -128,13 +135,13 @@ def change(
     """
     with ExitStack() as stack:
         source, table, slot = place
+        entry = loaded.sources[source]
+        refuse_unasked(registry.open(entry.dialect).traits, source, verb)
         if owner is None:  # it may be the slot of a job that could not be read
             loaded.whole()
-        entry = loaded.sources[source]
         viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
-        if job and owner:
-            owner = replace(owner, positions=_positions(job))
+        owner = replace(owner, positions=_positions(job)) if job and owner else owner
         asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table))
         if consent.execute:
             refuse_unless_at_rest(owner)
@@ -149,7 +156,6 @@ def change(
         admin = stack.enter_context(closing(_open_verbs(loaded, asked, job, plan.verb)))
         if job:
             _silence(job, admin)
-        folder = StateFolder.open(loaded.state_dir)
 
         def act() -> Done:
             return verb.act(admin, viewer, plan, asked, left)
@@ -157,8 +163,9 @@ def change(
         def after() -> Mapping[str, str]:
             return per_shard(view_of(seen(viewer, asked), slot))
 
+        audit = CopiedAudit(StateFolder.open(loaded.state_dir), session)
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
-        return Changed(plan, audited(CopiedAudit(folder, session), line, act, after))
+        return Changed(plan, audited(audit, line, act, after))
 
 
 def _positions(job: JobSpec) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from core.domain.job import JobState
 from core.domain.position import Position
+from core.domain.source_traits import SourceTraits
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer
@@ -106,15 +107,30 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class SlotVerb:
-    """One slot command: what it would do, and doing it; `left` is what the slot's TTL leaves it."""
+    """One slot command: what it would do, and doing it; `left` is what the slot's TTL leaves it.
+
+    `instead` is what a person does where a slot exists without being asked for, so that the verb has no sense.
+    """
+
+    name: str
+    instead: str
 
     plan: Callable[[SlotViewer, Asked, TimeLeft | None], ChangePlan]
     act: Callable[[SlotVerbs, SlotViewer, ChangePlan, Asked, TimeLeft | None], Done]
 
 
+def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
+    """Raise Refused where a slot exists without being asked for: there is nothing to make, move or drop."""
+    if not traits.slot_unasked:
+        return
+    what = f"source {source} keeps no slots, its binlog is there for whoever reads it: nothing to {verb.name}"
+    raise Refused(what, verb.instead, where="source")
+
+
 def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
     """The table's slots as they are now."""
-    return inspect(asked.source, asked.table, asked.owners, viewer.points(asked.table), viewer.unread(asked.table))
+    points, unread = viewer.points(asked.table), viewer.unread(asked.table)
+    return inspect(asked.source, asked.table, asked.owners, points, unread, viewer.words)
 
 
 def planned(
@@ -157,8 +173,7 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
     listed = next((one for one in found.slots if one.name == slot), None)
     if listed is not None:
         return listed
-    known = not any("cannot list slots" in text for text in found.untold)
-    return SlotView(slot, None, False if known else None)
+    return SlotView(slot, None, False if found.listed else None)
 
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:

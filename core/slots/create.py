@@ -25,13 +25,14 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
         raise Refused(f"{asked.source} {asked.table} has a slot {asked.slot!r} already", "`slots show` tells of it")
     if before.exists is None:
         raise Refused(
-            f"this kernel cannot list slots: whether {asked.slot!r} exists cannot be told, and asking would create it",
+            f"{viewer.words.no_list.partition(' (')[0]}: "
+            f"whether {asked.slot!r} exists cannot be told, and asking would create it",
             "`jobs start` creates the slot of a job",
         )
     first = not any(one.exists for one in found.slots)
     effects = [
         "every change from now on is kept for it until it is read and registered",
-        "if nobody registers within binlog_ttl, it is cleared again",
+        *filter(None, [viewer.words.lapses]),
     ]
     if first:
         effects.insert(0, "it is the first slot of the table: recording starts with it")
@@ -51,5 +52,5 @@ def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked,
     return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
 
 
-CREATE = SlotVerb(plan, create)
+CREATE = SlotVerb("create", "`jobs start` reads it without one", plan, create)
 """`slots create`."""

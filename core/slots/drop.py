@@ -47,7 +47,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     else:
         effects.append("it is the table's last slot: changes are no longer recorded")
     if allowed is None:
-        effects.append(f"abandon: this kernel cannot drop a slot (9.1.0.223 or newer can); {expiry(left)}")
+        effects.append(f"abandon: {viewer.words.no_drop}; {expiry(left)}")
     calls = [viewer.calls.drop] if allowed else []
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
@@ -64,7 +64,7 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
     count = admin.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
-        return Done(f"sent; the server says {count} points cleared; this kernel cannot show what is left", {})
+        return Done(f"sent; the server says {count} points cleared; {viewer.words.no_after}", {})
     still = per_shard(after)
     missed = tuple(sorted(still))
     result = {name: f"still there: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}
@@ -80,5 +80,5 @@ def expiry(left: TimeLeft | None) -> str:
     return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
 
 
-DROP = SlotVerb(plan, drop)
+DROP = SlotVerb("drop", "nothing is held back for a job that is stopped", plan, drop)
 """`slots drop`."""

@@ -43,7 +43,7 @@ def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> Chan
             f"`slots create {typed(asked.table, asked.slot)}`",
         )
     rows = before.unread
-    effects = ["both points of every DN move to the newest sync point", f"skipped for good: {unread_rows(rows)}"]
+    effects = [viewer.words.moved, f"skipped for good: {unread_rows(rows)}"]
     return planned(
         asked,
         "register",
@@ -63,7 +63,7 @@ def register(
     answered = admin.full_sync()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
-        return Done(f"sent; the server answered {answered}; this kernel cannot show where the points are now", {})
+        return Done(f"sent; the server answered {answered}; {viewer.words.no_after}", {})
     moved = {one.shard for one in after.shards if _moved(one, newest)}
     missed = tuple(name for name in names if name not in moved)
     outcome = "registered on every DN" if not missed else f"not registered on {', '.join(missed)}"
@@ -82,5 +82,5 @@ def _as_values(after: SlotView, names: list[str], missed: tuple[str, ...]) -> di
     return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
 
 
-REGISTER = SlotVerb(plan, register)
+REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own position", plan, register)
 """`slots register`."""

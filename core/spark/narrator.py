@@ -18,6 +18,7 @@ from core.domain.spec import JobSpec
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
+from core.sources import registry
 from core.state.sqlite import StateError, Store
 
 EVERY = 1.0
@@ -32,7 +33,15 @@ class StoreNarrator:
         self._clock = clock
         self._runner = runner
         self._targets = {channel.source_table: channel.target for channel in job.channels}
-        self._report = JobReport(job=job.name, run=run, state=JobState.PENDING.value, environment=job.environment)
+        positions = registry.open(job.source_kind).positions
+        self._report = JobReport(
+            job=job.name,
+            run=run,
+            state=JobState.PENDING.value,
+            environment=job.environment,
+            unit=positions.unit,
+            place=positions.name,
+        )
         self._reported_at = 0.0
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None

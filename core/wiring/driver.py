@@ -15,6 +15,7 @@ from core.ports.driver import Target
 from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
+from core.sources import registry as sources
 from core.wiring.worker import encoding_of, session_beside, session_name, source_session, store_session, who
 
 T = TypeVar("T")
@@ -117,6 +118,11 @@ class WiredSessions:
         self._kept: dict[tuple[str, str], object] = {}
         self._store: Store | None = None
         self._target: Target | None = None
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether the source keeps what is confirmed."""
+        return sources.open(self._job.source_kind).traits.keeps_positions
 
     def of(self, table: str) -> WiredSessions:
         """The sessions for the channel of a source table."""

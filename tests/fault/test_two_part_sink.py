@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,15 +12,13 @@ from core.domain.spec import RetryOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.ports.progress import Repeats
-from core.wiring import worker
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror
 from tests.support.sqlite_pair import sink as sqlite
+from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted
 from tests.support.sqlite_pair.kills import Kills
-from tests.support.sqlite_pair.sink import ADDS_UP, BY_KEY, TOKENS, Contents, contents, repeats
-from tests.support.waiting import until
+from tests.support.sqlite_pair.sink import ADDS_UP, BY_KEY, TOKENS, repeats
 
 TABLE = "ods.t"
-LOADED = 60
 KINDS = (ADDS_UP, BY_KEY, TOKENS)
 
 
@@ -49,52 +46,6 @@ class Table:
         self.events += 2 if key in self.rows else 1
         self.rows[key] = value
         return f"INSERT INTO {TABLE} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v", (key, value)
-
-
-@dataclass
-class Case:
-    """A job from the stand-in into a SQLite file, its table, and who kills its workers."""
-
-    mirror: Mirror
-    table: Table
-    kills: Kills
-    file: Path
-
-    def start(self) -> None:
-        """Another start, whoever of an earlier one still stands."""
-        self.mirror.start(self.kills.here)
-
-    def kill(self, count: int) -> None:
-        """So many kills, each while changes come."""
-        for _ in range(count):
-            self.kills.arm()
-            until(self._hit, 60, "a worker to be killed")
-
-    def _hit(self) -> bool:
-        if self.mirror.error is not None:
-            raise self.mirror.error
-        if not self.kills.hit.is_set():
-            self.table.write()
-        return self.kills.hit.wait(0.05)
-
-    def end(self) -> tuple[Contents, Repeats]:
-        """Let all go on until everything is applied and nobody is under way; what the sink has, what is counted."""
-        self.kills.disarm()
-        wanted = self.table.events
-        until(lambda: self._settled() >= wanted, 60, f"{wanted} events to be settled")
-        self.mirror.stop()
-        self.kills.wait_for_all()
-        assert self._settled() == wanted
-        assert [row.decided for row in self.mirror.rows() if row.decided is not None] == []
-        print(f"{self.mirror.job.sink_kind}: {sum(self.kills.at.values())} kills, {self.kills.lived_on} lived on")
-        print(dict(self.kills.at))
-        with closing(worker.open_progress(self.mirror.job, "test", worker.who(self.mirror.job, "test"))) as store:
-            return contents(self.file), store.repeats()
-
-    def _settled(self) -> int:
-        if self.mirror.error is not None:
-            raise self.mirror.error
-        return sum(self.mirror.changes().values())
 
 
 @pytest.fixture
@@ -129,15 +80,9 @@ def seeded(case: Case, kind: str, seed: int) -> None:
     case.mirror.job = replace(case.mirror.job, sink_kind=kind)
 
 
-def refuse_loss(case: Case, found: Contents) -> None:
-    """Every event is there, every row of the copy is, and nothing else is."""
-    assert len(found.read) == case.table.events
-    assert len(found.copied) == LOADED
-    assert {int(key): int(v or 0) for key, v in found.rows.values()} == case.table.rows
-
-
-def test_without_kills_each_event_is_there_once(case: Case, seed: int) -> None:
-    seeded(case, ADDS_UP, seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_kills_each_event_is_there_once(case: Case, kind: str, seed: int) -> None:
+    seeded(case, kind, seed)
     case.start()
     case.mirror.wait_running()
     for _ in range(5):
@@ -157,10 +102,7 @@ def test_killed_workers_lose_nothing_and_every_repeat_is_counted(case: Case, kin
     case.kill(count)
     found, counted = case.end()
     refuse_loss(case, found)
-    print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
-    print(f"{sqlite.unwritten.ranges} rows were left out by kills")
-    # what was decided or counted was written as often, but for what a kill left out of it
-    assert repeats(found.read) == counted.ranges - sqlite.unwritten.ranges
+    refuse_uncounted(found, counted)
     if kind == TOKENS:
         assert (repeats(found.read), counted.ranges) == (0, 0)
 

@@ -26,7 +26,7 @@ from core.config.load import load
 from core.config.model import Loaded
 from core.embedded.warehouse import Warehouse
 from core.services import binlog_rows
-from core.slots.status.inspect import NO_COUNT, NO_LIST
+from core.sources.dws.words import WORDS
 from tests.support.polling import config, job
 from tests.support.standin import Surface, run, slot_points
 
@@ -138,7 +138,7 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
     slot_poller.close()
     assert [turn.error for turn in turns] == [None] * 5
     seen = turns[-1].seen
-    assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
+    assert seen is not None and seen.slots.untold == (WORDS.no_list, WORDS.no_count)
     assert [slot.exists for slot in seen.slots.slots] == [None]
     assert len(place.statements("slotkeeper-console/dws1")) == 5
 

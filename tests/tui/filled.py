@@ -37,6 +37,7 @@ from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
 from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
 from core.sources.dws.position import DwsPosition
+from core.sources.dws.words import WORDS
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
@@ -150,7 +151,10 @@ def begin(
     store.begin_run(job, f"run-{job}")
     if living:
         store.set_supervisor(f"run-{job}", processes.of(os.getpid()))
-    report = JobReport(job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2)
+    report = JobReport(
+        job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2, unit="commits",
+        place="sync point",
+    )  # fmt: skip
     assert store.put_report(replace(report, **more))  # type: ignore[arg-type]
 
 
@@ -217,7 +221,7 @@ class NoQuarantines:
 def polled(table: str, *slots: tuple[SlotView, SlotRetained]) -> Polled:
     """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
-    return Polled(TableSlots("dws1", table, views), TableRetained(TTL, 3_600, NOW, holds, ()))
+    return Polled(TableSlots("dws1", table, views), TableRetained(TTL, 3_600, NOW, holds, (), WORDS))
 
 
 def planted() -> Polled:

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from console.monitor.snapshot import JobDetail, JobFacts, Level
 from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
-from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, what_is_safe, what_is_wrong
+from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, units, what_is_safe, what_is_wrong
 from console.views.lanes import (
     LANE_COLUMNS,
     counters,
@@ -29,7 +29,7 @@ from console.views.lanes import (
     work,
 )
 from console.views.overview import at_work, event_lines, summary
-from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, rank
+from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, named_by, rank
 from console.views.slots import all_slots, slot_risk, soonest
 from core.domain.text import safe
 
@@ -42,6 +42,11 @@ class _OfJobs(TableScreen):
     def rows(self) -> list[Row]:
         """The jobs, the worst first."""
         return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
+
+    def columns_now(self) -> tuple[Column, ...]:
+        """The columns that are shown at this width."""
+        named = named_by(self.columns, units(self.console.shown.local.jobs))
+        return columns_for(named, self.app.size.width, self.wide)
 
     def opened(self, key: str) -> None:
         """One job DN by DN."""

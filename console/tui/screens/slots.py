@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
-from console.views.rows import Row, age
+from console.views.rows import Column, Row, age, columns_for
 from console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
@@ -20,6 +20,7 @@ from console.views.slots import (
     all_slots,
     faults,
     seen_at,
+    shard_columns,
     shard_rows,
     slot_lines,
     slot_rows,
@@ -134,6 +135,10 @@ class SlotScreen(_OfSlots):
     def __init__(self, key: str) -> None:
         super().__init__()
         self.key = key
+
+    def columns_now(self) -> tuple[Column, ...]:
+        """The columns that are shown at this width."""
+        return columns_for(shard_columns(self.slot(self.key)), self.app.size.width, self.wide)
 
     def rows(self) -> list[Row]:
         """The DNs, the first to be cleared on top."""

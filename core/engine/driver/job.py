@@ -5,6 +5,7 @@ Next door: `start.py`, `copy.py` and `loop.py` are the phases; `core.spark.job` 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from enum import Enum
 
@@ -166,7 +167,7 @@ class Streaming:
         plan = StreamPlan(
             ctx.job,
             self._epoch,
-            ctx.keepalive,
+            ctx.keepalive if ctx.sessions.keeps_positions else math.inf,
             ctx.until_caught_up,
             keep_lease=self._leases.keep,
             sever_lease=self._leases.sever,

@@ -36,7 +36,8 @@ class KeepAlive:
 
     def __init__(self, ctx: JobContext, kept: Iterable[Kept]) -> None:
         self._ctx = ctx
-        self._kept = tuple(kept) if ctx.job.binlog.binlog else ()
+        registers = ctx.job.binlog.binlog and ctx.sessions.keeps_positions
+        self._kept = tuple(kept) if registers else ()
         now = ctx.clock.monotonic()
         self._at = {row.key: now for one in self._kept for row in one.rows}
 

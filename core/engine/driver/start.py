@@ -379,6 +379,8 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     ]
     store.replace_creating(rows, epoch)
     ctx.probe("before_first_registration")
+    if not ctx.sessions.keeps_positions:
+        return store.rows()
     for status in statuses:
         _register_first(store, admin, ctx, status, epoch)
     found = {status.shard: status.kept for status in admin.read_status(None)}

@@ -118,7 +118,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     _refuse_senseless(ctx, goal, seen)
     resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else None
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
-    notes = _notes(goal, moves, resolved) + _quarantine_notes(ctx, moves)
+    notes = _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
     checks = _checks(ctx, goal, seen, moves, backup)
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
@@ -233,13 +233,12 @@ def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
     return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if retained else []
 
 
-def _notes(goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:
+def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:
     found = []
     if goal.kind is TargetKind.TIME and resolved is not None:
         moment = datetime.fromisoformat(goal.at)
-        found.append(
-            f"time: {moment.astimezone():%Y-%m-%d %H:%M:%S %z} here, {_utc(moment)}, sync point {resolved.shown}"
-        )
+        here = f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z} here"
+        found.append(f"time: {here}, {_utc(moment)}, {ctx.positions.name} {resolved.shown}")
         found.append("every DN starts just before the smallest point that any DN answers")
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:

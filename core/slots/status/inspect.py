@@ -13,6 +13,7 @@ from datetime import datetime
 from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
+from core.ports.source import NEUTRAL, SlotWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,13 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class TableSlots:
-    """The slots of one source table; `untold` says what this server cannot tell."""
+    """The slots of one source table; `untold` says what this server cannot tell, `listed` whether it lists slots."""
 
     source: str
     table: str
     slots: tuple[SlotView, ...]
     untold: tuple[str, ...] = ()
+    listed: bool = True
 
     def slot(self, name: str) -> SlotView:
         """One slot by its name; raises Refused with the names that there are."""
@@ -78,29 +80,26 @@ class TableSlots:
         raise Refused(f"{self.source} {self.table} has no slot {name!r}", f"its slots: {names}", where="source")
 
 
-NO_LIST = "this kernel cannot list slots (9.1.0.223 or newer can): only configured ones are shown, and no points"
-NO_COUNT = "this kernel cannot count unread rows of this table (9.1.0.223 or newer can)"
-
-
 def inspect(
     source: str,
     table: str,
     owners: Mapping[str, str],
     points: Sequence[RegisteredPoint] | None,
     unread: Sequence[UnreadRows] | None,
+    words: SlotWords = NEUTRAL,
 ) -> TableSlots:
     """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
 
-    `points` and `unread` are the server's answers, None where its kernel has no function for it.
+    `points` and `unread` are the server's answers, None where it has none; `words` say that in its dialect.
     """
-    untold = [text for text, answer in ((NO_LIST, points), (NO_COUNT, unread)) if answer is None]
+    untold = [text for text, answer in ((words.no_list, points), (words.no_count, unread)) if answer is None]
     named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
     listed = points is not None
     slots = []
     for name in sorted(named | set(owners)):
         exists = True if name in named else False if listed else None
         slots.append(SlotView(name, owners.get(name), exists, _shards(name, points or (), unread or ())))
-    return TableSlots(source, table, tuple(slots), tuple(untold))
+    return TableSlots(source, table, tuple(slots), tuple(filter(None, untold)), listed)
 
 
 def _shards(name: str, points: Iterable[RegisteredPoint], unread: Iterable[UnreadRows]) -> tuple[SlotOnShard, ...]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from core.domain.slot import TableAnswer, UnreadRows
-from core.domain.ttl import ttl_of
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.source import SlotPoller
 from core.slots.status.inspect import TableSlots, inspect
@@ -68,7 +67,7 @@ class StatusPoller:
     """The tables of one source, asked in turn; used by one thread.
 
     `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only
-    where the kernel cannot list points.
+    where the server cannot list points.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class StatusPoller:
         if answer is None:
             del mine.asked["points"]  # asked again at the next turn, in other words
             return
-        if answer.options is None:
+        if answer.ttl is None:
             raise Refused(f"there is no table {table}", "check the table's name", where="source")
         if answer.points is None and (mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY):
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
@@ -148,11 +147,12 @@ class StatusPoller:
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:
         answer, at = mine.answer, mine.at
-        if answer is None or at is None:
+        if answer is None or answer.ttl is None or at is None:
             return None
-        slots = inspect(self._source, table, self._owners[table], answer.points, mine.unread)
+        words = self._reader.words
+        slots = inspect(self._source, table, self._owners[table], answer.points, mine.unread, words)
         if mine.late:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
-        ttl = ttl_of(answer.options or "")
-        found = put_together(ttl, answer.consume_timeout, answer.now, answer.points, mine.unread, mine.ours)
+        points, unread, ours = answer.points, mine.unread, mine.ours
+        found = put_together(answer.ttl, answer.consume_timeout, answer.now, points, unread, ours, words)
         return PolledTable(slots, found, at, mine.counted_at)

@@ -16,7 +16,7 @@ from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind
 from core.errors import Refused
-from core.ports.source import SlotViewer
+from core.ports.source import NEUTRAL, DdlWords, SlotViewer, SlotWords
 
 
 class Action(Enum):
@@ -77,6 +77,7 @@ class Facts:
     owners: Mapping[str, str]
     consume_timeout: int | None = None
     rates: Sequence[Rate] = ()
+    words: SlotWords = NEUTRAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Preflight:
     drain_seconds: int | None
     drain: str
     notes: tuple[str, ...]
+    no_drained: str = NEUTRAL.no_drained
 
     @property
     def clear(self) -> bool:
@@ -105,23 +107,18 @@ class Preflight:
 
 
 MOMENT = "this is true for this moment: the next commit on the table may retain it again"
-CONTRADICTION = (
-    "vendor texts contradict each other on VACUUM FULL: the text for 8.3.0 says that it clears increments and points, "
-    "newer ones that it waits until they are read; after it, list the slots"
-)
-WOULD = {
-    Action.VACUUM_FULL: "it would wait up to {limit}, under a lock that blocks DML on the whole table, then fail",
-    Action.SCALE_OUT: "scaling would wait up to {limit} at this table, then fail for it",
-}
-CLEARS = "ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points"
+NO_DDL = "no DDL or maintenance waits for readers there, and none clears what they have not read"
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
-    """Ask a source; raises what it raises."""
+    """Ask a source; raises what it raises, Refused where nothing of it waits for readers."""
+    if viewer.words.ddl is None:
+        raise Refused(f"{source} {table}: {NO_DDL}", "begin whenever you like", where="source")
     consumed = viewer.consumed(table)
     nodes = viewer.nodes(table) if consumed is not None else {}
     by_shard = {name: viewer.consumed(table, node) for name, node in sorted(nodes.items())}
-    return Facts(source, table, consumed, by_shard, viewer.points(table), viewer.unread(table), owners, timeout)
+    points, unread, words = viewer.points(table), viewer.unread(table), viewer.words
+    return Facts(source, table, consumed, by_shard, points, unread, owners, timeout, words=words)
 
 
 def judge(facts: Facts) -> Preflight:
@@ -135,14 +132,14 @@ def judge(facts: Facts) -> Preflight:
         ActionVerdict(Action.SCALE_OUT, waiting[0], _because(facts, waiting, Action.SCALE_OUT)),
         _alter(facts, waiting),
     )
-    notes = [MOMENT, CONTRADICTION]
+    notes = [MOMENT, _ddl(facts).note]
     if facts.points is None:
-        notes.append("this kernel cannot list slots (9.1.0.223 or newer can): who retains what is not known")
+        notes.append(f"{facts.words.no_list.partition(':')[0]}: who retains what is not known")
     if facts.consumed and unread:
         notes.append(f"the server says that all is read while it counts {unread} unread rows: ask again")
     return Preflight(
         facts.source, facts.table, facts.consumed, facts.by_shard, verdicts, tuple(holders), unread, seconds, drain,
-        tuple(notes),
+        tuple(notes), facts.words.no_drained,
     )  # fmt: skip
 
 
@@ -217,8 +214,7 @@ def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
     """Whether something is unread, by the server's own word, and who has not read it."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
-        said = "this kernel does not tell whether everything is read"
-        return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, said)
+        return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
     if facts.consumed:
         return MayBegin.YES, "every slot has read everything, on every DN"
     if holders:
@@ -245,23 +241,30 @@ def _points(behind: Behind) -> str:
 def _because(facts: Facts, waiting: tuple[MayBegin, str], action: Action) -> str:
     if waiting[0] is MayBegin.YES:
         return waiting[1]
-    seconds = facts.consume_timeout
-    limit = "binlog_consume_timeout (3600 s by default)" if seconds is None else f"{seconds} s (binlog_consume_timeout)"
-    return f"{waiting[1]}. {WOULD[action].format(limit=limit)}"
+    seconds, words = facts.consume_timeout, _ddl(facts)
+    limit = words.limit if seconds is None else words.limit_of.format(seconds=seconds)
+    return f"{waiting[1]}. {words.waits[action.value].format(limit=limit)}"
+
+
+def _ddl(facts: Facts) -> DdlWords:
+    words = facts.words.ddl
+    assert words is not None, "gather() refuses a dialect without"
+    return words
 
 
 def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
+    clears = _ddl(facts).clears
     slots = sorted({one.slot for one in facts.points or ()} | {one.slot for one in facts.unread or ()})
     if slots:
         said = ", ".join(
             f"{slot} ({f'job {facts.owners[slot]}' if slot in facts.owners else 'external'})" for slot in slots
         )
-        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{CLEARS}; these slots would be lost: {said}")
+        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{clears}; these slots would be lost: {said}")
     if waiting[0] is MayBegin.NO:
-        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{CLEARS}, and {waiting[1]}")
+        return ActionVerdict(Action.ALTER, MayBegin.NO, f"{clears}, and {waiting[1]}")
     if facts.points is None:
-        return ActionVerdict(Action.ALTER, MayBegin.UNKNOWN, f"{CLEARS}, and this kernel cannot list slots")
-    return ActionVerdict(Action.ALTER, MayBegin.YES, f"{CLEARS}; no slot has any")
+        return ActionVerdict(Action.ALTER, MayBegin.UNKNOWN, f"{clears}, and {facts.words.no_list.partition(' (')[0]}")
+    return ActionVerdict(Action.ALTER, MayBegin.YES, f"{clears}; no slot has any")
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
@@ -288,9 +291,7 @@ def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
 def left_by_shard(found: Preflight) -> dict[str, str]:
     """What is not drained, DN by DN, in words; raises Refused where the kernel does not tell."""
     if found.consumed is None:
-        raise Refused(
-            "this kernel does not tell whether everything is read", "`slots preflight` says what it does tell"
-        )
+        raise Refused(found.no_drained, "`slots preflight` says what it does tell")
     left = {}
     for shard, consumed in found.by_shard.items():
         if not consumed:

@@ -13,16 +13,10 @@ from enum import Enum
 
 from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
-from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of, ttl_of
-from core.ports.source import SlotViewer
+from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of
+from core.ports.source import NEUTRAL, SlotViewer, SlotWords
 
-CONSUME_TIMEOUT = "binlog_consume_timeout"
-
-NO_TIMEOUT = f"the server does not tell {CONSUME_TIMEOUT} (documented default: 3600 s)"
-NO_TTL = "binlog_ttl cannot be read from the table's options, so no time left is told"
-BY_RECORD = "the table has binlog timestamps: each record is deleted once it is older than the TTL, read or not"
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
-OURS = "this kernel tells no registration times: those marked as ours are from the sink's progress rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +82,14 @@ class SlotRetained:
 
 @dataclass(frozen=True, slots=True)
 class TableRetained:
-    """What is held back of a table's binlog; `consume_timeout` is in seconds."""
+    """What is held back of a table's binlog; `consume_timeout` is in seconds, `words` are the dialect's."""
 
     ttl: Ttl
     consume_timeout: int | None
     now: datetime
     slots: tuple[SlotRetained, ...]
     untold: tuple[str, ...]
+    words: SlotWords = NEUTRAL
 
     def slot(self, name: str) -> SlotRetained:
         """One slot by its name; without DNs where nothing is known of it."""
@@ -118,17 +113,11 @@ def retained(
     `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
     lists no points.
     """
-    options = viewer.options(table)
-    if options is None:
+    ttl = viewer.ttl(table)
+    if ttl is None:
         return None
     mine = ours() if points is None else {}
-    return put_together(ttl_of(options), consume_timeout(viewer), viewer.now(), points, unread, mine)
-
-
-def consume_timeout(viewer: SlotViewer) -> int | None:
-    """Seconds for which maintenance waits for readers; None where the server does not tell."""
-    timeout = viewer.settings().get(CONSUME_TIMEOUT, "")
-    return int(timeout) if timeout.isdigit() else None
+    return put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
 
 
 def put_together(
@@ -138,6 +127,7 @@ def put_together(
     points: Sequence[RegisteredPoint] | None,
     unread: Sequence[UnreadRows] | None,
     ours: Mapping[str, Sequence[OwnLane]],
+    words: SlotWords = NEUTRAL,
 ) -> TableRetained:
     """The answers of server and sink as one value."""
     if points is not None:
@@ -145,7 +135,8 @@ def put_together(
     else:
         slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
     found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
-    return TableRetained(ttl, timeout, now, found, tuple(_untold(ttl, timeout, points is None, found)))
+    untold = _untold(ttl, timeout, points is None, found, words)
+    return TableRetained(ttl, timeout, now, found, tuple(filter(None, untold)), words)
 
 
 def _listed(
@@ -210,16 +201,16 @@ def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:
     )
 
 
-def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained]) -> list[str]:
+def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained], words: SlotWords) -> list[str]:
     said = []
     if ttl.seconds is None:
-        said.append(NO_TTL)
+        said.append(words.no_ttl)
     if ttl.by_record:
-        said.append(BY_RECORD)
+        said.append(words.ages)
     if timeout is None:
-        said.append(NO_TIMEOUT)
+        said.append(words.no_timeout)
     if silent and any(one.known_by for slot in slots for one in slot.shards):
-        said.append(OURS)
+        said.append(words.own_times)
     nameless = [slot.slot for slot in slots if not all(one.registered_at for one in slot.shards) or not slot.shards]
     if nameless and ttl.seconds is not None:
         said.append(NO_TIMES.format(slots=", ".join(nameless)))

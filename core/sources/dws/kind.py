@@ -14,6 +14,7 @@ from core.domain.finding import Finding
 from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
+from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers.pg_table.reader import PgTables
 from core.ports.kinds import SourceAsked, SourceKind
@@ -92,6 +93,7 @@ class DwsKind:
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
     probe = DwsProbe()
+    traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
 
     def connect(self, login: Login) -> DwsConnection:

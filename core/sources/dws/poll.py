@@ -13,10 +13,12 @@ from typing import Any
 
 from core.domain.endpoint import Endpoint
 from core.domain.slot import TableAnswer, UnreadRows
+from core.domain.ttl import ttl_of
 from core.drivers.session import Book, Rows, Session
 from core.errors import Refused, SlotkeeperError
 from core.sources.dws.session import DWS
 from core.sources.dws.viewer import NO_FUNCTION, moment, named, points_of, unread_of
+from core.sources.dws.words import WORDS
 
 LIMIT_MS = 3_000
 QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=None, quiet=True)
@@ -25,6 +27,8 @@ _SQL: Book = ("core.sources.dws", "poll.sql")
 
 class DwsStatusPoller:
     """A session that is kept while it answers."""
+
+    words = WORDS
 
     def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
         self._session = Session(endpoint, password, application_name, QUIET)
@@ -42,7 +46,7 @@ class DwsStatusPoller:
         clock, options, timeout = rows[0][:3]
         points = points_of(row[3:] for row in rows if row[3] is not None) if self._lists else None
         seconds = int(timeout) if timeout is not None and str(timeout).isdigit() else None
-        return TableAnswer(moment(clock), None if options is None else str(options), seconds, points)
+        return TableAnswer(moment(clock), None if options is None else ttl_of(str(options)), seconds, points)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""

@@ -185,6 +185,7 @@ class DwsPositions:
     """Implements `core.domain.kept.Positions`."""
 
     unit = "commits"
+    name = "sync point"
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:

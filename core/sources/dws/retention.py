@@ -13,7 +13,6 @@ from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.domain.ttl import ttl_of
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
@@ -156,13 +155,12 @@ class DwsRetention(DwsSlotAdmin):
 
     def ttl(self) -> int | None:
         """The table's binlog_ttl in seconds; None where its options are not told."""
-        options = DwsViewer(self.session).options(self.table)
-        return None if options is None else ttl_of(options).seconds
+        ttl = DwsViewer(self.session).ttl(self.table)
+        return None if ttl is None else ttl.seconds
 
     def record_ttl(self) -> int | None:
         """The TTL where records go by their own age, read or not (enable_binlog_timestamp); else None."""
-        options = DwsViewer(self.session).options(self.table)
-        ttl = ttl_of(options) if options is not None else None
+        ttl = DwsViewer(self.session).ttl(self.table)
         return ttl.seconds if ttl and ttl.by_record else None
 
     def _send(self, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
+from core.domain.ttl import Ttl, ttl_of
 from core.drivers.pg import number
 from core.drivers.session import Book, Rows
 from core.errors import Refused, SlotkeeperError
@@ -20,6 +21,7 @@ from core.ports.source import SlotCalls
 from core.sources.dws.eligibility import ServerFacts, TableFacts
 from core.sources.dws.position import place
 from core.sources.dws.session import DwsSession
+from core.sources.dws.words import TIMEOUT, WORDS
 
 COUNT_LIMIT_MS = 30_000
 """Counting unread rows reads the binlog itself."""
@@ -69,6 +71,7 @@ class DwsViewer:
     """One session that only looks; implements `core.ports.source.SlotViewer`."""
 
     calls = CALLS
+    words = WORDS
 
     def __init__(self, session: DwsSession) -> None:
         self.session = session
@@ -106,10 +109,15 @@ class DwsViewer:
         """The server's clock."""
         return moment(self.server().clock)
 
-    def options(self, table: str) -> str | None:
-        """A table's storage options; None where there is no such table."""
+    def ttl(self, table: str) -> Ttl | None:
+        """What the table's storage options say; None where there is no such table."""
         rows = self._rows("table", named(table))
-        return str(rows[0][5]) if rows else None
+        return ttl_of(str(rows[0][5])) if rows else None
+
+    def consume_timeout(self) -> int | None:
+        """Seconds for which maintenance waits for readers; None where the server does not tell."""
+        timeout = self.settings().get(TIMEOUT, "")
+        return int(timeout) if timeout.isdigit() else None
 
     def settings(self) -> dict[str, str]:
         """Settings that matter, those that the server has."""

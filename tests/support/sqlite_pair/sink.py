@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from core.config import keys, values
 from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding, Level
@@ -38,18 +39,21 @@ from core.ports.sink import Batch, Fields
 from core.ports.source import Chunk
 from core.ports.table import TableSession
 from core.sinks import registry
+from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
 
 ADDS_UP, BY_KEY, TOKENS = "sqlite_adds_up", "sqlite_by_key", "sqlite_tokens"
 PIECE = 5
 """Rows of one transaction."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (event TEXT PRIMARY KEY, applied INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS rows (key TEXT PRIMARY KEY, point INTEGER NOT NULL, sequence INTEGER NOT NULL, value TEXT);
+CREATE TABLE IF NOT EXISTS targets (target TEXT PRIMARY KEY, columns TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS rows (target TEXT NOT NULL, key TEXT NOT NULL, point INTEGER NOT NULL,
+ sequence INTEGER NOT NULL, value TEXT, PRIMARY KEY (target, key));
 CREATE TABLE IF NOT EXISTS prepared (token TEXT PRIMARY KEY, committed INTEGER NOT NULL, batch TEXT NOT NULL);
 """
 COUNT = "INSERT INTO events VALUES (?, 1) ON CONFLICT (event) DO UPDATE SET applied = applied + 1"
 PUT = """
-INSERT INTO rows VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+INSERT INTO rows VALUES (?, ?, ?, ?, ?) ON CONFLICT (target, key) DO UPDATE
 SET point = excluded.point, sequence = excluded.sequence, value = excluded.value
 WHERE (excluded.point, excluded.sequence) >= (rows.point, rows.sequence)
 """
@@ -92,6 +96,7 @@ class SqliteSink:
 
     session: SqliteSession
     identity: TableIdentity
+    target: str
     keeps: bool
 
     def prepare(self, batch: Batch) -> str:
@@ -146,16 +151,17 @@ class SqliteSink:
             with self.session.writing() as cursor:
                 for row in rows:
                     key = self._key(row)
-                    cursor.execute(COUNT, (f"copy/{key}",))
-                    cursor.execute(PUT, (key, -1, -1, json.dumps(row)))
+                    cursor.execute(COUNT, (f"copy/{self.target}/{key}",))
+                    cursor.execute(PUT, (self.target, key, -1, -1, json.dumps(row)))
             hook("in_chunk")
         hook("after_chunk")
 
     def _event(self, cursor: sqlite3.Cursor, shard: str, row: Fields) -> None:
         point, sequence, kind, *values = row
         key = self._key(values)
+        value = None if kind in _GONE else json.dumps(values)
         cursor.execute(COUNT, (f"{shard}/{point}/{sequence}",))
-        cursor.execute(PUT, (key, int(point or 0), int(sequence or 0), None if kind in _GONE else json.dumps(values)))
+        cursor.execute(PUT, (self.target, key, int(point or 0), int(sequence or 0), value))
 
     def _key(self, values: Sequence[str | None]) -> str:
         names = [column.name for column in self.identity.columns]
@@ -179,8 +185,9 @@ def _pieces(rows: Iterator[Fields]) -> Iterator[list[Fields]]:
 class SqliteTarget:
     """The file as a start sees it; implements `core.ports.driver.Target`."""
 
-    def __init__(self, session: SqliteSession) -> None:
+    def __init__(self, session: SqliteSession, target: str) -> None:
         self._session = session
+        self._target = target
 
     def admit(self, identity: TableIdentity) -> bool:
         return True
@@ -188,10 +195,12 @@ class SqliteTarget:
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
         with closing(connect(self._session.file)) as connection:
             connection.executescript(SCHEMA)
+            names = json.dumps([column.name for column in identity.columns])
+            connection.execute("INSERT OR REPLACE INTO targets VALUES (?, ?)", (self._target, names))
         return False
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        return not self._session.query("SELECT 1 FROM rows LIMIT 1")
+        return not self._session.query("SELECT 1 FROM rows WHERE target = ? LIMIT 1", self._target)
 
     def copying(self) -> str:
         return "merge"
@@ -220,19 +229,19 @@ class SqliteSession:
             self._connection = connect(self.file)
         return Transaction(self._connection)
 
-    def query(self, statement: str) -> list[Any]:
+    def query(self, statement: str, *values: str) -> list[Any]:
         with closing(connect(self.file)) as connection:
-            return connection.execute(statement).fetchall()
+            return connection.execute(statement, values).fetchall()
 
     def rollback(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
             self._connection.rollback()
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> SqliteSink:
-        return SqliteSink(self, identity, self._keeps)
+        return SqliteSink(self, identity, job.channel.target, self._keeps)
 
     def target(self, job: JobSpec) -> SqliteTarget:
-        return SqliteTarget(self)
+        return SqliteTarget(self, job.channel.target)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
@@ -265,6 +274,30 @@ class Transaction:
             self._connection.rollback()
 
 
+@dataclass
+class TargetTables:
+    """The rows by key, whichever variant wrote them; implements `core.ports.table.TableSession`."""
+
+    file: str
+
+    def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> RowsRead:
+        with closing(connect(self.file)) as connection:
+            found = connection.execute("SELECT columns FROM targets WHERE target = ?", (name,)).fetchone()
+        if found is None:
+            raise Refused(f"there is no target {name}", where="sink")
+
+        def read() -> list[Row]:
+            statement = "SELECT value FROM rows WHERE target = ? AND value IS NOT NULL"
+            with closing(connect(self.file)) as connection:
+                return [json.loads(value) for (value,) in connection.execute(statement, (name,))]
+
+        names = json.loads(found[0])
+        return RowsRead(name, names, [KeyColumn(one) for one in key], columns or names, read)
+
+    def close(self) -> None:
+        """Each question has a session of its own."""
+
+
 class SqliteKind:
     """A kind of sink; implements `core.ports.kinds.SinkKind`."""
 
@@ -282,7 +315,7 @@ class SqliteKind:
         return SqliteSession(login.endpoint.database, self.traits.keeps_prepared)
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
-        raise Refused("a SQLite file is compared by the test itself", where="sink")
+        return TargetTables(login.endpoint.database)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         return []
@@ -294,6 +327,12 @@ KINDS: dict[str, SinkKind] = {
     TOKENS: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True)),
 }
 SQLITE_ADDS_UP, SQLITE_BY_KEY, SQLITE_TOKENS = KINDS.values()
+
+
+FILE = keys.KindKeys(
+    keys.section(keys.Key("file", "the SQLite file", values.text(4096), keys.REQUIRED)),
+    lambda given: {"host": "localhost", "port": 1, "database": given["file"], "user": "nobody"},
+)
 
 
 @dataclass(frozen=True)
@@ -323,7 +362,7 @@ def contents(file: Path) -> Contents:
     """What the file holds now."""
     with closing(connect(str(file))) as connection:
         events = dict(connection.execute("SELECT event, applied FROM events"))
-        found = connection.execute("SELECT key, value FROM rows WHERE value IS NOT NULL")
+        found = connection.execute("SELECT target || key, value FROM rows WHERE value IS NOT NULL")
         return Contents(events, {key: json.loads(value) for key, value in found})
 
 
@@ -336,4 +375,5 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kinds into the registry for a test; nothing is left out yet."""
     for name, place in ((ADDS_UP, "SQLITE_ADDS_UP"), (BY_KEY, "SQLITE_BY_KEY"), (TOKENS, "SQLITE_TOKENS")):
         monkeypatch.setitem(registry.KINDS, name, (__name__, place))
+        monkeypatch.setitem(keys.SINK_KINDS, name, FILE)
     unwritten.ranges = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.config import keys, values
+from core.config import keys
 from core.config.load import load
 from core.errors import ConfigError
 from core.services.doctor import check_sink, grants, promises
@@ -19,10 +18,7 @@ from tests.unit.config.samples import VALID, added, changed
 LITE = """
 [sinks.lite]
 kind = "sqlite_adds_up"
-host = "localhost"
-port = 1
-database = "target.db"
-user = "nobody"
+file = "target.db"
 """
 BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
 
@@ -31,8 +27,6 @@ BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' own kind may stand in a file."""
     sqlite.register(monkeypatch)
-    kind = replace(keys.SINK["kind"], read=values.choice("postgres", "dws", sqlite.ADDS_UP))
-    monkeypatch.setattr(keys, "SINK", {**keys.SINK, "kind": kind})
 
 
 def loaded(tmp_path: Path, text: str) -> Path:

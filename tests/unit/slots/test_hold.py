@@ -7,16 +7,13 @@ from datetime import datetime, timedelta, timezone
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind, Severity, Ttl
 from core.slots.status.retained import (
-    BY_RECORD,
-    NO_TIMEOUT,
-    NO_TTL,
-    OURS,
     KnownBy,
     OwnLane,
     TableRetained,
     put_together,
 )
 from core.sources.dws.position import place
+from core.sources.dws.words import WORDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 TTL = Ttl(100)
@@ -32,7 +29,7 @@ def both(shard: str, slot: str, live: int, durable: int, age: int = 10) -> list[
 
 
 def listed(*points: RegisteredPoint, unread: list[UnreadRows] | None = None, ttl: Ttl = TTL) -> TableRetained:
-    return put_together(ttl, 3600, NOW, points, unread, {})
+    return put_together(ttl, 3600, NOW, points, unread, {}, WORDS)
 
 
 def test_the_point_further_back_and_the_oldest_reader_are_named_per_dn() -> None:
@@ -73,16 +70,16 @@ def test_unread_rows_are_those_of_the_point_further_back_and_unknown_where_one_i
 
 def test_where_the_server_lists_nothing_ours_is_marked_as_ours() -> None:
     lanes = {"a": [OwnLane("dn_1", place(8), place(8), NOW - timedelta(seconds=70))], "b": []}
-    found = put_together(TTL, None, NOW, None, None, lanes)
+    found = put_together(TTL, None, NOW, None, None, lanes, WORDS)
     (one,) = found.slot("a").shards
     assert (one.known_by, one.live, one.oldest, one.unread) == (KnownBy.OURS, place(8), None, None)
     assert one.left is not None and (one.left.seconds, one.left.severity) == (30, Severity.WARN)
-    assert OURS in found.untold and NO_TIMEOUT in found.untold
+    assert {WORDS.own_times, WORDS.no_timeout} <= set(found.untold)
     assert any("no registration time is known for b" in text for text in found.untold)
     assert found.slot("nobody").left is None
 
 
 def test_options_that_cannot_be_read_and_records_with_a_ttl_are_said() -> None:
-    assert NO_TTL in listed(*both("dn_1", "a", 1, 1), ttl=Ttl(None)).untold
+    assert WORDS.no_ttl in listed(*both("dn_1", "a", 1, 1), ttl=Ttl(None)).untold
     assert listed(*both("dn_1", "a", 1, 1), ttl=Ttl(None)).slot("a").left is None
-    assert BY_RECORD in listed(*both("dn_1", "a", 1, 1), ttl=Ttl(100, by_record=True)).untold
+    assert WORDS.ages in listed(*both("dn_1", "a", 1, 1), ttl=Ttl(100, by_record=True)).untold

@@ -10,6 +10,7 @@ from core.domain.slot import RegisteredPoint, UnreadRows
 from core.errors import Refused
 from core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
 from core.sources.dws.position import place
+from core.sources.dws.words import WORDS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 OWNERS = {"ours": "orders"}
@@ -22,7 +23,7 @@ def facts(
     flags = (False, True)
     points = None if rows is None else [RegisteredPoint("dn_1", s, f, place(5), AT, 1) for s in rows for f in flags]
     unread = None if rows is None else [UnreadRows("dn_1", s, f, n) for s, n in rows.items() for f in flags]
-    return Facts("dws1", "t", consumed, {"dn_1": consumed}, points, unread, OWNERS, timeout, rates)
+    return Facts("dws1", "t", consumed, {"dn_1": consumed}, points, unread, OWNERS, timeout, rates, WORDS)
 
 
 @pytest.mark.parametrize(

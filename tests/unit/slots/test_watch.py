@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from core.domain.ttl import Ttl
 from core.errors import Refused, SlotkeeperError, Unreachable
-from core.slots.status.inspect import NO_COUNT, NO_LIST
+from core.ports.source import SlotWords
 from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
 from core.slots.status.retained import OwnLane
 from core.sources.dws.position import place
+from core.sources.dws.words import WORDS
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
+TTL = Ttl(600)
 
 
 @dataclass
@@ -26,7 +29,8 @@ class Source:
     lists: bool = True
     counts: bool = True
     count_fault: SlotkeeperError | None = None
-    options: str | None = "binlog_ttl=600"
+    ttl: Ttl | None = TTL
+    words: SlotWords = WORDS
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     _known: bool = False
 
@@ -37,7 +41,7 @@ class Source:
             return None
         at = NOW - timedelta(seconds=60)
         points = [RegisteredPoint("dn_1", "s", flag, place(7), at, 5) for flag in (False, True)]
-        return TableAnswer(NOW, self.options, 3_600, points if self.lists else None)
+        return TableAnswer(NOW, self.ttl, 3_600, points if self.lists else None)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         self.asked.append((self.at, "count", table))
@@ -132,13 +136,13 @@ def test_a_kernel_that_lists_nothing_is_asked_for_the_rest_and_our_sink_seldom()
     assert watch.turn().seen is None
     run(source, watch, 60)
     seen = watch.turn().seen
-    assert seen is not None and seen.slots.untold == (NO_LIST, NO_COUNT)
+    assert seen is not None and seen.slots.untold == (WORDS.no_list, WORDS.no_count)
     assert [one.live for one in seen.retained.slot("mine").shards] == [place(9)]
     assert 2 <= len(asked) <= 3
 
 
 def test_a_table_that_is_gone_is_its_own_fault_and_a_server_that_is_down_is_everybodys() -> None:
-    source = Source(options=None)
+    source = Source(ttl=None)
     turn = watched(source, "t").turn()
     assert isinstance(turn.error, Refused) and not turn.everywhere and turn.seen is None
     source = Source(count_fault=Unreachable("connection refused", code="08006"))

@@ -1,0 +1,133 @@
+"""What the suites of any source and any sink are run on: each pair's job, a writer of its source, and its rows.
+
+Next door: `test_any_source.py` and `test_any_sink.py` say what must hold; `tests.support.mirror` and
+`tests.support.sqlite_pair.pair` run the same jobs.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.slot import SlotStatus
+from core.domain.spec import JobSpec
+from core.drivers import pg
+from core.drivers.copy_text import rows_of
+from core.embedded.warehouse import Warehouse
+from core.engine.worker.two_part import pair_of
+from core.ports.kinds import SourceKind, SourceSession
+from core.ports.sink import Fields, Top
+from core.ports.source import Source
+from core.ports.table import TableSession
+from core.services.sessions import login
+from core.sinks import registry as sinks
+from core.sources import registry as sources
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.sqlite_pair import sink
+from tests.support.sqlite_pair.binlog import Origin
+from tests.support.sqlite_pair.pair import MakePair
+
+TABLE = "ods.t"
+Change = tuple[int, int | None]
+"""A key and its new value; None deletes it."""
+
+
+class Writes(Protocol):
+    """One transaction of the source."""
+
+    def __call__(self, *changes: Change) -> None: ...
+
+
+@dataclass
+class Pair:
+    """A job that has not been started over a table `(id, v)`, and how its source is written."""
+
+    mirror: Mirror
+    write: Writes
+
+    @property
+    def job(self) -> JobSpec:
+        return self.mirror.job
+
+    @property
+    def kind(self) -> SourceKind:
+        return sources.open(self.job.source_kind)
+
+    def session(self) -> SourceSession:
+        return self.kind.connect(login(self.job.source, "slotkeeper-contract"))
+
+    def source_tables(self) -> TableSession:
+        return self.kind.tables(login(self.job.source, "contract"), 10_000)
+
+    def sink_tables(self) -> TableSession:
+        return sinks.open(self.job.sink_kind).tables(login(self.job.sink, "contract"), 10_000)
+
+
+def _first(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
+    warehouse.create_table(TABLE, "id bigint, v bigint", ("id",), ("id",))
+
+    def write(*changes: Change) -> None:
+        put = f"INSERT INTO {TABLE} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+        with closing(warehouse.connect(False)) as connection, pg.transaction(connection) as cursor:
+            for key, value in changes:
+                if value is None:
+                    cursor.execute(f"DELETE FROM {TABLE} WHERE id = %s", (key,))
+                else:
+                    cursor.execute(put, (key, value))
+
+    return Pair(make_mirror(warehouse, TABLE, "mart.t"), write)
+
+
+def _second(kind: str) -> Callable[[MakeMirror, Warehouse, MakePair], Pair]:
+    def made(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
+        pair = make_pair(TABLE, sink_kind=kind)
+        return Pair(pair.mirror, lambda *changes: _written(pair.origin, *changes))
+
+    return made
+
+
+def _written(origin: Origin, *changes: Change) -> None:
+    with origin.transaction() as writing:
+        for key, value in changes:
+            if value is None:
+                writing.delete(TABLE, id=key)
+            else:
+                writing.put(TABLE, id=key, v=value)
+
+
+FIRST, SECOND = "first", "second"
+MADE = {
+    FIRST: _first,
+    SECOND: _second(sink.BY_KEY),
+    sink.ADDS_UP: _second(sink.ADDS_UP),
+    sink.TOKENS: _second(sink.TOKENS),
+}
+
+
+@pytest.fixture
+def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
+    """The pair that the test names."""
+    return MADE[request.param](make_mirror, warehouse, make_pair)
+
+
+def read(source: Source, status: SlotStatus, after: Position, end: Position) -> list[Fields]:
+    """The rows of a range in their order."""
+    out = io.BytesIO()
+    count = source.copy_changes(status.shard, after, end, out)
+    out.seek(0)
+    rows = sorted(rows_of(out), key=pair_of)
+    assert len(rows) == count
+    return rows
+
+
+def top(rows: list[Fields], end: Position) -> Top:
+    """What a sink says of the rows that it staged."""
+    pairs = [pair_of(row) for row in rows]
+    last = [number for point, number in pairs if point == end.pair[0]]
+    return Top(max((point for point, _ in pairs), default=None), max(last, default=None))

@@ -1,0 +1,233 @@
+"""What any source must do, whatever its positions are and whether it keeps any."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from core.domain.peek import Filter, Range
+from core.domain.position import Order, Position
+from core.domain.slot import Shard, SlotStatus
+from core.drivers.copy_text import rows_of
+from core.engine.worker.step import nothing
+from core.ports.kinds import SourceSession
+from core.ports.sink import Fields
+from core.ports.source import Confirmation, SlotAdmin
+from core.ports.table import WHOLE
+from tests.contract.pairs import FIRST, SECOND, TABLE, Pair, pair, read, top
+from tests.support.waiting import until
+
+__all__ = ["pair"]
+pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND], indirect=True)
+LOADED = 30
+
+
+@dataclass
+class Followed:
+    """A table that is recorded, and the statuses at which recording began."""
+
+    pair: Pair
+    session: SourceSession
+    admin: SlotAdmin
+    began: dict[Shard, SlotStatus] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.source = self.session.source(self.pair.job)
+        self.began = {status.shard: status for status in self.admin.read_status(None)}
+
+    def now(self) -> list[SlotStatus]:
+        return sorted(self.source.read_status(None), key=lambda status: status.shard)
+
+    def after(self, status: SlotStatus) -> Position:
+        """Where a lane begins that was created when recording began."""
+        return self.began[status.shard].latest.from_here
+
+    def all_rows(self) -> list[Fields]:
+        return [row for status in self.now() for row in read(self.source, status, self.after(status), status.latest)]
+
+
+@pytest.fixture
+def followed(pair: Pair) -> Iterator[Followed]:
+    """Some rows, then recording begins."""
+    pair.write(*((key, key) for key in range(LOADED)))
+    session = pair.session()
+    with closing(session):
+        session.source(pair.job).admit()
+        admin = session.admin(pair.job)
+        for status in admin.create_slot():
+            admin.register_first(status.shard, status.kept.at(status.latest), nothing)
+        yield Followed(pair, session, admin)
+
+
+def written(pair: Pair, seed: int, count: int = 25) -> dict[int, int]:
+    """Transactions of a few changes; the rows that there are then."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    rows = {key: key for key in range(LOADED)}
+    for _ in range(count):
+        changes: list[tuple[int, int | None]] = []
+        for key in {chance.randrange(LOADED * 2) for _ in range(chance.randint(1, 6))}:
+            value = None if key in rows and chance.random() < 0.3 else chance.randrange(1_000)
+            changes.append((key, value))
+            if value is None:
+                del rows[key]
+            else:
+                rows[key] = value
+        pair.write(*changes)
+    return rows
+
+
+def test_each_shard_has_a_status_of_this_very_table(followed: Followed) -> None:
+    source = followed.source
+    statuses = followed.now()
+    assert [status.shard for status in statuses] == sorted(source.nodes())
+    for status in statuses:
+        assert [one.shard for one in source.read_status(status.shard)] == [status.shard]
+        assert status.fingerprint == source.identify().text
+        assert status.oldest is None or status.oldest <= status.latest
+
+
+def test_texts_of_positions_are_read_back(followed: Followed, seed: int) -> None:
+    written(followed.pair, seed)
+    positions = followed.pair.kind.positions
+    for status in followed.now():
+        standing = followed.source.standing(followed.after(status), status)
+        for position in (status.latest, status.latest.from_here, followed.after(status), standing):
+            assert positions.position(position.text) == position
+            assert len(position.shown) <= 16
+        assert positions.kept(status.kept.text) == status.kept
+    for damaged in ("", "x", "1:2", "-1", "1/2/3/4/5"):
+        with pytest.raises(ValueError):
+            positions.position(damaged)
+
+
+def test_positions_are_in_one_order(followed: Followed, seed: int) -> None:
+    met: dict[Shard, list[Position]] = {}
+    for turn in range(4):
+        for status in followed.now():
+            met.setdefault(status.shard, []).append(status.latest)
+        written(followed.pair, seed + turn, 3)
+    for places in met.values():
+        for one, other in pairwise(places):
+            assert one <= other and not other < one
+            assert one.order(other) is not Order.UNKNOWN
+            assert (one < other) == (other > one) == (not other <= one)
+            assert one.pair[0] <= other.pair[0]
+            assert (other.ahead_of(one) or 0) >= 0 and not one.ahead_of(other)
+        assert places[0] < places[-1]
+        for one in places:
+            assert one.order(one.place) is one.order(one.from_here.place) is Order.SAME
+
+
+@pytest.mark.parametrize("width", [1, 3, 1_000_000])
+def test_ranges_end_in_the_stream_and_are_read_again_the_same(followed: Followed, width: int, seed: int) -> None:
+    written(followed.pair, seed)
+    source = followed.source
+    for status in followed.now():
+        after, pieces = followed.after(status), []
+        while after < status.latest:
+            end = source.next_range(after, status, width)
+            assert after < end <= status.latest
+            rows = read(source, status, after, end)
+            assert read(source, status, after, end) == rows
+            assert source.has_changes(status.shard, after, end) == bool(rows)
+            stands = source.reached(after, end, top(rows, end), status)
+            assert all(pair_of_row <= stands.pair for pair_of_row in map(_pair, rows))
+            assert stands.order(end) is Order.SAME
+            stored = followed.pair.kind.positions.position(stands.text)
+            assert not source.has_changes(status.shard, stored, end)
+            pieces += rows
+            after = stands
+        assert pieces == read(source, status, followed.after(status), status.latest)
+
+
+def _pair(row: Fields) -> tuple[int, int]:
+    return int(row[0] or 0), int(row[1] or 0)
+
+
+def test_the_events_make_the_table_out_of_its_copy(followed: Followed, seed: int) -> None:
+    wanted = written(followed.pair, seed)
+    rows = {key: key for key in range(LOADED)}
+    for status in followed.now():
+        for _, _, kind, key, value in read(followed.source, status, followed.after(status), status.latest):
+            if kind in ("d", "B"):
+                rows.pop(int(key or 0), None)
+            else:
+                assert kind in ("I", "U")
+                rows[int(key or 0)] = int(value or 0)
+    assert rows == wanted
+
+
+def test_chunks_hold_each_row_once(followed: Followed) -> None:
+    for size in (1, 7, LOADED, LOADED * 10):
+        found = []
+        for chunk in followed.source.plan_chunks(size):
+            out = io.BytesIO()
+            count = followed.source.copy_chunk(chunk, out)
+            out.seek(0)
+            rows = list(rows_of(out))
+            assert len(rows) == count
+            found += rows
+        assert sorted(int(key or 0) for key, _ in found) == list(range(LOADED)), size
+
+
+def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> None:
+    written(followed.pair, seed)
+    for first in followed.now():
+        position = followed.source.standing(followed.after(first), first)
+        asked = Confirmation(position, first.kept, first.fingerprint, lambda: None, nothing)
+        with followed.admin.pinned():
+            kept = followed.admin.confirm(first, asked)
+        (seen,) = followed.admin.read_status(first.shard)
+        assert seen.kept == kept == first.kept.at(position)
+        assert kept.settled and not kept.missing
+        assert followed.pair.kind.traits.keeps_positions == bool(kept.marks) == (kept.furthest is not None)
+        if kept.furthest is not None:
+            assert kept.furthest.order(position) is Order.SAME
+
+
+def test_nobody_is_waited_for_where_nobody_writes(followed: Followed) -> None:
+    opened = followed.source.open_now()
+    until(lambda: opened.left() == "", 20, "no transaction to be open")
+
+
+def test_rows_shown_to_people_are_those_that_are_read(followed: Followed, seed: int) -> None:
+    written(followed.pair, seed)
+    reader = followed.session.reader(followed.pair.job.binlog)
+    identity, shown, count = reader.identity(TABLE), 0, 0
+    for status in followed.now():
+        after = followed.after(status)
+        for most in (10_000, 4):
+            what = Range(after, reader.newest(TABLE, status.shard), most, lambda: False)
+            found = reader.forward(identity, TABLE, status.shard, what, Filter())
+            rows = read(followed.source, status, after, status.latest)
+            assert [row.kind for row in found.rows] == [row[2] for row in rows][: len(found.rows)]
+            assert found.whole == (len(found.rows) == len(rows)) or len(found.rows) >= most
+        shown, count = shown + len(found.rows), count + len(rows)
+    assert shown and count
+
+
+def test_looking_makes_no_slot_and_names_the_newest_place(pair: Pair) -> None:
+    with closing(pair.session()) as session:
+        viewer = session.viewer()
+        assert not viewer.points(TABLE)
+        nodes = viewer.nodes(TABLE)
+        assert set(viewer.latest(TABLE) or nodes) >= set(nodes)
+        assert viewer.ttl("ods.none") is None and viewer.ttl(TABLE) is not None
+        assert not viewer.points(TABLE)
+
+
+def test_the_whole_table_is_read_for_a_comparison(followed: Followed) -> None:
+    with closing(followed.pair.source_tables()) as tables:
+        table = tables.table(TABLE)
+        assert (table.count(WHOLE), table.checksum(WHOLE).rows) == (LOADED, LOADED)
+        parts = WHOLE.cut(table.split(WHOLE, 7))
+        assert len(parts) > 2
+        assert sum(table.checksum(part).total for part in parts) == table.checksum(WHOLE).total
+        assert [one.name for one in table.key] == ["id"]

@@ -1,0 +1,206 @@
+"""A job of the second pair end to end: a dialect without slots and a sink that shares no transaction with its store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.__main__ import main
+from core.errors import Trouble, TroubleName
+from tests.support.sqlite_pair.pair import MakePair, SecondPair
+
+TABLE, OTHER = "ods.t", "ods.other"
+ROWS = 20
+
+
+def fill(pair: SecondPair, *tables: str) -> None:
+    """Rows before the job begins."""
+    with pair.origin.transaction() as writing:
+        for table in tables:
+            for key in range(ROWS):
+                writing.put(table, id=key, v=key)
+
+
+def change(pair: SecondPair, table: str = TABLE, value: int = 33) -> None:
+    """A transaction of six events: an update, a delete, an insert, and one key there and back."""
+    with pair.origin.transaction() as writing:
+        writing.put(table, id=3, v=value)
+        writing.delete(table, id=4)
+        writing.put(table, id=40, v=None)
+        writing.put(table, id=4, v=value)
+
+
+@dataclass
+class Shell:
+    """A pair whose job has streamed and was stopped, a configuration of it, and commands on it."""
+
+    pair: SecondPair
+    path: Path
+    capfd: pytest.CaptureFixture[str]
+
+    @property
+    def place(self) -> list[str]:
+        return [TABLE, self.pair.mirror.job.slot]
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capfd.readouterr()
+        code = main([*words, "--config", str(self.path)])
+        said = self.capfd.readouterr()
+        return code, said.out, said.err
+
+    def done(self, *words: str) -> str:
+        """What a command prints that ends well."""
+        code, out, err = self.call(*words)
+        assert code == 0, (code, out, err)
+        return out
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.done(*words, "--json"))
+
+    def execute(self, plan: str, *words: str) -> str:
+        consent = ["--execute", "--plan", plan, "--reason", "a test", "--confirm", self.pair.mirror.job.slot]
+        return self.done(*words, *consent)
+
+    def position(self) -> str:
+        (row,) = self.pair.mirror.rows()
+        assert row.position is not None
+        return row.position.text
+
+
+@pytest.fixture
+def shell(make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    pair.mirror.start().wait_running()
+    change(pair)
+    pair.wait_equal()
+    pair.mirror.stop()
+    return Shell(pair, pair.config(tmp_path), capfd)
+
+
+def test_it_copies_and_streams_and_goes_on_where_it_stopped(make_pair: MakePair) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    pair.mirror.start().wait_running()
+    pair.wait_equal()
+    change(pair)
+    pair.wait_equal()
+    pair.mirror.stop()
+    pair.origin.rotate()
+    change(pair, value=34)
+    pair.mirror.start().wait_running()
+    pair.wait_equal()
+    pair.mirror.stop()
+    assert [row.position for row in pair.mirror.rows()] == [pair.origin.latest()]
+
+
+def test_two_channels_share_one_stream(make_pair: MakePair) -> None:
+    pair = make_pair(TABLE, OTHER)
+    fill(pair, TABLE, OTHER)
+    pair.mirror.start().wait_running()
+    for value in range(5):
+        with pair.origin.transaction() as writing:
+            writing.put(TABLE, id=value, v=-value)
+            writing.put(OTHER, id=value, v=-value)
+            writing.put(TABLE, id=value, v=value * 100)
+    pair.wait_equal()
+    pair.mirror.stop()
+    counted = pair.mirror.changes()
+    assert sorted(counted.values()) == [2 * 5, 4 * 5]
+
+
+def test_slots_are_shown_by_our_own_rows(shell: Shell) -> None:
+    (found,) = shell.json("slots", "list")["tables"]
+    (slot,) = found["slots"]
+    assert (slot["slot"], slot["exists"], slot["unread"]) == (shell.place[1], None, None)
+    assert "no slots" in " ".join(found["untold"])
+    (dn,) = shell.json("slots", "show", *shell.place)["dns"]
+    assert (dn["shard"], dn["our_live"]) == ("binlog", None)
+    text = shell.done("slots", "list") + shell.done("slots", "show", *shell.place)
+    for word in ("binlog_ttl", "kernel", "binlog_consume_timeout", "live ", "durable", "xmin"):
+        assert word not in text
+
+
+@pytest.mark.parametrize("verb", ["create", "register", "drop"])
+def test_there_is_nothing_to_make_or_drop(shell: Shell, verb: str) -> None:
+    code, _, err = shell.call("slots", verb, *shell.place)
+    assert code == 3
+    assert f"nothing to {verb}" in err
+
+
+def test_preflight_has_no_sense(shell: Shell) -> None:
+    code, _, err = shell.call("slots", "preflight", TABLE)
+    assert code == 3
+    assert "no DDL or maintenance waits for readers" in err
+
+
+def test_doctor_finds_what_the_pair_promises(shell: Shell) -> None:
+    out = shell.call("doctor")[1]
+    assert "all tables share one binlog" in out
+    assert "at least once, repeats are counted and change nothing in the end" in out
+
+
+def test_rows_of_the_binlog_are_shown(shell: Shell) -> None:
+    rows = shell.json("slots", "peek", TABLE, "--newest")["rows"]
+    assert [row["type"] for row in rows] == ["I"] * ROWS + ["B", "U", "d", "I", "I"]
+    assert [row["changed"] for row in rows if row["type"] == "U"] == [["v"]]
+    begin = rows[ROWS - 1]["position"]
+    later = shell.json("slots", "peek", TABLE, "--from", begin)["rows"]
+    assert [row["type"] for row in later] == ["B", "U", "d", "I", "I"]
+
+
+def test_both_tables_are_compared(shell: Shell) -> None:
+    assert shell.json("verify", shell.pair.mirror.job.name)["equal"] is True
+
+
+def test_a_reset_goes_back_and_is_undone(shell: Shell) -> None:
+    begin, end = "1:1:4:0", shell.position()
+    plan = shell.json("slots", "reset", *shell.place, "--to", "point", "--point", begin)
+    assert {one["name"]: one["sentence"] for one in plan["checks"]}["slot is there"].startswith("the source keeps no")
+    assert [line for line in plan["sql"] if line.startswith("source")] == []
+    shell.execute(plan["id"], "slots", "reset", *shell.place)
+    assert shell.position() == begin
+    (backup,) = shell.json("slots", "history", *shell.place)["resets"]
+    undone = shell.json("slots", "undo", backup["backup"])
+    shell.execute(undone["id"], "slots", "undo", backup["backup"], "--rows", str(ROWS + 5))
+    assert shell.position() == end
+    shell.pair.mirror.start().wait_running()
+    change(shell.pair, value=5)
+    shell.pair.wait_equal()
+    shell.pair.mirror.stop()
+
+
+def named(pair: SecondPair, name: TroubleName) -> None:
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Trouble)
+    assert error.name is name
+
+
+def test_a_purged_file_is_a_lost_slot(shell: Shell) -> None:
+    pair = shell.pair
+    change(pair)
+    pair.origin.rotate()
+    pair.origin.purge()
+    pair.mirror.start()
+    named(pair, TroubleName.SLOT_LOST)
+
+
+def test_another_life_of_the_binlog_is_told_apart(shell: Shell) -> None:
+    pair = shell.pair
+    pair.origin.rebuild()
+    pair.mirror.start()
+    named(pair, TroubleName.POSITIONS_DIFFER)
+
+
+def test_a_binlog_that_begins_anew_while_it_is_read_is_told(make_pair: MakePair) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    pair.mirror.start().wait_running()
+    pair.wait_equal()
+    pair.origin.rebuild()
+    named(pair, TroubleName.POSITIONS_DIFFER)

@@ -1,0 +1,159 @@
+"""SQLite as a kind of source, for tests: its sessions with their faces, and what it says about itself.
+
+Next door: `source.py` and `viewer.py` are the faces, `sink.py` is the other half of the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import pytest
+
+from core.config import keys, values
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding, Level
+from core.domain.kept import Positions
+from core.domain.objection import Objection
+from core.domain.position import Position
+from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.source_traits import SourceTraits
+from core.domain.spec import BinlogOptions, JobSpec
+from core.errors import Refused
+from core.ports.kinds import SourceAsked, SourceKind
+from core.sources import registry
+from tests.support.sqlite_pair.binlog import Origin
+from tests.support.sqlite_pair.position import POSITIONS
+from tests.support.sqlite_pair.source import SqliteSession, SqliteSource
+from tests.support.sqlite_pair.tables import SourceTables
+from tests.support.sqlite_pair.viewer import SqliteReader, SqliteViewer
+
+NAME = "sqlite"
+
+
+class SqliteConnection:
+    """One session; implements `core.ports.kinds.SourceSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self.name = login.name
+        self.session = SqliteSession(login.endpoint.database)
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> SqliteSource:
+        channel = job.channel
+        return SqliteSource(self.session, channel.source_table, job.binlog, bool(channel.columns or channel.where))
+
+    def admin(self, job: JobSpec) -> SqliteSource:
+        return self.source(job)
+
+    def retention(self, job: JobSpec) -> SqliteSource:
+        return self.source(job)
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SqliteSource:
+        return SqliteSource(self.session, table, options)
+
+    def viewer(self) -> SqliteViewer:
+        return SqliteViewer(self.session)
+
+    def reader(self, options: BinlogOptions) -> SqliteReader:
+        return SqliteReader(self.session)
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """The file can be opened, and each table can be followed."""
+        place = f"source {asked.name}"
+        with self.session.reading():
+            yield Finding(place, Level.OK, "the file can be opened")
+        for table in asked.tables:
+            try:
+                SqliteSource(self.session, table.name, BinlogOptions()).admit()
+            except Refused as error:
+                yield Finding(f"{place} {table.name}", Level.FAIL, str(error))
+            else:
+                yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
+
+    def sever(self) -> None:
+        """A file has no line that could be cut."""
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class NothingToType:
+    """Implements `core.domain.manual_sql.ManualSql`."""
+
+    def status(self, table: str) -> str:
+        return "-- there is no slot: nothing to type"
+
+    def register(
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+    ) -> str:
+        return "-- nothing is registered: nothing to type"
+
+
+class NoProbe:
+    """Implements `core.ports.kinds.Probe`: nothing here is undocumented."""
+
+    asked = 0
+
+    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+        raise Refused("a SQLite source has no probe", where="source")
+
+    def ask(
+        self,
+        login: Login,
+        plan: ProbePlan,
+        jobs: Sequence[JobSpec],
+        left: list[Left],
+        progress: Callable[[str], None],
+        ending: Callable[[], None],
+    ) -> list[Answer]:
+        raise Refused("a SQLite source has no probe", where="source")
+
+    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
+        return {}
+
+
+class SqliteSourceKind:
+    """Implements `core.ports.kinds.SourceKind`."""
+
+    manual = NothingToType()
+    positions: Positions = POSITIONS
+    probe = NoProbe()
+    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True)
+    gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+
+    def connect(self, login: Login) -> SqliteConnection:
+        return SqliteConnection(login)
+
+    def poller(self, login: Login) -> SqliteViewer:
+        return SqliteViewer(SqliteSession(login.endpoint.database))
+
+    def tables(self, login: Login, limit_ms: int) -> SourceTables:
+        return SourceTables(login.endpoint.database)
+
+    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
+        """A file knows no rights."""
+        return []
+
+
+KIND: SourceKind = SqliteSourceKind()
+
+
+def endpoint(origin: Origin) -> Endpoint:
+    """Where it is, as a job names it."""
+    return Endpoint("origin", "localhost", 1, str(origin.path), "nobody")
+
+
+def register(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the kind into the registry, and its key into the configuration, for a test."""
+    monkeypatch.setitem(registry.KINDS, NAME, __name__)
+    monkeypatch.setitem(keys.DIALECTS, NAME, FILE)
+
+
+FILE = keys.KindKeys(
+    keys.section(keys.Key("file", "the SQLite file", values.text(4096), keys.REQUIRED)),
+    lambda given: {"host": "localhost", "port": 1, "database": given["file"], "user": "nobody"},
+)

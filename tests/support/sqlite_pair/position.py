@@ -1,0 +1,188 @@
+"""Positions of a SQLite binlog: (life, file, offset, transaction), always at a transaction's end; nothing is kept.
+
+Two lives of a binlog have nothing in common: which of two such positions comes first cannot be told.
+Next door: `binlog.py` writes the binlog, `source.py` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from core.domain.kept import Kept
+from core.domain.position import Order, Position
+
+BEGIN = 4
+"""The offset at which the first event of a file lies."""
+HIGHEST = 1 << 32
+"""Offsets stay below."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlitePosition(Position):
+    """Every event before `offset` of `file` has been applied; `tx` is the last transaction among them, 0 for none."""
+
+    life: str
+    file: int
+    offset: int
+    tx: int
+    row: int = field(default=0, compare=False)
+    """Which row of the transaction that ends there, for people who look at it; 0 for the transaction."""
+
+    @property
+    def text(self) -> str:
+        """`life:file:offset:tx`.
+
+        >>> SqlitePosition("a", 3, 104, 17).text
+        'a:3:104:17'
+        """
+        return f"{self.life}:{self.file}:{self.offset}:{self.tx}"
+
+    @property
+    def shown(self) -> str:
+        """The text: what is shown can be typed."""
+        return self.text
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """File and offset in one number, and 0 or the row: what is read has offsets of its own below."""
+        return pair_of(self.file, self.offset, self.row)
+
+    @property
+    def from_here(self) -> SqlitePosition:
+        """Itself: an offset names the next event."""
+        return self
+
+    @property
+    def place(self) -> SqlitePosition:
+        """Itself."""
+        return self
+
+    def order(self, other: Position) -> Order:
+        """By file, then by offset, as numbers; unknown across lives.
+
+        >>> SqlitePosition("a", 9, 4, 7) < SqlitePosition("a", 10, 4, 7)
+        True
+        >>> SqlitePosition("a", 9, 4, 7).order(SqlitePosition("b", 9, 4, 7))
+        <Order.UNKNOWN: None>
+        """
+        there = ours(other)
+        if self.life != there.life:
+            return Order.UNKNOWN
+        one, two = (self.file, self.offset), (there.file, there.offset)
+        return Order.SAME if one == two else Order.BEFORE if one < two else Order.AFTER
+
+    def ahead_of(self, other: Position) -> int | None:
+        """Transactions between the two."""
+        there = ours(other)
+        return max(0, self.tx - there.tx) if self.life == there.life else None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingKept(Kept):
+    """What a server keeps that keeps nothing."""
+
+    @property
+    def text(self) -> str:
+        return "nothing"
+
+    @property
+    def shown(self) -> str:
+        return "nothing"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def missing(self) -> bool:
+        return False
+
+    @property
+    def furthest(self) -> None:
+        return None
+
+    @property
+    def oldest(self) -> None:
+        return None
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    @property
+    def blank(self) -> NothingKept:
+        return self
+
+    @property
+    def known(self) -> NothingKept:
+        return self
+
+    def at(self, position: Position) -> NothingKept:
+        return self
+
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        return frozenset({to})
+
+    def behind(self, other: Kept) -> bool:
+        return False
+
+    def found(self, there: Kept) -> NothingKept:
+        return self
+
+    def no_newer(self, others: Iterable[Kept]) -> NothingKept:
+        return self
+
+    @property
+    def again(self) -> Position:
+        raise AssertionError("nothing is kept, so nothing can be confirmed once more")
+
+
+NOTHING = NothingKept()
+
+
+class SqlitePositions:
+    """Implements `core.domain.kept.Positions`."""
+
+    unit = "transactions"
+    name = "position"
+    marks: tuple[str, ...] = ()
+
+    def position(self, text: str) -> SqlitePosition:
+        """Read `life:file:offset:tx`; raises ValueError for anything else.
+
+        >>> POSITIONS.position("a:3:104:17")
+        SqlitePosition(life='a', file=3, offset=104, tx=17)
+        """
+        parts = text.split(":")
+        numbers = [int(part) for part in parts[1:] if part.isascii() and part.isdigit()]
+        if len(parts) != 4 or len(numbers) != 3 or not parts[0]:
+            raise ValueError(f"not life:file:offset:transaction: {text!r}")
+        position = SqlitePosition(parts[0], *numbers)
+        if position.text != text or position.file < 1 or not BEGIN <= position.offset < HIGHEST:
+            raise ValueError(f"not life:file:offset:transaction: {text!r}")
+        return position
+
+    def place(self, text: str) -> SqlitePosition:
+        """The same: every position of this dialect names a transaction's end exactly."""
+        return self.position(text)
+
+    def kept(self, text: str) -> NothingKept:
+        """Read what is stored for nothing; raises ValueError for anything else."""
+        if text != NOTHING.text:
+            raise ValueError(f"nothing is kept here, not {text!r}")
+        return NOTHING
+
+
+POSITIONS = SqlitePositions()
+
+
+def pair_of(file: int, offset: int, number: int = 0) -> tuple[int, int]:
+    """The two numbers that order an event: where it lies, and which of its transaction it is."""
+    return file << 32 | offset, number
+
+
+def ours(position: Position) -> SqlitePosition:
+    """A position that came from here; whatever else it were, its first use would fail."""
+    return cast("SqlitePosition", position)

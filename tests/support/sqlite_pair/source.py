@@ -1,0 +1,344 @@
+"""Reads one table of a SQLite file out of the one binlog of all its tables; nothing is registered anywhere.
+
+A range ends at a transaction's end, and can be read again until its file is purged: then SLOT LOST, by the binlog's own
+beginning. Each question is one read transaction. Next door: `binlog.py` writes, `kind.py` hands this out.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime, timedelta, timezone
+from typing import Any, BinaryIO
+
+from core.domain.kept import Kept
+from core.domain.position import Position
+from core.domain.reset import Count
+from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
+from core.domain.spec import BinlogOptions
+from core.domain.watch import trouble
+from core.drivers.session import copy_line
+from core.errors import Refused, TroubleName, Unreachable
+from core.ports.sink import Top
+from core.ports.source import Chunk, Confirmation
+from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
+from tests.support.sqlite_pair.position import BEGIN, NOTHING, POSITIONS, NothingKept, SqlitePosition, ours, pair_of
+
+SHARD = Shard("binlog", 1)
+"""The one stream."""
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EVENTS = """
+SELECT file, offset, tx, number, kind, image, time_us FROM binlog_events
+WHERE name = ? AND (file, offset) >= (?, ?) AND (file, offset) < (?, ?) ORDER BY file, offset
+"""
+
+
+class SqliteSession:
+    """One session at a file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._connection: sqlite3.Connection | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One moment of the file; what SQLite refuses passes by itself."""
+        try:
+            if self._connection is None:
+                self._connection = connect(self.file)
+            self._connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            raise Unreachable(f"sqlite: {error}", where="source") from error
+        connection = self._connection
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise Unreachable(f"sqlite: {error}", where="source") from error
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+
+    def close(self) -> None:
+        """End it; safe to call twice."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
+    """A table as it is; Refused where there is none, or none with a key."""
+    columns = table_columns(connection, table)
+    number = connection.execute("SELECT number FROM binlog_tables WHERE name = ?", (table,)).fetchone()
+    if not columns or number is None:
+        raise Refused(f"there is no table {table}", "check its name", where="source")
+    key = tuple(name for _, name in sorted((place, name) for name, _, _, place in columns if place))
+    if not key:
+        raise Refused(f"{table} has no primary key", "give it one", where="source")
+    return TableIdentity(number[0], tuple(Column(name, kind, req) for name, kind, req, _ in columns), key, "sqlite")
+
+
+def latest(connection: sqlite3.Connection) -> SqlitePosition:
+    """Where the next event will lie."""
+    return SqlitePosition(*connection.execute("SELECT life, file, offset, tx FROM binlog_head").fetchone())
+
+
+def oldest(connection: sqlite3.Connection) -> SqlitePosition:
+    """Where the first event lies that is still there, or will."""
+    life, file, tx = connection.execute(
+        "SELECT life, f.file, f.tx FROM binlog_head, binlog_files f ORDER BY f.file LIMIT 1"
+    ).fetchone()
+    return SqlitePosition(life, file, BEGIN, tx)
+
+
+def refuse_purged(connection: sqlite3.Connection, after: Position) -> None:
+    """SLOT LOST where what lies behind a position is not all there; POSITIONS DIFFER where it is of another life."""
+    first = oldest(connection)
+    if after < first:
+        what = f"{SHARD.name}: our position is {after.text}, the binlog begins at {first.text}"
+        raise trouble(TroubleName.SLOT_LOST, what)
+
+
+def end_of(connection: sqlite3.Connection, file: int, offset: int) -> SqlitePosition:
+    """The end of the transaction that has an event there."""
+    life, end, tx = connection.execute(
+        "SELECT life, e.offset, e.tx FROM binlog_head, binlog_ends e"
+        " WHERE e.file = ? AND e.offset > ? ORDER BY e.offset LIMIT 1",
+        (file, offset),
+    ).fetchone()
+    return SqlitePosition(life, file, end, tx)
+
+
+def begin_of(connection: sqlite3.Connection, file: int, offset: int) -> SqlitePosition:
+    """The end of what came before the transaction that has an event there."""
+    life, tx = connection.execute(
+        "SELECT life, b.tx FROM binlog_head, binlog_events b WHERE b.file = ? AND b.offset = ?", (file, offset)
+    ).fetchone()
+    before = connection.execute(
+        "SELECT offset FROM binlog_ends WHERE file = ? AND offset <= ? ORDER BY offset DESC LIMIT 1", (file, offset)
+    ).fetchone()
+    return SqlitePosition(life, file, before[0] if before else BEGIN, tx - 1)
+
+
+def events(connection: sqlite3.Connection, table: str, after: Position, up_to: Position) -> Iterator[tuple[Any, ...]]:
+    """The events of a table in (after, up_to]: file, offset, transaction, number, kind, image, time."""
+    refuse_purged(connection, after)
+    low, high = ours(after), ours(up_to)
+    if low < high:
+        yield from connection.execute(EVENTS, (table, low.file, low.offset, high.file, high.offset))
+
+
+class SqliteSource:
+    """One table; implements `core.ports.source.Source` and, as nothing is registered, all the ports above it."""
+
+    cleared_for = 1
+
+    def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
+        self.session = session
+        self.table = table
+        self.options = options
+        self._narrowed = narrowed
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """A table that is there and has a key can be followed."""
+        self.identify()
+
+    def identify(self) -> TableIdentity:
+        with self.session.reading() as connection:
+            found = identity(connection, self.table)
+        self.selects(found)
+        return found
+
+    def selects(self, identity: TableIdentity) -> None:
+        """Whole tables alone."""
+        if self._narrowed:
+            raise Refused("a SQLite source gives whole tables", "leave columns and where out", where="source")
+
+    def nodes(self) -> list[Shard]:
+        return [SHARD]
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        with self.session.reading() as connection:
+            fingerprint = identity(connection, self.table).text
+            return [SlotStatus(SHARD, NOTHING, latest(connection), fingerprint, oldest(connection))]
+
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
+        with self.session.reading() as connection:
+            return next(events(connection, self.table, after, up_to), None) is not None
+
+    def next_range(self, after: Position, status: SlotStatus, width: int) -> SqlitePosition:
+        """The end of the `width`th transaction behind `after`, whichever tables it is about."""
+        low, high = ours(after), ours(status.latest)
+        with self.session.reading() as connection:
+            refuse_purged(connection, low)
+            ends = connection.execute(
+                "SELECT file, offset, tx FROM binlog_ends WHERE (file, offset) > (?, ?) AND (file, offset) <= (?, ?)"
+                " ORDER BY file, offset LIMIT 1 OFFSET ?",
+                (low.file, low.offset, high.file, high.offset, max(1, width) - 1),
+            ).fetchone()
+        return SqlitePosition(low.life, *ends) if ends else high
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
+        count = 0
+        with self.session.reading() as connection:
+            its = identity(connection, self.table)
+            keys = [column.name in its.key for column in its.columns]
+            for file, offset, _, number, kind, image, _ in events(connection, self.table, after, up_to):
+                if kind == "B" and self.options.binlog_ignore_update_before:
+                    continue
+                values = json.loads(image)
+                if kind in ("B", "d"):
+                    values = [value if key else None for value, key in zip(values, keys, strict=True)]
+                out.write(copy_line((*pair_of(file, offset, number), kind, *values)))
+                count += 1
+        return count
+
+    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
+        return up_to
+
+    def standing(self, after: Position, status: SlotStatus) -> Position:
+        return status.latest
+
+    def open_now(self) -> NoneOpen:
+        return NoneOpen()
+
+    def plan_chunks(self, rows: int) -> list[Chunk]:
+        with self.session.reading() as connection:
+            key = identity(connection, self.table).key
+            names = ", ".join(f"CAST({quoted(name)} AS TEXT)" for name in key)
+            order = ", ".join(map(quoted, key))
+            found = connection.execute(f"SELECT {names} FROM {quoted(self.table)} ORDER BY {order}").fetchall()
+        bounds = [tuple(row) for row in found[rows - 1 : -1 : rows]] + [tuple(row) for row in found[-1:]]
+        lows: list[tuple[str, ...]] = [(), *bounds]
+        return [Chunk(number, low, high) for number, (low, high) in enumerate(zip(lows, bounds, strict=False))]
+
+    def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
+        count = 0
+        with self.session.reading() as connection:
+            its = identity(connection, self.table)
+            texts = ", ".join(f"CAST({quoted(column.name)} AS TEXT)" for column in its.columns)
+            key, marks = ", ".join(map(quoted, its.key)), ", ".join("?" * len(its.key))
+            where = f"({key}) <= ({marks})" + (f" AND ({key}) > ({marks})" if chunk.lo else "")
+            statement = f"SELECT {texts} FROM {quoted(self.table)} WHERE {where}"
+            for row in connection.execute(statement, (*chunk.hi, *chunk.lo)):
+                out.write(copy_line(row))
+                count += 1
+        return count
+
+    def close(self) -> None:
+        self.session.close()
+
+    # -- registering, of which there is nothing -----------------------------------------------------------------------
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
+        asked.check()
+        return NOTHING
+
+    def create_slot(self) -> list[SlotStatus]:
+        return self.read_status(None)
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def full_sync(self) -> str:
+        return "nothing: no slot is kept here"
+
+    def pinned(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def end_rivals(self) -> bool:
+        """Nobody registers, so that nothing of an earlier one can land late."""
+        return True
+
+    def end_sessions(self, pattern: str) -> bool:
+        return True
+
+    def clear(self) -> int:
+        raise Refused("there is no slot to drop", where="source")
+
+    # -- how far back -------------------------------------------------------------------------------------------------
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        return None
+
+    def place(self, text: str) -> SqlitePosition:
+        return POSITIONS.position(text)
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
+        return NOTHING
+
+    def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+        with self.session.reading() as connection:
+            return {SHARD.name: first_record(connection, self.table, place)}
+
+    def at_time(self, at: str) -> dict[str, Position | None]:
+        with self.session.reading() as connection:
+            return {SHARD.name: first_at(connection, self.table, at)}
+
+    def since(self, at: str) -> dict[str, Position | None]:
+        return self.at_time(at)
+
+    def count(self, shard: Shard, low: Position, high: Position) -> Count:
+        with self.session.reading() as connection:
+            found = list(events(connection, self.table, low, high))
+        kinds = sorted({kind for _, _, _, _, kind, _, _ in found})
+        counts = tuple((kind, sum(1 for row in found if row[4] == kind)) for kind in kinds)
+        begin = f"{found[0][0]}:{found[0][1]}" if found else None
+        return Count(counts, True, begin, min((row[6] for row in found), default=None))
+
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
+        return NOTHING
+
+    def kept_at(
+        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
+    ) -> NothingKept:
+        return NOTHING
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        return []
+
+    def seconds(self) -> float:
+        return now_us() / 1_000_000
+
+    def ttl(self) -> int | None:
+        return None
+
+    def record_ttl(self) -> int | None:
+        return None
+
+
+class NoneOpen:
+    """Nobody is waited for: SQLite has one writer at a time, and what it commits lies behind the newest position read
+    before; what it had committed, the copy sees. Implements `core.ports.source.OpenTransactions`."""
+
+    def left(self) -> str:
+        return ""
+
+    def advice(self, job: str) -> str:
+        return ""
+
+
+def first_record(connection: sqlite3.Connection, table: str, place: Position | None) -> FirstRecord:
+    """The place of a table's first event at or behind a place; without one, where the binlog begins."""
+    newest = latest(connection)
+    if place is None:
+        return FirstRecord(newest, oldest(connection))
+    begin = max(place, oldest(connection))
+    found = next(events(connection, table, begin, newest), None)
+    if found is None:
+        return FirstRecord(newest, None)
+    return FirstRecord(newest, begin_of(connection, *found[:2]), found[6])
+
+
+def first_at(connection: sqlite3.Connection, table: str, at: str) -> Position | None:
+    """The place of a table's first event at or after a time."""
+    us = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1)
+    found = (one for one in events(connection, table, oldest(connection), latest(connection)) if one[6] >= us)
+    first = next(found, None)
+    return None if first is None else begin_of(connection, *first[:2])
