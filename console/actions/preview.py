@@ -19,7 +19,7 @@ from console.views.rows import UNKNOWN, short
 from core.domain.reset import Move
 from core.domain.text import safe
 from core.domain.ttl import in_words
-from core.services.reset import plan_shown
+from core.services.reset_texts import plan_shown
 
 FULL = 24
 """From so many rows on there is room for everything."""

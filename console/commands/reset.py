@@ -25,6 +25,7 @@ from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
 from core.services import reset as reset_service
+from core.services.reset_texts import backup_of
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import ResetContext
@@ -187,7 +188,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
-        saved = reset_service.backup_of(text)
+        saved = backup_of(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     for job in loaded.jobs.values():
         entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)

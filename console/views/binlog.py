@@ -94,7 +94,7 @@ def history(page: Page, key: Mapping[str, str]) -> list[ChangeRow]:
 def net_effect(rows: Sequence[ChangeRow]) -> str:
     """What became of a key, as glyphs and in a word; an update is one glyph.
 
-    >>> row = lambda kind, n: ChangeRow(n, n, kind, None, ())
+    >>> row = lambda kind, n: ChangeRow(n, kind, None, ())
     >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
     '+ > -  net: deleted'
     >>> net_effect([row("B", 1)]), net_effect([])

@@ -117,7 +117,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
         "position": lane.at,
         "latest": lane.latest_at,
         "behind": lane_behind(lane),
-        "registered": lane.at,
+        "registered": lane.registered_to,
         "eta": pace.eta,
         "commit": lane.last_commit_age,
     }
@@ -172,7 +172,8 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
         lags = [pace.lag for pace in job.throughput.values() if pace.lag is not None]
         middle = f", median {seconds(median(lags))}" if lags and job.lag_seconds is not None else ""
         parts.append(f"lag {seconds(job.lag_seconds)} {safe(worst_lane(job) or '', 20)}{middle}")
-        parts.append(f"events {count(report.changes)}")
+        repeats = f", {count(report.repeats)} repeats" if report.repeats else ""
+        parts.append(f"events {count(report.changes)}{repeats}")
     word = "rows/s" if not report.lanes else "events/s"
     parts.append(f"{word} {speed(job.rate)} {bars(job.spark, ascii_only)}".rstrip())
     return "   ".join(parts)

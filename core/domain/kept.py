@@ -117,7 +117,10 @@ class Positions(Protocol):
     """The names of `Kept.marks`, as columns: "live", "durable"."""
 
     def position(self, text: str) -> Position:
-        """The position that has this text."""
+        """The position of a lane that has this text; one that is named less closely is damaged."""
+
+    def place(self, text: str) -> Position:
+        """The position, or the place as a server or a person names it, that has this text."""
 
     def kept(self, text: str) -> Kept:
         """What has this text."""

@@ -72,19 +72,19 @@ class Position:
         raise NotImplementedError
 
     def __lt__(self, other: Position) -> bool:
-        return _ordered(self, other) is Order.BEFORE
+        return _compared(self, other) is Order.BEFORE
 
     def __gt__(self, other: Position) -> bool:
-        return _ordered(self, other) is Order.AFTER
+        return _compared(self, other) is Order.AFTER
 
     def __le__(self, other: Position) -> bool:
-        return _ordered(self, other) is not Order.AFTER
+        return _compared(self, other) is not Order.AFTER
 
     def __ge__(self, other: Position) -> bool:
-        return _ordered(self, other) is not Order.BEFORE
+        return _compared(self, other) is not Order.BEFORE
 
 
-def _ordered(one: Position, other: Position) -> Order:
+def _compared(one: Position, other: Position) -> Order:
     found = one.order(other)
     if found is Order.UNKNOWN:
         what = f"which comes first of {one.text} and {other.text} cannot be told: they are of two lives of the binlog"

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 class LaneReport:
     """One lane (a source table on one DN) at one moment; positions are texts of its dialect, times are seconds.
 
-    `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says
-    "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
-    `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
-    that this run's lane has spent reading from the source, writing to the sink and registering, since its driver began.
-    `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target` are its
-    channel's; `label` is what the lane is called where the job has several channels. `registered` is the place up to
-    which the source was told that all is done. `at` and `latest_at` are numbers that grow with position and latest,
-    `behind` is what lies between the two in the dialect's own unit.
+    `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says "retrying n, next
+    in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known. `polled_age` is how
+    long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds that this run's lane
+    has spent reading from the source, writing to the sink and registering, since its driver began. `waited` is the
+    longest time that the lane was due before a step of it began. `source_table` and `target` are its channel's;
+    `label` is what the lane is called where the job has several channels. `registered` is the place up to which the
+    source was told that all is done. `at`, `latest_at` and `registered_to` are numbers that grow with position,
+    latest and registered, `behind` is what lies between the two in the dialect's own unit.
     """
 
     shard: str
@@ -44,6 +44,7 @@ class LaneReport:
     label: str = ""
     at: int | None = None
     latest_at: int | None = None
+    registered_to: int | None = None
     behind: int | None = None
 
     @property
@@ -58,7 +59,8 @@ class JobReport:
 
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
-    configuration. `unit` is what `behind` counts and `place` what a position is called, by the source's dialect.
+    configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
+    what `behind` counts and `place` what a position is called, by the source's dialect.
     """
 
     job: str
@@ -77,5 +79,6 @@ class JobReport:
     registrations: int = 0
     environment: str = ""
     quarantined: int | None = None
+    repeats: int = 0
     unit: str = ""
     place: str = ""

@@ -50,7 +50,7 @@ def row_values(row: ProgressRow) -> dict[str, Any]:
     """A progress row as JSON values."""
     found: dict[str, Any] = {each.name: getattr(row, each.name) for each in fields(row)}
     found["key"], found["state"] = asdict(row.key), row.state.value
-    for name in (*_PLACES, "registered"):
+    for name in ("position", *_PLACES, "registered"):
         found[name] = _text(found[name])
     found["decided"] = None  # a reset gives up what is decided, and its undoing does not decide it again
     return found
@@ -61,13 +61,14 @@ def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
     values = dict(found)
     values["key"] = LaneKey(**values["key"])
     values["state"] = LaneState(values["state"])
+    values["position"] = None if values["position"] is None else positions.position(values["position"])
     for name in _PLACES:
         values[name] = _place(values[name], positions)
     values["registered"] = positions.kept(values["registered"]) if values["registered"] is not None else None
     return ProgressRow(**values)
 
 
-_PLACES = ("position", "noted_start", "noted_end")
+_PLACES = ("noted_start", "noted_end")
 
 
 def _text(value: Position | Kept | None) -> str | None:
@@ -75,7 +76,7 @@ def _text(value: Position | Kept | None) -> str | None:
 
 
 def _place(text: str | None, positions: Positions) -> Position | None:
-    return None if text is None else positions.position(text)
+    return None if text is None else positions.place(text)
 
 
 def backup_text(backup: Backup) -> str:

@@ -42,7 +42,7 @@ class LaneOutcome:
     """What a task did on one lane.
 
     `position` is the last one known to be committed, None where none was read; `latest` is that of the last status.
-    `changes` are
+    `changes` and `repeats` are
     those of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are
     the seconds from the task's beginning to the lane's first turn, None where it had none.
     """
@@ -53,6 +53,7 @@ class LaneOutcome:
     steps: int = 0
     rows: int = 0
     changes: int = 0
+    repeats: int = 0
     latest: Position | None = None
     read_seconds: float = 0.0
     write_seconds: float = 0.0

@@ -49,7 +49,7 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
     """The place that a person has typed, by the dialect of a source; what lies at it is read. Raises ConfigError."""
     positions = registry.open(loaded.sources[source].dialect).positions
     try:
-        return positions.position(text).from_here
+        return positions.place(text).from_here
     except ValueError:
         raise ConfigError(
             f"{text!r} is no {positions.name}", "one as slots show and slots peek spell it, or latest"

@@ -6,21 +6,17 @@ Next door: `core.slots` plans, applies and resumes; `core.services.slot_commands
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded
-from core.domain.kept import Positions
-from core.domain.reset import Check, ResetPlan
-from core.domain.reset_text import Backup, backup_from, plan_of
+from core.domain.reset import Check
 from core.domain.spec import JobSpec
-from core.errors import ConfigError, Refused, SlotkeeperError
+from core.errors import ConfigError, Refused
 from core.services.audit import CopiedAudit
 from core.sinks import registry as sinks
 from core.slots.reset.context import Probe, ResetContext, silent
@@ -33,24 +29,6 @@ from core.wiring.driver import end_job_sessions
 
 probe: Probe = silent
 """Called at named points of a reset; tests put theirs here."""
-
-
-def backup_of(text: str) -> Backup:
-    """A backup by the dialect that it names; raises Refused where it is damaged."""
-    try:
-        positions = _positions(json.loads(text))
-    except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
-        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
-    return backup_from(text, positions)
-
-
-def plan_shown(found: Mapping[str, Any]) -> ResetPlan:
-    """The plan of a command's JSON; raises ValueError, KeyError or TypeError where it is none."""
-    return plan_of(found, _positions(found))
-
-
-def _positions(found: Mapping[str, Any]) -> Positions:
-    return registry.open(str(found["dialect"])).positions
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:

@@ -88,6 +88,7 @@ class StoreNarrator:
                 lanes=reports,
                 epoch=epoch,
                 changes=sum(lane.changes for lane in lanes.values()),
+                repeats=sum(lane.repeats for lane in lanes.values()),
                 registrations=registrations,
                 tasks_started=self._runner.tasks_started,
             )
@@ -171,5 +172,6 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         label=lane.label,
         at=lane.position.pair[0],
         latest_at=lane.latest.pair[0] if lane.latest else None,
+        registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
     )

@@ -109,7 +109,7 @@ def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror
     """The driver saw it beyond that point, and the sink fell back since to a moment in catching up."""
     mirror.start().wait_running().wait_equal()
     mirror.stop()
-    mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end + 1000000")
+    mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end || '000000'")
     rows = mirror.rows()
     with closing(worker.open_progress(mirror.job, "test", worker.who(mirror.job, "test"))) as progress:
         turn = Turn(rows[0].epoch, len(rows), (LaneState.CATCHING_UP,), LaneState.RUNNING)

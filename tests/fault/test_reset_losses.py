@@ -185,7 +185,7 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
         raise Unclassified("the source says what nobody knows", where="source")
 
     with monkeypatch.context() as patched:
-        patched.setattr(points, "_read_status", unknown)
+        patched.setattr(points, "_register", unknown)
         with pytest.raises(Busy, match="is unfinished: the source says what nobody knows"):
             losing.resetting.reset(EARLIEST)
         losing.over(losing.resetting.resume(), "the source says what nobody knows")

@@ -8,18 +8,21 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
 from core.domain.progress import Decided, LaneState
+from core.domain.reset import ResetEntry, Swap
+from core.domain.reset_text import row_from, row_values
 from core.embedded.postgres import Server
 from core.errors import Refused
-from core.ports.progress import Repeats
+from core.ports.progress import Repeats, Runner
 from core.sinks.postgres.progress.decisions import PostgresDecisions
+from core.sinks.postgres.progress.resets import PostgresResets
+from core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.effects import planned
 from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "decisions"
-ZERO, TEN, LATER = Position(0), Position(10, 3), Position(20)
+ZERO, TEN, LATER = DwsPosition(0), DwsPosition(10, 3), DwsPosition(20)
 RANGE = Decided(TEN, "token", 4)
 
 
@@ -45,7 +48,7 @@ def target(made: Target) -> Target:
 
 @pytest.fixture
 def store(target: Target) -> PostgresDecisions:
-    return PostgresDecisions(target.session)
+    return PostgresDecisions(target.session, POSITIONS)
 
 
 def test_a_range_is_decided_once_and_settled_once(target: Target, store: PostgresDecisions) -> None:
@@ -72,7 +75,7 @@ def test_repeats_are_counted_as_long_as_the_range_is_the_decided_one(target: Tar
     assert target.store.repeats() == Repeats(8, 0)
 
 
-@pytest.mark.parametrize("state", set(LaneState) - {LaneState.CATCHING_UP, LaneState.RUNNING})
+@pytest.mark.parametrize("state", [LaneState.CREATING, LaneState.COPYING])
 def test_nothing_is_decided_before_the_copy_has_ended(
     target: Target, store: PostgresDecisions, state: LaneState
 ) -> None:
@@ -121,3 +124,18 @@ def test_tables_that_were_made_before_get_the_columns(target: Target, store: Pos
     target.run(f"ALTER TABLE slotkeeper_progress {drops}", "ALTER TABLE slotkeeper_chunks DROP COLUMN repeats")
     target.store.create_tables()
     assert store.decide(target.lane, target.epoch, ZERO, RANGE)
+
+
+def test_a_reset_gives_up_what_is_decided_and_counts_it(target: Target, store: PostgresDecisions) -> None:
+    assert store.decide(target.lane, target.epoch, ZERO, RANGE)
+    resets = PostgresResets(target.session, POSITIONS, target.lane, Runner("job", "run", "host", "user", 1))
+    resets.make_table()
+    place = (target.lane.source, target.lane.source_table, target.lane.slot, "public.t")
+    resets.insert_reset(ResetEntry("r", "job", *place, "plan", "begun", "me", "why", "{}", "{}"))
+    was = store.read_row(target.lane)
+    assert was is not None
+    swap = Swap([was], [row_from(row_values(replace(was, position=LATER)), POSITIONS)])
+    assert resets.write("r", "rows written", swap, target.epoch) == []
+    row = store.read_row(target.lane)
+    assert row is not None
+    assert (row.position, row.decided, row.repeats) == (LATER, None, RANGE.rows)

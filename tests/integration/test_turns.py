@@ -98,9 +98,10 @@ def test_a_copy_that_lacks_a_chunk_does_not_end_and_leaves_the_target_alone(targ
     assert (touched, target.store.rows()[0].state) == ([], LaneState.COPYING)
     target.run("DELETE FROM slotkeeper_chunks")
     target.run("UPDATE slotkeeper_progress SET chunks = 0")
-    target.store.end_copy(end, {"dn_1": 9}, touched.append)
+    target.store.end_copy(end, {"dn_1": DwsPosition(9, None)}, touched.append)
     assert len(touched) == 1
-    assert (target.store.rows()[0].state, target.store.rows()[0].noted_end) == (LaneState.CATCHING_UP, 9)
+    row = target.store.rows()[0]
+    assert (row.state, row.noted_end) == (LaneState.CATCHING_UP, DwsPosition(9, None))
 
 
 @pytest.mark.parametrize(("given", "limit"), [(600_000, COPY_LIMIT_MS), (2 * COPY_LIMIT_MS, 2 * COPY_LIMIT_MS), (0, 0)])

@@ -58,6 +58,8 @@ class PartsRules:
     one_decision: bool = True
     # A range is decided only beyond the row's own position.
     decide_compares_position: bool = True
+    # A range is decided under the row's epoch only.
+    decide_compares_epoch: bool = True
     # What is decided is finished before anything is planned.
     finish_first: bool = True
     # What is written again is the decided range, to its very end.
@@ -203,7 +205,8 @@ def decide(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Itera
     row, rules = state.row, setup.rules
     free = not row.decided or not rules.one_decision
     there = row.position == worker.after or not rules.decide_compares_position
-    if row.epoch != worker.epoch or not free or not there:
+    ours = row.epoch == worker.epoch or not rules.decide_compares_epoch
+    if not ours or not free or not there:
         given_up = state if worker.token == NONE else with_token(state, worker.token, "gone")
         yield "may not decide", put(given_up, role, Worker(worker.epoch))
         return

@@ -108,7 +108,7 @@ class SlotHistoryScreen(TableScreen):
 
     def _read(self) -> list[Backup]:
         from core.domain.reset import BACKUPS
-        from core.services.reset import backup_of
+        from core.services.reset_texts import backup_of
         from core.state.folder import StateFolder
         from core.state.resets import ResetFiles
 

@@ -117,6 +117,7 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
         exactly(known, row.fingerprint),
         width,
         changes=row.changes,
+        repeats=row.repeats,
         kept_at=now,
         state=row.state,
         label=label,

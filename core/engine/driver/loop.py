@@ -339,7 +339,8 @@ class Loop:
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome, many_lanes: bool = False) -> None:
         now = self._clock.monotonic()
-        lane = replace(lane, task=0, changes=max(lane.changes, outcome.changes))
+        counted = max(lane.changes, outcome.changes), max(lane.repeats, outcome.repeats)
+        lane = replace(lane, task=0, changes=counted[0], repeats=counted[1])
         lane = replace(lane, spent=lane.spent.more(outcome.read_seconds, outcome.write_seconds))
         if outcome.position is not None:
             lane = replace(lane, position=max(outcome.position, lane.position))

@@ -106,6 +106,7 @@ class Upkeep:
                     lane,
                     position=row.position,
                     changes=row.changes,
+                    repeats=row.repeats,
                     latest=further(lane.latest, row.position.place),
                     committed_at=self._clock.monotonic(),
                 )

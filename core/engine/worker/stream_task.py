@@ -258,8 +258,9 @@ class _Turn:
             self._source, self._sink = self.opened(self.task.table)
             plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
-            self._after, changes = self._begin()
-            self.outcome = replace(self.outcome, position=self._after, changes=changes)
+            self._after, row = self._begin()
+            begun = replace(self.outcome, position=self._after, changes=row.changes, repeats=row.repeats)
+            self.outcome = begun
         step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
         self.quiet = step.quiet
@@ -275,8 +276,8 @@ class _Turn:
             write_seconds=done.write_seconds + step.write_seconds,
         )
 
-    def _begin(self) -> tuple[Position, int]:
-        """The position to read from and the changes applied up to it: the row's own, never those that were sent.
+    def _begin(self) -> tuple[Position, ProgressRow]:
+        """The position to read from, and its row: the row's own position, never one that was sent.
 
         What is decided is finished before anything is planned.
         """
@@ -284,7 +285,7 @@ class _Turn:
         if row.decided is not None:
             self._stepper.finish(self._read_status, row)
             position, row = self._row()
-        return position, row.changes
+        return position, row
 
     def _row(self) -> tuple[Position, ProgressRow]:
         row = self._sink.read_row(self._key)

@@ -2,7 +2,7 @@
 
 DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
 mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
-xmin, which "affects whether old tuples can be read" and is never to be newer than its point. Next door: `confirm.py`.
+xmin, which "affects whether old tuples can be read" and is never to be newer than its point. Next door: `source.py`.
 """
 
 from __future__ import annotations
@@ -189,10 +189,21 @@ class DwsPositions:
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:
+        """Read `point/sequence`; ValueError for anything else: behind a point alone its events would be left out.
+
+        >>> POSITIONS.position("10516/-1")
+        DwsPosition(point=10516, sequence=-1, xmin=None, top=None)
+        """
+        position = self.place(text)
+        if position.sequence is None:
+            raise ValueError(f"not a position: {text!r}")
+        return position
+
+    def place(self, text: str) -> DwsPosition:
         """Read `point/sequence`, or a point alone; raises ValueError for anything else.
 
-        >>> POSITIONS.position("10516/-1"), POSITIONS.position("10516").sequence
-        (DwsPosition(point=10516, sequence=-1, xmin=None, top=None), None)
+        >>> POSITIONS.place("10516")
+        DwsPosition(point=10516, sequence=None, xmin=None, top=None)
         """
         point, slash, sequence = text.partition("/")
         position = DwsPosition(_number(point, text), _number(sequence, text) if slash else None)

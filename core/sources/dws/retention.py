@@ -13,15 +13,17 @@ from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
-from core.errors import Refused, SlotkeeperError
-from core.sources.dws import confirm
+from core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
 from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from core.sources.dws.session import DwsSession
-from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts
+from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import dotted, literal, statements
+
+REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
 
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
@@ -44,7 +46,7 @@ class DwsRetention(DwsSlotAdmin):
 
     def place(self, text: str) -> DwsPosition:
         """The point that a person has typed."""
-        return POSITIONS.position(text)
+        return POSITIONS.place(text)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> SyncPoints:
         """Both points with the older of their xmins."""
@@ -76,7 +78,16 @@ class DwsRetention(DwsSlotAdmin):
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Register exactly these points, the second one judged before it is touched."""
-        confirm.restore(self, shard, kept, first, lost, probe)
+        goal, before = points_of(kept), points_of(first.kept)
+        self._send(shard, goal, False)
+        probe("after_false")
+        second = points_of(seen(self, shard).kept)
+        if second.live != goal.live:
+            raise Refused(f"{shard.name}: {goal.live} was registered, {second.live} is there", REFUSED_BACK)
+        if second.durable != before.durable and not (lost and not second.durable):
+            raise trouble(TroubleName.SLOT_LOST, f"{shard.name}: the slot changed between its two points")
+        self._send(shard, goal, True)
+        probe("after_true")
 
     def records(self, at: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
         """The first record at or after a place by DN."""
@@ -151,6 +162,14 @@ class DwsRetention(DwsSlotAdmin):
         """The TTL where records go by their own age, read or not (enable_binlog_timestamp); else None."""
         ttl = DwsViewer(self.session).ttl(self.table)
         return ttl.seconds if ttl and ttl.by_record else None
+
+    def _send(self, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
+        try:
+            register_one(self, shard, goal, checkpoint)
+        except SlotkeeperError as error:
+            if error.kind is not ErrorKind.UNKNOWN:
+                raise
+            raise Refused(f"{shard.name}: {error.message}", REFUSED_BACK, error.code, error.where) from error
 
     def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
         """The smallest point in [low, high) of a record at or after `us`; in halves where the server cannot at once."""

@@ -23,6 +23,9 @@ CALLS = 9
 QUIET = frozenset({"after_status", "after_read", "after_recheck"})
 """Points that a worker passes while nothing comes; before a range is prepared they are all alike."""
 
+LOCKED = frozenset({"in_commit"})
+"""Points at which a worker has the file's lock: whoever stood there would stop all others, and the next kill."""
+
 
 class Killed(BaseException):
     """A worker that is no more."""
@@ -40,6 +43,7 @@ class Kills:
         """The points where anybody is killed; none named: all."""
         self._chance = chance
         self._left = 0
+        self._over = False
         self._lock = threading.Lock()
         self._task = threading.local()
         self._standing: list[threading.Event] = []
@@ -53,9 +57,9 @@ class Kills:
             self._left = self._chance.randint(1, CALLS)
 
     def disarm(self) -> None:
-        """Kill no more, let all that stand go on, and wait for their end."""
+        """Kill no more, whoever asks for it, and let all that stand go on."""
         with self._lock:
-            self._left = 0
+            self._over = True
             standing, self._standing = self._standing, []
         for one in standing:
             one.set()
@@ -72,11 +76,11 @@ class Kills:
         stands: threading.Event | None = None
         with self._lock:
             self._left -= 1
-            if self._left != 0:
+            if self._left != 0 or self._over:
                 return
             self.at[point] += 1
             others, self._standing = self._standing, []
-            if self._chance.random() < self.lives_on:
+            if point not in LOCKED and self._chance.random() < self.lives_on:
                 stands = threading.Event()
                 self._standing.append(stands)
                 self.lived_on += 1

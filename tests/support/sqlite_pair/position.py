@@ -164,6 +164,10 @@ class SqlitePositions:
             raise ValueError(f"not life:file:offset:transaction: {text!r}")
         return position
 
+    def place(self, text: str) -> SqlitePosition:
+        """The same: every position of this dialect names a transaction's end exactly."""
+        return self.position(text)
+
     def kept(self, text: str) -> NothingKept:
         """Read what is stored for nothing; raises ValueError for anything else."""
         if text != NOTHING.text:

@@ -73,11 +73,11 @@ def goal(kind: str, *points: tuple[str, str], dns: tuple[str, ...] = ()) -> Goal
     ],
 )
 def test_where_a_goal_takes_a_lane(asked: Goal, seen: LaneSeen, position: DwsPosition) -> None:
-    assert wanted(asked, seen, POSITIONS.position) == position
+    assert wanted(asked, seen, POSITIONS.place) == position
 
 
 def test_a_time_takes_every_lane_to_its_point() -> None:
-    assert wanted(Goal(TargetKind.TIME, at="x"), SEEN, POSITIONS.position, place(55)) == DwsPosition(55)
+    assert wanted(Goal(TargetKind.TIME, at="x"), SEEN, POSITIONS.place, place(55)) == DwsPosition(55)
 
 
 def test_no_lane_counts_as_caught_up_while_one_goes_back() -> None:
@@ -180,7 +180,7 @@ def test_a_backup_round_trips_and_a_damaged_one_is_refused() -> None:
     backup = Backup("b1", "dws", "dws1", "ods.t", "s", "job", "x", (("id", "bigint"),), lanes, "me", "now", "why", "p1")
     assert backup_from(backup_text(backup), POSITIONS) == backup
     with pytest.raises(Refused, match="damaged"):
-        backup_from(backup_text(backup).replace("100/3", "100/"), POSITIONS)
+        backup_from(backup_text(backup).replace("100/3", "100"), POSITIONS)
 
 
 def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:

@@ -14,9 +14,8 @@ from core.domain.spec import BinlogOptions
 from core.errors import Busy, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Confirmation
-from core.sources.dws.confirm import confirm
 from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
-from core.sources.dws.source import DwsSource
+from core.sources.dws.source import DwsSource, confirm
 
 DN = Shard("dn_1", 1)
 SOURCE = DwsSource(cast(Any, None), "ods.t", "s", BinlogOptions())
@@ -43,7 +42,7 @@ def test_a_point_that_names_nothing_inside_it_is_neither_before_nor_after_what_l
 
 @given(one=positions)
 def test_a_position_round_trips_as_text_without_what_it_carries(one: DwsPosition) -> None:
-    assert POSITIONS.position(one.text) == one == DwsPosition(one.point, one.sequence, 7, 3)
+    assert POSITIONS.place(one.text) == one == DwsPosition(one.point, one.sequence, 7, 3)
 
 
 @given(live=st.integers(0, 10**12) | st.none(), durable=st.integers(0, 10**12) | st.none(), xmin=st.integers(0, 10**12))
@@ -56,7 +55,13 @@ def test_what_is_kept_round_trips_as_text_with_its_xmin(live: int | None, durabl
 @pytest.mark.parametrize("text", ["", "x", "1/", "/1", "1/2/3", "1/-2", "-1", "01", "1/ 2", "+1", "1.0", "1_0", "1/x"])
 def test_a_damaged_position_is_never_guessed_at(text: str) -> None:
     with pytest.raises(ValueError, match="not a position"):
-        POSITIONS.position(text)
+        POSITIONS.place(text)
+
+
+def test_a_lanes_position_that_has_lost_its_sequence_is_damaged() -> None:
+    """Behind the point alone, the events at it would be left out without a word."""
+    with pytest.raises(ValueError, match="not a position"):
+        POSITIONS.position("10516")
 
 
 @pytest.mark.parametrize("text", ["", "1/2", "1/2/", "1/2/-", "1/2/3/4", "01/2/3", "x/2/3", "1/--/3"])

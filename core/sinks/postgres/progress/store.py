@@ -387,7 +387,8 @@ def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> Progre
     shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found[:12]
     up_to, token, rows, repeats = found[12:]
     try:
-        here, noted_start, noted_end = (positions.position(text) if text else None for text in (position, start, end))
+        here = positions.position(position) if position else None
+        noted_start, noted_end = (positions.place(text) if text else None for text in (start, end))
         decided = Decided(positions.position(up_to), token, rows) if up_to else None
         kept = None if registered is None else positions.kept(registered)
         lane_state = LaneState(state)

@@ -1,0 +1,34 @@
+"""Plans and backups of resets as texts, read by the dialect that each names. Pure.
+
+Next door: `core.domain.reset_text` writes and reads them, `reset.py` gives a reset what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from core.domain.kept import Positions
+from core.domain.reset import ResetPlan
+from core.domain.reset_text import Backup, backup_from, plan_of
+from core.errors import Refused, SlotkeeperError
+from core.sources import registry
+
+
+def backup_of(text: str) -> Backup:
+    """A backup by the dialect that it names; raises Refused where it is damaged."""
+    try:
+        positions = _positions(json.loads(text))
+    except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
+        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+    return backup_from(text, positions)
+
+
+def plan_shown(found: Mapping[str, Any]) -> ResetPlan:
+    """The plan of a command's JSON; raises ValueError, KeyError or TypeError where it is none."""
+    return plan_of(found, _positions(found))
+
+
+def _positions(found: Mapping[str, Any]) -> Positions:
+    return registry.open(str(found["dialect"])).positions
