@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,13 @@ import pytest
 
 from console.__main__ import main
 from core.errors import Trouble, TroubleName
+from core.wiring import worker
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
+from tests.support.waiting import until
 
 TABLE, OTHER = "ods.t", "ods.other"
-ROWS = 20
+ROWS, CHANGED, AGAIN = 20, 5, 6
+"""Rows before the job begins, and the events of a first `change` and of another one."""
 
 
 def fill(pair: SecondPair, *tables: str) -> None:
@@ -26,7 +32,7 @@ def fill(pair: SecondPair, *tables: str) -> None:
 
 
 def change(pair: SecondPair, table: str = TABLE, value: int = 33) -> None:
-    """A transaction of six events: an update, a delete, an insert, and one key there and back."""
+    """A transaction: an update, a delete, an insert or an update, and the deleted key again."""
     with pair.origin.transaction() as writing:
         writing.put(table, id=3, v=value)
         writing.delete(table, id=4)
@@ -167,7 +173,7 @@ def test_a_reset_goes_back_and_is_undone(shell: Shell) -> None:
     assert shell.position() == begin
     (backup,) = shell.json("slots", "history", *shell.place)["resets"]
     undone = shell.json("slots", "undo", backup["backup"])
-    shell.execute(undone["id"], "slots", "undo", backup["backup"], "--rows", str(ROWS + 5))
+    shell.execute(undone["id"], "slots", "undo", backup["backup"], "--rows", str(ROWS + CHANGED))
     assert shell.position() == end
     shell.pair.mirror.start().wait_running()
     change(shell.pair, value=5)
@@ -204,3 +210,50 @@ def test_a_binlog_that_begins_anew_while_it_is_read_is_told(make_pair: MakePair)
     pair.wait_equal()
     pair.origin.rebuild()
     named(pair, TroubleName.POSITIONS_DIFFER)
+
+
+def test_what_was_purged_is_never_read_as_nothing(make_pair: MakePair) -> None:
+    pair = make_pair(TABLE)
+    after = pair.origin.latest()
+    fill(pair, TABLE)
+    pair.origin.rotate()
+    pair.origin.purge()
+    with closing(worker.source_session(pair.mirror.job, "test")) as session:
+        source = session.source(pair.mirror.job)
+        (status,) = source.read_status(None)
+        asked: list[Callable[[], object]] = [
+            lambda: source.has_changes(status.shard, after, status.latest),
+            lambda: source.next_range(after, status, 1),
+            lambda: source.copy_changes(status.shard, after, status.latest, io.BytesIO()),
+        ]
+        for ask in asked:
+            with pytest.raises(Trouble, match="the binlog begins at 1:2:4:1"):
+                ask()
+
+
+@pytest.mark.parametrize("start", ["latest", "binlog=1:1:4:0"])
+def test_a_start_without_a_copy_begins_at_its_place(make_pair: MakePair, start: str) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    mirror = pair.mirror
+    mirror.job = replace(mirror.job, start=start)
+    mirror.start().wait_running()
+    change(pair)
+    expected = CHANGED + (0 if start == "latest" else ROWS)
+    until(lambda: sum(mirror.changes().values()) >= expected, 30, f"{expected} events")
+    mirror.stop()
+    assert sum(mirror.changes().values()) == expected
+
+
+@pytest.mark.parametrize("goal", ["latest", "earliest", "snapshot"])
+def test_a_reset_goes_wherever_the_binlog_is(shell: Shell, goal: str) -> None:
+    if goal == "snapshot":
+        text = shell.path.read_text("utf-8").replace('slot = "', 'on_existing = "merge"\nslot = "', 1)
+        shell.path.write_text(text, encoding="utf-8")
+    change(shell.pair, value=7)
+    plan = shell.json("slots", "reset", *shell.place, "--to", goal)
+    more = ["--rows", str(AGAIN)] if goal == "latest" else []
+    shell.execute(plan["id"], "slots", "reset", *shell.place, *more)
+    (row,) = shell.pair.mirror.rows()
+    wanted = {"latest": shell.pair.origin.latest().text, "earliest": "1:1:4:0", "snapshot": None}[goal]
+    assert (row.position.text if row.position else None) == wanted
