@@ -98,9 +98,11 @@ def test_texts_of_positions_are_read_back(followed: Followed, seed: int) -> None
     positions = followed.pair.kind.positions
     for status in followed.now():
         standing = followed.source.standing(followed.after(status), status)
-        for position in (status.latest, status.latest.from_here, followed.after(status), standing):
+        for position in (status.latest.from_here, followed.after(status), standing):
             assert positions.position(position.text) == position
-            assert len(position.shown) <= 16
+        for place in (status.latest, status.latest.from_here, standing):
+            assert positions.place(place.text) == place
+            assert len(place.shown) <= 16
         assert positions.kept(status.kept.text) == status.kept
     for damaged in ("", "x", "1:2", "-1", "1/2/3/4/5"):
         with pytest.raises(ValueError):
