@@ -165,9 +165,8 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
     back = retained.furthest_back
     if back is not None and back.behind is not None:
         unread = "" if back.unread is None else f", {back.unread} rows unread there"
-        said.append(
-            f"furthest back: {back.behind.words}, at {back.point.shown if back.point else '-'} on {back.shard}{unread}"
-        )
+        which = f": {back.behind.words}," if table.words.marks else ""
+        said.append(f"furthest back{which} at {back.point.shown if back.point else '-'} on {back.shard}{unread}")
     mine = [one.shard for one in retained.shards if one.oldest]
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")

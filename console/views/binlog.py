@@ -43,7 +43,7 @@ class Shown:
     @property
     def key(self) -> str:
         """What tells it from every other row of its DN."""
-        return self.row.position.text
+        return self.row.key
 
 
 def shown_rows(page: Page) -> list[Shown]:
@@ -263,7 +263,8 @@ def image_title(page: Page, key: str | None) -> str:
     alone = "" if one.pair or one.row.kind not in ("B", "U") else ", its other half is not on this page"
     at = moment(one.row.time_us)
     when = f"   {at:%m-%d %H:%M:%S}.{at.microsecond:06d} UTC" if at else ""
-    return f"{one.key} {safe(one.row.kind, 4)} {WORDS.get(one.row.kind, 'unknown')}{with_its}{alone}{when}"
+    where = one.row.position.text
+    return f"{where} {safe(one.row.kind, 4)} {WORDS.get(one.row.kind, 'unknown')}{with_its}{alone}{when}"
 
 
 def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> str:

@@ -279,7 +279,9 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
         at = back.point.shown if back.point else UNKNOWN
-        said.append((Level.FINE, f"retains binlog with {back.behind.words}, {at} on {safe(back.shard, 40)}"))
+        marks = one.seen.retained.words.marks if one.seen.retained else ()
+        how = f"retains binlog with {back.behind.words}" if marks else "nothing is held back for it; it stands at"
+        said.append((Level.FINE, f"{how}{',' if marks else ''} {at} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
     if mine:
         said.append(

@@ -26,6 +26,12 @@ class ChangeRow:
     time_us: int | None
     values: tuple[str | None, ...]
 
+    @property
+    def key(self) -> str:
+        """What tells it from every other row of its DN: several may end at one position."""
+        first, second = self.position.pair
+        return f"{first}/{second}"
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:

@@ -100,13 +100,16 @@ def test_texts_of_positions_are_read_back(followed: Followed, seed: int) -> None
         standing = followed.source.standing(followed.after(status), status)
         for position in (status.latest.from_here, followed.after(status), standing):
             assert positions.position(position.text) == position
-        for place in (status.latest, status.latest.from_here, standing):
+            assert positions.place(position.text) == position
+        for place in (status.latest, status.latest.place, standing.place):
             assert positions.place(place.text) == place
+            assert positions.place(place.shown).order(place) is Order.SAME
             assert len(place.shown) <= 16
         assert positions.kept(status.kept.text) == status.kept
     for damaged in ("", "x", "1:2", "-1", "1/2/3/4/5"):
-        with pytest.raises(ValueError):
-            positions.position(damaged)
+        for read_text in (positions.position, positions.place):
+            with pytest.raises(ValueError):
+                read_text(damaged)
 
 
 def test_positions_are_in_one_order(followed: Followed, seed: int) -> None:

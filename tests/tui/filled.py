@@ -249,13 +249,23 @@ def console(
     if filled:
         fill(store)
         clock.at += timedelta(seconds=1)
-    answers: dict[tuple[str, str], Polled | Exception] = {("dws1", "ods.orders"): planted()}
+    return over(loaded, store, clock, {("dws1", "ods.orders"): planted()}, ascii_only)
+
+
+def over(
+    loaded: Loaded,
+    store: Store,
+    clock: StillClock,
+    answers: dict[tuple[str, str], Polled | Exception],
+    ascii_only: bool = False,
+) -> Filled:
+    """A console over a configuration and a store; `answers` are what polling a table finds."""
 
     def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
         return PlantedWatch(answers, source, its_clock)
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
-    services = Services(feed, clock, loaded, loaded.state_dir, str(config), who="li.wei@host1")
+    services = Services(feed, clock, loaded, loaded.state_dir, str(loaded.path), who="li.wei@host1")
     services.quarantines = NoQuarantines()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)

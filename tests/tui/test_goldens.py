@@ -44,7 +44,7 @@ def _walk(made: Filled, size: tuple[int, int]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_screens_look_like_their_goldens(size: tuple[int, int], tmp_path: Path) -> None:
     for name, shown in _walk(console(tmp_path), size).items():
-        _like_its_golden(name, shown, size)
+        like_its_golden(name, shown, size)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -68,10 +68,11 @@ def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_p
 
     drive(made, do, size)
     for name, shown in drawn.items():
-        _like_its_golden(name, shown, size)
+        like_its_golden(name, shown, size)
 
 
-def _like_its_golden(name: str, shown: list[str], size: tuple[int, int]) -> None:
+def like_its_golden(name: str, shown: list[str], size: tuple[int, int]) -> None:
+    """Compare the lines of a screen with those of its file."""
     assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
     text = re.sub(r"pid \d+", "pid N", "\n".join(line.rstrip() for line in shown) + "\n")
     golden = GOLDENS / f"{name}_{size[0]}x{size[1]}.txt"

@@ -215,7 +215,7 @@ class BinlogRowsScreen(AskingScreen):
                 (Level.REST, "no rows in this range"),
                 (Level.FINE, models.read_so_far(page, self._seen(), {})),
             ]
-        row = next((one for one in page.rows if one.position.text == key), None)
+        row = next((one for one in page.rows if one.key == key), None)
         keyed = models.key_of(page, row) if row else {}
         lines = models.image_lines(models.images(page, key, self.hidden), self.app.size.width - 2)
         if keyed:
@@ -252,7 +252,7 @@ class BinlogRowsScreen(AskingScreen):
     def action_key(self) -> None:
         """Only the key under the cursor, or all keys again; from where this page begins."""
         page = self.page
-        row = next((one for one in page.rows if one.position.text == self.table.cursor_key), None) if page else None
+        row = next((one for one in page.rows if one.key == self.table.cursor_key), None) if page else None
         if page is None or (row is None and not self.ask.filter.key):
             return
         key = {} if self.ask.filter.key or row is None else models.key_of(page, row)

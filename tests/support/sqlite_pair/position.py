@@ -153,7 +153,7 @@ class SqlitePositions:
         """Read `life:file:offset:tx`; raises ValueError for anything else.
 
         >>> POSITIONS.position("a:3:104:17")
-        SqlitePosition(life='a', file=3, offset=104, tx=17)
+        SqlitePosition(life='a', file=3, offset=104, tx=17, row=0)
         """
         parts = text.split(":")
         numbers = [int(part) for part in parts[1:] if part.isascii() and part.isdigit()]

@@ -14,7 +14,9 @@ from core.state.rows import EventRow
 from tests.tui.filled import NOW, lane
 
 RUNNING = JobFacts("orders_rt", Level.FINE, JobState.RUNNING, alive=True, reported_at=NOW)
-REPORT = JobReport("orders_rt", "r", "RUNNING", lanes=(lane("dn_1", 88_512_330), lane("dn_2", 88_512_300)), changes=7)
+REPORT = JobReport(
+    "orders_rt", "r", "RUNNING", lanes=(lane("dn_1", 88_512_330), lane("dn_2", 88_512_300)), changes=7, unit="commits"
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_there_are_always_six_lines_of_one_line_each(job: JobFacts) -> None:
 
 
 def test_what_is_not_known_is_a_question_mark() -> None:
-    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ? commits, worst DN ? of ?; events applied ?"
+    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ?, worst DN ? of ?; events applied ?"
 
 
 def test_the_worst_dn_and_the_copy_are_named() -> None:

@@ -1,0 +1,145 @@
+"""Every screen over the second pair, as text: nothing on them speaks of another kind of source."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from core.config.load import load
+from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.job import JobEvent
+from core.domain.lane import Activity
+from core.engine.local_runner import LocalRunner
+from core.launch import identity as processes
+from core.services import slot_commands
+from core.spark.narrator import StoreNarrator
+from core.state.audit import Audit
+from core.state.sqlite import Store
+from tests.support.sqlite_pair.pair import MakePair, SecondPair
+from tests.tui.filled import NOW, SMALL, Filled, StillClock, drive, lines, over, press
+from tests.tui.planted import until
+from tests.tui.test_goldens import like_its_golden
+
+TABLE = "ods.items"
+SCREENS = {
+    "overview": "1",
+    "jobs": "2",
+    "job": "1 enter",
+    "log": "l",
+    "describe": "escape d",
+    "slots": "escape 3 r",
+    "slot": "enter",
+    "slot_history": "h",
+    "errors": "escape 4",
+    "binlog": "5",
+    "binlog_rows": "enter",
+    "alerts": "6",
+    "audit": "7",
+    "help": "question_mark",
+}
+WAITS = {"binlog_rows": "1:1:"}
+FOREIGN = re.compile(
+    r"sync point|commits|binlog_ttl|consume_timeout|kernel|xmin|ckpt|durable|vacuum|pgxc|both points|\bdws\b",
+    re.IGNORECASE,
+)
+SPARED = frozenset({"help", "describe"})
+"""The keys have one text for all sources, the configuration the vendor's names of parameters."""
+
+
+class Standing(StillClock):
+    """A clock whose every face stands still."""
+
+    ticks = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.ticks
+
+
+@pytest.fixture
+def made(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Filled:
+    """A console over a job that has streamed, with its own report."""
+    monkeypatch.chdir(tmp_path)
+    pair = make_pair(TABLE)
+    pair.mirror.job = replace(pair.mirror.job, name="items_rt", slot="items_slot")
+    pair.origin.clock = lambda: int(NOW.timestamp() * 1_000_000) - 30_000_000
+    with pair.origin.transaction() as writing:
+        for key in range(3):
+            writing.put(TABLE, id=key, v=key)
+    pair.mirror.start().wait_running()
+    with pair.origin.transaction() as writing:
+        writing.put(TABLE, id=1, v=11)
+        writing.delete(TABLE, id=2)
+    pair.wait_equal()
+    pair.mirror.stop()
+    return _console(pair, tmp_path)
+
+
+def _console(pair: SecondPair, folder: Path) -> Filled:
+    path = pair.config(folder)
+    text = path.read_text("utf-8").replace(f"{folder}/", "")
+    path.write_text(text, encoding="utf-8")
+    loaded = load(Path(path.name), {})
+    clock = Standing()
+    store = Store.open(loaded.state_dir, clock=clock)
+    job, heard = loaded.jobs["items_rt"], pair.mirror.heard
+    store.register_job(job.name, path.name)
+    store.begin_run(job.name, "run-1")
+    store.set_supervisor("run-1", processes.of(os.getpid()))
+    (row,) = pair.mirror.rows()
+    assert heard.state is not None and row.position is not None
+    lanes = {
+        name: replace(
+            lane,
+            position=row.position,
+            latest=row.position,
+            changes=row.changes,
+            activity=Activity.IDLE,
+            committed_at=1_036.0,
+            polled_at=1_039.0,
+        )
+        for name, lane in heard.now.items()
+    }
+    narrator = StoreNarrator(store, job, "run-1", clock, LocalRunner(4))
+    for event in (JobEvent.BEGAN, JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP):
+        narrator.event(event)
+        clock.ticks += 10
+    narrator.lanes(lanes, heard.state, 3, 0)
+    store.record_event(job.name, "trouble", "the file was locked")
+    store.record_error(job.name, "source", "", "the file was locked")
+    store.folder.log(job.name).write_text("02:28:01 the file was locked\n", encoding="utf-8")
+    actor = Actor("li.wei", "host1", 7)
+    what = f"origin {TABLE} slot items_slot"
+    line = AuditLine(NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, what, "INC-1")
+    audit = Audit(store.folder)
+    audit.append(line)
+    audit.append(replace(line, phase=Phase.OUTCOME, outcome="done: reset to point 1:1:4:0"))
+    clock.at += timedelta(seconds=1)
+    return over(loaded, store, clock, {("origin", TABLE): slot_commands.poll(loaded, "origin", TABLE)})
+
+
+def _still(line: str) -> str:
+    """Without how long a look took."""
+    return re.sub(r"( +)\d+ ms (─+)", lambda took: f" 7 ms {'─' * (len(took[0]) - 6)}", line)
+
+
+def test_every_screen_looks_like_its_golden(made: Filled) -> None:
+    drawn: dict[str, list[str]] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for name, keys in SCREENS.items():
+            await press(pilot, *keys.split())
+            if name in WAITS:
+                await until(pilot, made.app, WAITS[name])
+            drawn[name] = [_still(line) for line in lines(made.app)]
+
+    drive(made, do, SMALL)
+    for name, shown in drawn.items():
+        like_its_golden(f"second_{name}", shown, SMALL)
+        if name not in SPARED:
+            assert not FOREIGN.findall("\n".join(shown)), name
