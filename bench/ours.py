@@ -49,6 +49,9 @@ class Heard:
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         pass
 
+    def quarantined(self, rows: int) -> None:
+        pass
+
     def retrying(self, text: str) -> None:
         if text and self.retries[-1:] != [text]:
             self.retries.append(text)

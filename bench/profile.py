@@ -17,6 +17,7 @@ from bench.rig import Rig, run
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.sinks.postgres.check.target import target_of
+from core.sinks.postgres.kind import PostgresConnection
 from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sources.dws.position import POSITIONS, DwsPosition, ours
@@ -114,7 +115,10 @@ def anatomy(job: OurJob) -> Anatomy:
     """Read a range that waits, stage it, time and explain each part, and roll all of it back."""
     found, spec = Anatomy(), job.spec
     source = worker.open_source(spec, "bench")
-    session = worker.store_session(spec, "bench").session
+    store = worker.store_session(spec, "bench")
+    assert isinstance(source, DwsSource)
+    assert isinstance(store, PostgresConnection)
+    session = store.session
     target = target_of(spec.channel, source.identify())
     sink = PostgresSink(session, POSITIONS, target, spec.sink_options)
     try:

@@ -9,7 +9,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.architecture.words import names, texts_of, words
+from tests.architecture.form import words
+from tests.architecture.words import names, texts_of
 
 NAMES = frozenset({"dws", "gaussdb", "hologres", "postgres", "postgresql", "psycopg", "psycopg2", "mysql", "doris"})
 PACKAGES = ("core.sources.", "core.sinks.", "psycopg2", "pymysql", "core.drivers.pg")

@@ -87,7 +87,8 @@ class Killer:
             until(condition, 2 * RECOVERY, what)
         except AssertionError as late:
             view = job.view()
-            lanes = [(one.name, one.activity, one.position, one.latest, one.retry) for one in view.report.lanes]
+            reported = view.report.lanes if view.report is not None else ()
+            lanes = [(one.name, one.activity, one.position, one.latest, one.retry) for one in reported]
             story = f"{view.state.value} ({view.reason}); {job.events()[-12:]}; {lanes}; {job.log()[-2000:]}"
             raise AssertionError(f"{late}; {story}") from None
 

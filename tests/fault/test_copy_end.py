@@ -100,7 +100,12 @@ def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
 
     falling = At("after_commit", fall, nth=1)
     writing = At("before_chunk_commit", write)
-    mirror.start(lambda point: (writing(point), falling(point)))  # type: ignore[arg-type,return-value]
+
+    def both(point: str) -> None:
+        writing(point)
+        falling(point)
+
+    mirror.start(both)
     sink_older(mirror)
     assert falling.done.is_set()
 

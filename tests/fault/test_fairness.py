@@ -111,7 +111,12 @@ def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     mirror.source("INSERT INTO ods.t SELECT n, 0 FROM generate_series(1, 2000) n")
     began = monotonic()
     mirror.start().wait_running()
-    writer = Thread(target=lambda: [mirror.source("UPDATE ods.t SET v = v + 1") for _ in range(8)])
+
+    def write() -> None:
+        for _ in range(8):
+            mirror.source("UPDATE ods.t SET v = v + 1")
+
+    writer = Thread(target=write)
     writer.start()
     writer.join()
     mirror.wait_equal()

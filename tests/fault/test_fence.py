@@ -81,7 +81,12 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
     with written(mirror, seed):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)))
+
+    def stand_still() -> None:
+        reached.set()
+        go_on.wait(240)
+
+    stream_task.probe = At(moment, stand_still)
     zombie = Running(task_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from core.domain.slot import Shard
+from core.domain.slot import Shard, SlotStatus
 from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
@@ -29,7 +29,9 @@ class LeftBehind(threading.Thread):
         assert row.registered
         self.shard, self.point = Shard(row.key.shard, row.node_id), points_of(row.registered).live or 0
         self.error: SlotkeeperError | None = None
-        self._admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
+        admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
+        assert isinstance(admin, DwsSlotAdmin)
+        self._admin = admin
         self._mirror = mirror
         self._blocker = mirror.warehouse.connect(False)
         with self._blocker.cursor() as cursor:
@@ -93,9 +95,12 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     polled: list[bool] = []
     status = DwsSlotAdmin.read_status
     left = LeftBehind(mirror, facts.THROUGH_SECOND if elsewhere else "")
-    monkeypatch.setattr(
-        DwsSlotAdmin, "read_status", lambda self, shard: (polled.append(left.waits()), status(self, shard))[1]
-    )
+
+    def looked(self: DwsSlotAdmin, shard: Shard | None) -> list[SlotStatus]:
+        polled.append(left.waits())
+        return status(self, shard)
+
+    monkeypatch.setattr(DwsSlotAdmin, "read_status", looked)
     mirror.start().wait_running()
     assert polled
     assert not any(polled), "nobody looked while it was on its way"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.clock import SystemClock
-from core.engine.messages import StreamTask
 from core.errors import Busy
 from tests.support.crowd import Crowd
 from tests.support.waiting import until
@@ -20,7 +19,7 @@ class LosesOutcomes(Crowd):
 
     lose: int = 2
 
-    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
         real = super().submit(entry, spec, group)
         if self.tasks_started > self.lose:
             return real

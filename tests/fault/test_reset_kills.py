@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_kill_at_every_step_is_finished_or_rolled_back(resetting: Resetting) -
     steps = steps_of(resetting)
     assert resetting.places() == start
     assert len(steps) == 20, steps
-    target = {}
+    target: dict[str, Any] = {}
     for number, step in enumerate(steps, 1):
         with pytest.raises(Crash, match=step):
             resetting.reset(EARLIEST, CrashAt(number))
@@ -119,7 +120,12 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     with written(mirror, seed, changes=40):
         pass
     reached, go_on = threading.Event(), threading.Event()
-    stream_task.probe = At(moment, lambda: (reached.set(), go_on.wait(240)), nth)
+
+    def stand_still() -> None:
+        reached.set()
+        go_on.wait(240)
+
+    stream_task.probe = At(moment, stand_still, nth)
     zombie = Running(task_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()

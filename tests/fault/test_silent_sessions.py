@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from core.domain.endpoint import Login
 from core.domain.job import JobEvent, WantedState
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
@@ -19,7 +20,7 @@ from core.engine.driver import lease, start, upkeep
 from core.engine.driver.job import JobEnd
 from core.engine.driver.lease import Leases
 from core.errors import SlotkeeperError
-from core.sources.dws.session import DwsSession
+from core.sources.dws.kind import DwsConnection
 from core.wiring import driver
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
@@ -120,7 +121,8 @@ def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
 ) -> None:
     monkeypatch.setattr(driver, "CLOSE_WITHIN", 0.1)
     password = warehouse.etl_password_file.read_text(encoding="utf-8").strip()
-    session = DwsSession(warehouse.endpoint(), password, "slotkeeper/test/silent")
+    connection = DwsConnection(Login(warehouse.endpoint(), password, "slotkeeper/test/silent"))
+    session = connection.session
     session.composed_rows(pg.sql.SQL("SELECT 1"), None)
     raised: list[BaseException] = []
 
@@ -140,6 +142,6 @@ def test_sessions_end_although_a_statement_of_another_thread_is_not_answered(
             return cursor.fetchone() is not None
 
         until(sleeps, 10, "the statement to be under way")
-    driver._end(session)
+    driver._end(connection)
     thread.join(10)
     assert raised and session.fresh

@@ -29,13 +29,14 @@ class SlowToStart(Crowd):
     cancelled: int = 0
     under_way: dict[str, tuple[threading.Timer, Future[Any]]] = field(default_factory=dict)
 
-    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
-        future: Future[Any] = Future()
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
+        assert isinstance(spec, StreamTask)
+        task, future = spec, Future[Any]()
         self.sessions.add(1)
 
         def work() -> None:
             pairs: list[Any] = [lambda table: (One(self), One(self))]
-            future.set_result(stream_task.run(spec, pairs, SystemClock(), nothing))
+            future.set_result(stream_task.run(task, pairs, SystemClock(), nothing))
 
         self.under_way[group] = (threading.Timer(self.start, work), future)
         self.under_way[group][0].start()

@@ -134,7 +134,9 @@ def test_full_sync_binlog_read_timeout_ends_a_copy_that_hangs(warehouse: Warehou
 def test_connection_socket_timeout_bounds_every_answer(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_socket_timeout=300)
     source = open_source(mirror.job, "test")
-    _late(lambda: source.session.composed_rows(pg.sql.SQL("SELECT pg_sleep(300)"), None, 200_000), 0.2, 60.0)
+    assert isinstance(source, DwsSource)
+    session = source.session
+    _late(lambda: session.composed_rows(pg.sql.SQL("SELECT pg_sleep(300)"), None, 200_000), 0.2, 60.0)
     source.close()
 
 

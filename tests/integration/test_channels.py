@@ -23,6 +23,7 @@ from core.errors import Refused
 from core.sinks.postgres.dialect import DIALECTS, POSTGRES
 from core.sinks.postgres.write.statements import TargetTable, shadow
 from core.sources.dws.position import DwsPosition
+from core.sources.dws.source import DwsSource
 from core.verify.compare import compare
 from core.verify.pair import open_pair
 from core.wiring import worker
@@ -167,6 +168,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
     def read(copy_allowed: bool) -> tuple[list[bytes], list[bytes]]:
         events, rows = io.BytesIO(), io.BytesIO()
         with closing(worker.open_source(mirror.job, "test")) as source:
+            assert isinstance(source, DwsSource)
             source.copy_allowed = copy_allowed
             for status in source.read_status(None):
                 source.copy_changes(status.shard, DwsPosition(0), status.latest, events)

@@ -28,7 +28,7 @@ from tests.property.test_sink_effects import CELLS, even, run
 from tests.support import standin
 from tests.support.effects import Effects
 from tests.support.mirror import MakeMirror
-from tests.support.oracle import Event
+from tests.support.oracle import Event, Value
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
@@ -170,7 +170,7 @@ def test_where_merge_is_refused_for_now_the_same_rows_are_upserted(
     pg_server: Server, database: str, face: list[str]
 ) -> None:
     """DWS: MERGE INTO cannot run during redistribution. Here a rule on the table makes PostgreSQL refuse it alike."""
-    row = {"h": 0, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
+    row: dict[str, Value] = {"h": 0, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
     events = [Event(1, 2, "I", (0, 1), row)]
     for kind in ("dws", "postgres"):
         effects = Effects(pg_server, database, f"mart.merge_{kind}", others=False, kind=kind)

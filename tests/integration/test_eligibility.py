@@ -20,7 +20,6 @@ from core.services.doctor import check_sink, check_source
 from core.services.verify import verify
 from core.sinks.postgres.check import target as targets
 from core.sources.dws.eligibility import TableFacts, table_objections
-from core.wiring.worker import store_session
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend
@@ -263,7 +262,7 @@ def test_types_that_only_a_dws_has_become_what_reads_the_same(mirror: Mirror) ->
     spelled = {"a": "tinyint", "b": "nvarchar2(20)", "c": "smalldatetime", "d": "clob"}
     columns = (Column("id", "bigint"), *(Column(name, type_) for name, type_ in spelled.items()))
     identity = TableIdentity(1, columns, ("id",), "db1")
-    session = store_session(mirror.job, "test").session
+    session = mirror.sink_session()
     assert targets.create(session, TARGET, identity)
     target = targets.target_of(ChannelSpec(TABLE, TARGET), identity)
     targets.check(session, target, identity, mirror.job.sink_options)

@@ -18,6 +18,7 @@ from core.domain.spec import BinlogOptions
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import check_source
+from core.sources.dws.source import DwsSlotAdmin
 from core.sources.dws.viewer import DwsViewer
 from core.wiring.worker import open_admin
 from tests.support.mirror import MakeMirror, Mirror
@@ -86,5 +87,6 @@ def test_a_catalog_that_knows_no_generated_columns_is_read(mirror: Mirror) -> No
         "ALTER ROLE etl IN DATABASE " + mirror.warehouse.database + " SET search_path = older, pg_catalog, public",
     )
     with closing(open_admin(mirror.job, "test")) as admin:
+        assert isinstance(admin, DwsSlotAdmin)
         facts = DwsViewer(admin.session).table_facts(TABLE)
     assert facts and facts.columns == ("id", "n", "s", "v") and facts.virtual == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +191,7 @@ def test_verify_of_a_job_that_hangs_is_unsettled_never_equal(
     place.mirror.start().wait_running()
     place.mirror.stop()
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (2, 'b')")
-    settled = verify.settled
-    monkeypatch.setattr(verify, "settled", lambda *given: settled(*given, seconds=0.3))
+    monkeypatch.setattr(verify, "settled", partial(verify.settled, seconds=0.3))
     found = verify.verify(place.mirror.job, True, lambda done, known: None)
     assert (found.equal, found.unsettled.keys) == (False, (("2",),))
 

@@ -15,6 +15,7 @@ from core.config.load import load
 from core.config.secrets import resolve
 from core.domain.audit import Phase
 from core.domain.peek import Ask, Filter, Page
+from core.domain.position import Position
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
@@ -116,9 +117,10 @@ def test_rows_are_found_in_order_with_null_and_empty_apart_and_no_slot_is_touche
 def test_a_page_is_cut_and_the_next_goes_on_where_it_ended_inside_a_transaction(make: Make) -> None:
     place = make()
     run(place.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x', g FROM generate_series(1, 100) g")
-    dn, start = place.dn_of(1), DwsPosition(0)
+    dn = place.dn_of(1)
+    start: Position | None = DwsPosition(0)
     whole = place.peek(Ask(dn=dn, after=start))
-    pieces: list[DwsPosition] = []
+    pieces: list[Position] = []
     while True:
         page = place.peek(Ask(dn=dn, after=start, most=7))
         pieces += [row.position for row in page.rows]

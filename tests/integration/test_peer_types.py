@@ -19,14 +19,15 @@ from core.domain.finding import Level
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
 from core.drivers import pg
-from core.drivers.pg_table.reader import PgTable, over
+from core.drivers.pg_table.reader import over
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, RowRefused
+from core.ports.table import ComparedTable
 from core.services.doctor import check_sink
 from core.sinks.postgres.check import eligibility
 from core.verify.compare import compare
 from core.verify.pair import open_pair
-from core.wiring.worker import open_source, store_session
+from core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run
@@ -57,7 +58,7 @@ def _verified(mirror: Mirror, columns: Sequence[str] = ()) -> bool:
 
 def _pair(
     source: pg.Connection, table: str, sink: pg.Connection, target: str, mapping: dict[str, str] | None = None
-) -> tuple[PgTable, PgTable]:
+) -> tuple[ComparedTable, ComparedTable]:
     return open_pair(over(source), table, over(sink), target, mapping)
 
 
@@ -106,7 +107,7 @@ def test_columns_that_a_target_s_key_only_includes_are_no_key(
         f"CREATE UNIQUE INDEX bare ON {TARGET} (b, a) INCLUDE (note)",
     )
     mirror.job = replace(mirror.job, sink_kind=kind)
-    with closing(store_session(mirror.job, "test").session) as session:
+    with closing(mirror.sink_session()) as session:
         facts = eligibility.read(session, TARGET)
     assert facts is not None
     assert {key.index: key.columns for key in facts.keys} == {"orders_pkey": ("a", "b"), "bare": ("b", "a")}
@@ -243,7 +244,7 @@ NAMES = {
 def test_a_value_that_names_what_the_sink_lacks_is_a_row_refused(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(*(f"CREATE TABLE of_{name} (id bigint, v {name})" for name in NAMES))
-    with closing(store_session(mirror.job, "test").session) as session:
+    with closing(mirror.sink_session()) as session:
         for name, value in NAMES.items():
             with pytest.raises(RowRefused) as refused, session.transaction() as cursor:
                 cursor.copy_expert(f"COPY of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))

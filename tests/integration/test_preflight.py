@@ -140,11 +140,8 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    viewer = sessions.open_source("dws", stage.warehouse.endpoint()).viewer()
-    try:
+    with sessions.viewing("dws", stage.warehouse.endpoint()) as viewer:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
-    finally:
-        viewer.close()
 
 
 def agrees(stage: Stage, found: Preflight) -> None:

@@ -89,7 +89,7 @@ def zoo(pg_server: Server, database: str) -> Iterator[Target]:
 
 
 def zoo_row(id: int, wrong: str = "") -> tuple[object, ...]:
-    values = dict(zip(COLUMNS[1:], GOOD, strict=True))
+    values: dict[str, object] = dict(zip(COLUMNS[1:], GOOD, strict=True))
     if wrong:
         values[wrong.rstrip("2")] = BAD[wrong][0]
     return (id, *values.values())

@@ -75,7 +75,7 @@ def cure(mirror: Mirror) -> None:
 
 def entries(mirror: Mirror, *states: EntryState) -> list[QuarantineEntry]:
     with polling(mirror.job) as found:
-        return found.page(Wanted(states or (EntryState.QUARANTINED,), slot=mirror.job.slot, limit=10_000))
+        return list(found.page(Wanted(states or (EntryState.QUARANTINED,), slot=mirror.job.slot, limit=10_000)))
 
 
 def wait_applied(mirror: Mirror, events: int, seconds: float = 120) -> None:

@@ -16,7 +16,7 @@ from core.drivers import pg
 from core.drivers.pg_table.reader import PgTable, over
 from core.embedded.postgres import Server
 from core.errors import Refused
-from core.ports.table import WHOLE, Key, KeyRange
+from core.ports.table import WHOLE, ComparedTable, Key, KeyRange
 from core.verify.compare import compare
 from core.verify.comparison import Comparison, Options
 from core.verify.pair import open_pair
@@ -33,7 +33,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-Sides = tuple[PgTable, PgTable]
+Sides = tuple[ComparedTable, ComparedTable]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -19,7 +19,7 @@ from core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES, Si
 from core.embedded.postgres import Server
 from tests.support.effects import Effects, described
 from tests.support.histories import History, history
-from tests.support.oracle import Accepts, Event, Image, Oracle, Rules
+from tests.support.oracle import Accepts, Event, Image, Key, Oracle, Rules
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_effects"
@@ -70,7 +70,7 @@ def run(effects: Effects, options: SinkOptions, accepts: Accepts | None, number:
     return sum(len(one.events) for one in histories)
 
 
-def expected(effects: Effects, options: SinkOptions, accepts: Accepts | None, one: History) -> dict[object, object]:
+def expected(effects: Effects, options: SinkOptions, accepts: Accepts | None, one: History) -> Mapping[Key, Image]:
     """The history's rows by the oracle."""
     before = dict.fromkeys(effects.others, "before")
     rules = Rules(
@@ -84,7 +84,7 @@ def expected(effects: Effects, options: SinkOptions, accepts: Accepts | None, on
     )
     oracle = Oracle(rules, {key: {**row, **before} for key, row in one.target.items()})
     oracle.apply(one.events)
-    return dict(oracle.rows)
+    return oracle.rows
 
 
 CELLS = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
-from typing import TypeVar
+from typing import TypeVar, cast
 
 V = TypeVar("V")
 Group = frozenset[tuple[str, object]]
@@ -27,7 +27,7 @@ def covering(parameters: Mapping[str, Sequence[V]], together: int = 2, seed: int
     order = {group: chance.random() for group in sorted(left, key=lambda group: sorted(map(str, group)))}
     rows: list[dict[str, V]] = []
     while left:
-        row: dict[str, V] = dict(min(left, key=lambda group: order[group]))  # type: ignore[arg-type]
+        row: dict[str, V] = dict(cast("frozenset[tuple[str, V]]", min(left, key=lambda group: order[group])))
         names = [name for name in parameters if name not in row]
         chance.shuffle(names)
         for name in names:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
-from core.clock import SystemClock
+from core.clock import Clock, SystemClock
 from core.domain.endpoint import Endpoint
 from core.domain.job import WantedState
 from core.domain.kept import Kept
@@ -83,7 +83,7 @@ class Crowd:
         self.rows_ = {name: self._row(name) for name in self.names}
         self.done = dict.fromkeys(self.names, 0)
         self.over = threading.Event()
-        self.clock = WorkClock(self)
+        self.clock: Clock = WorkClock(self)
         self._work = self._idle = 0.0
         self._under_way, self._idle_since = 0, time.monotonic()
         self._pool = ThreadPoolExecutor(self.capacity, "place")
@@ -123,7 +123,7 @@ class Crowd:
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
         plan = StreamPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
         wanted = lambda: WantedState.STOP if self.over.is_set() else WantedState.RUN  # noqa: E731
-        return Loop(plan, lanes, self, self, lambda task: None, self.clock, wanted, tick, nothing)
+        return Loop(plan, lanes, self, self, _not_called, self.clock, wanted, tick, nothing)
 
     def _row(self, name: str) -> ProgressRow:
         key, registered = LaneKey("none", "ods.t", "s", name), SyncPoints(1, 1, 1)
@@ -134,7 +134,8 @@ class Crowd:
 
     # -- the task runner
 
-    def submit(self, entry: Any, spec: StreamTask, group: str) -> Future[Any]:
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
+        assert isinstance(spec, StreamTask)
         self.tasks_started += 1
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
@@ -290,6 +291,10 @@ class Waits:
         self.longest = max([self.longest, *(_waiting(lane, now) for lane in sound)])
         if self.longest > self.limit or all(self.crowd.done[lane.key.shard] >= self.turns for lane in sound):
             self.crowd.over.set()
+
+
+def _not_called(task: StreamTask) -> NoReturn:
+    raise AssertionError("the crowd takes a task's steps itself")
 
 
 def _counted(gap: float) -> float:

@@ -49,10 +49,10 @@ class Effects:
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]
         schema, _, table = name.partition(".")
         self._name = f"{_quoted(schema)}.{_quoted(table)}"
-        key = f"PRIMARY KEY ({_quoted(NAMES['k'])}, {_quoted(NAMES['h'])})"
+        primary = f"PRIMARY KEY ({_quoted(NAMES['k'])}, {_quoted(NAMES['h'])})"
         with self._watch.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
-            cursor.execute(f"CREATE TABLE {self._name} ({', '.join([*columns, key])})")
+            cursor.execute(f"CREATE TABLE {self._name} ({', '.join([*columns, primary])})")
         self.lane = LaneKey("dws1", name, "slot", "dn_1")
         self._progress(name)
 

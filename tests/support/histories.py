@@ -44,7 +44,7 @@ class History:
 def history(draw: random.Random, number: int, keys: int = 4, transactions: int = 8, cuts: int = 3) -> History:
     """One history; source and target begin with rows of their own, which need not agree."""
     made = History(number)
-    places = [(number, k) for k in range(keys)]
+    places: list[Key] = [(number, k) for k in range(keys)]
     made.rows = {key: image(draw, key) for key in places if draw.random() < 0.5}
     made.target = {key: image(draw, key) for key in places if draw.random() < 0.5}
     rows, cut_at = dict(made.rows), sorted(draw.choices(range(transactions + 1), k=cuts))

@@ -32,6 +32,8 @@ from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, nothing
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
+from core.sinks.postgres.kind import PostgresConnection
+from core.sinks.postgres.session import SinkSession
 from core.sqltext import dotted
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
@@ -256,6 +258,12 @@ class Mirror:
     def sink(self) -> pg.Connection:
         """A superuser session at the sink."""
         return self.sink_server.connect(self.sink_database)
+
+    def sink_session(self) -> SinkSession:
+        """The product's own session at the sink, as a worker of the job has it."""
+        made = worker.store_session(self.job, "test")
+        assert isinstance(made, PostgresConnection)
+        return made.session
 
     def at_sink(self, *statements: str) -> None:
         """Run statements at the sink, each in a transaction of its own, as the superuser."""

@@ -114,7 +114,8 @@ class Mirrored:
         """Chunks done, and planned in all."""
         statement = "SELECT count(*) FILTER (WHERE state = 'done'), count(*) FROM slotkeeper_chunks WHERE slot = %s"
         with contextlib.suppress(pg.DriverError):  # the job has not made its tables yet, or the sink restarts
-            return tuple(self.product.at_sink(statement, (self.name,))[0])  # type: ignore[return-value]
+            done, planned = self.product.at_sink(statement, (self.name,))[0]
+            return done, planned
         return 0, 0
 
     def compare(self) -> Comparison:

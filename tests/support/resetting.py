@@ -14,8 +14,8 @@ from core.domain.audit import AuditLine
 from core.domain.progress import ProgressRow
 from core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from core.drivers import pg
+from core.ports.progress import Store
 from core.services import reset as reset_service
-from core.sinks.postgres.progress.store import PostgresProgress
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import Probe, ResetContext, silent
@@ -56,7 +56,7 @@ class Resetting:
     at_rest: Callable[[], Check] = at_rest
     events: list[str] = field(default_factory=list)
     _source: pg.Connection | None = None
-    _sink: PostgresProgress | None = None
+    _sink: Store | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Do something with a bench of its own, as one command would."""

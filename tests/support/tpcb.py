@@ -127,8 +127,13 @@ class Tpcb:
         words = [_program(), "-h", server.host, "-p", str(server.port), "-U", server.superuser]
         password = server.password_file.read_text(encoding="utf-8").strip()
         environment = {**os.environ, "PGPASSWORD": password, "PGAPPNAME": "pgbench"}
-        told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen([*words, *options, database], env=environment, text=True, **told)
+        return subprocess.Popen(
+            [*words, *options, database],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def _ended(self, running: subprocess.Popen[str]) -> None:
         told, _ = running.communicate(timeout=300)

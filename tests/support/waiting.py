@@ -15,7 +15,7 @@ MOST = 240.0
 """Seconds after which no more patience is shown: each test has a limit as a whole."""
 
 
-def until(condition: Callable[[], T], seconds: float, what: str) -> T:
+def until(condition: Callable[[], T | None], seconds: float, what: str) -> T:
     """Ask `condition` again and again until its answer is true, and return that; AssertionError after a multiple of
     `seconds`, which are those of a machine that is not busy with others."""
     seconds = max(seconds, min(PATIENCE * max(seconds, 10.0), MOST))

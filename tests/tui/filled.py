@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
-from console.monitor.poller import LocalSeen, Post, SlotsSeen
-from console.monitor.quarantine_poller import Whole
+from console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
+from console.monitor.quarantine_poller import SinkQuarantines, Whole
 from console.monitor.slot_poller import SlotPoller
 from console.monitor.snapshot import TableSeen
 from console.monitor.store_reader import Reader
@@ -45,6 +46,7 @@ from tests.unit.config.samples import SECOND_JOB, VALID
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 TTL = Ttl(86_400, True)
 SMALL, LARGE = (80, 24), (100, 30)
+Kind = TypeVar("Kind", bound=Screen[Any])
 
 
 class StillClock(SystemClock):
@@ -59,7 +61,7 @@ class StillClock(SystemClock):
 
 
 @dataclass
-class StillFeed:
+class StillFeed(Collector):
     """Reads when it is told to, in the app's own thread; counts what it is asked."""
 
     reader: Reader
@@ -205,7 +207,7 @@ def slot(
     return SlotView(name, job, True, tuple(shards)), SlotRetained(name, tuple(holds))
 
 
-class NoQuarantines:
+class NoQuarantines(SinkQuarantines):
     """A sink that holds nothing."""
 
     def counts(self, job: JobSpec) -> list[QuarantineCount]:
@@ -301,6 +303,12 @@ def lines(app: ConsoleApp) -> list[str]:
 def screen(app: ConsoleApp) -> str:
     """The screen as one text."""
     return "\n".join(line.rstrip() for line in lines(app)) + "\n"
+
+
+def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:
+    """The screen that is shown now, which is of this kind: asked anew after every key."""
+    assert isinstance(app.screen, kind), app.screen
+    return app.screen
 
 
 def driven(

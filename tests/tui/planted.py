@@ -12,7 +12,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from console.actions.record import Action, Record, Said, Stage
-from console.actions.runner import Order
+from console.actions.runner import Order, Runner
 from console.cli.output import json_text
 from console.commands.reset import plan_as_json
 from console.tui.app import ConsoleApp
@@ -27,7 +27,7 @@ Answer = tuple[int, object, str]
 
 
 @dataclass
-class Planted:
+class Planted(Runner):
     """`answers` says what a command answers at once; None leaves it on its way until `end`."""
 
     clock: StillClock

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from console.monitor.quarantine_poller import Whole
+from console.monitor.quarantine_poller import SinkQuarantines, Whole
 from core.config.model import Loaded
 from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
 from core.domain.report import JobReport
@@ -40,7 +40,7 @@ def entries() -> list[QuarantineEntry]:
 
 
 @dataclass
-class PlantedQuarantines:
+class PlantedQuarantines(SinkQuarantines):
     """Answers what was planted as a sink would; keeps what it was asked."""
 
     rows: list[QuarantineEntry] = field(default_factory=list)
@@ -49,7 +49,7 @@ class PlantedQuarantines:
     asked: list[object] = field(default_factory=list)
 
     def counts(self, job: JobSpec) -> list[QuarantineCount]:
-        self._ask("counts")
+        self._note("counts")
         found: dict[tuple[str, str, str], list[QuarantineEntry]] = {}
         for one in self.rows:
             if one.state is EntryState.QUARANTINED:
@@ -66,7 +66,7 @@ class PlantedQuarantines:
         ]
 
     def page(self, job: JobSpec, wanted: Wanted) -> list[QuarantineEntry]:
-        self._ask(wanted)
+        self._note(wanted)
         found = [
             one
             for one in self.rows
@@ -75,11 +75,11 @@ class PlantedQuarantines:
         return [replace(one, values=()) for one in found[: wanted.limit]]
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
-        self._ask((id, unmask))
+        self._note((id, unmask))
         found = next((one for one in self.rows if one.id == id), None)
         return Whole(replace(found, values=found.values or ROW), self.masked and not unmask) if found else None
 
-    def _ask(self, what: object) -> None:
+    def _note(self, what: object) -> None:
         self.asked.append(what)
         if self.fault is not None:
             raise self.fault

@@ -16,7 +16,7 @@ from console.tui.screens.actions.progress import ActionsScreen
 from console.tui.screens.jobs import OverviewScreen
 from console.tui.screens.table import TableScreen
 from core.domain.job import JobState
-from tests.tui.filled import console, drive, press, screen
+from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import arm, plant, typed, until
 
 
@@ -109,7 +109,7 @@ def test_enter_cancels_and_never_confirms(tmp_path: Path) -> None:
         await press(pilot, "a", "r", "r")  # the letter that began it does not confirm it
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "enter")
-        assert isinstance(made.app.screen, OverviewScreen)
+        on_screen(made.app, OverviewScreen)
         await press(pilot, "a", "r", "tab", "enter")
         assert "y does it; Enter never does" in screen(made.app)
         assert not runs.orders
@@ -204,9 +204,9 @@ def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
         await press(pilot, "enter")
         assert "stderr   slotkeeper: not now" in screen(made.app) and "exit 3" in screen(made.app)
         await press(pilot, "escape", "escape")
-        assert isinstance(made.app.screen, OverviewScreen)
+        on_screen(made.app, OverviewScreen)
         await press(pilot, "a", "o")
-        assert isinstance(made.app.screen, ActionsScreen)
+        on_screen(made.app, ActionsScreen)
 
     drive(made, do)
 

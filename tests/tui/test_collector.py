@@ -101,7 +101,10 @@ def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp
     collector.want("", True)
     collector.start(got.append)
     try:
-        faults = lambda: [one.tables[0].fault for one in got if isinstance(one, SlotsSeen)]  # noqa: E731
+
+        def faults() -> list[str]:
+            return [one.tables[0].fault for one in got if isinstance(one, SlotsSeen)]
+
         until(lambda: len(watch.asked) >= 4, 10, "it is asked again")
         watch.down.clear()
         until(lambda: "" in faults(), 10, "it answers again")

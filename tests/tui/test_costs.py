@@ -8,13 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from sqlite3 import Row
 from typing import Any
 
 import pytest
+from rich.segment import Segment
 from textual.css.stylesheet import Stylesheet
 from textual.geometry import Size
 from textual.pilot import Pilot
-from textual.strip import Segment, Strip
+from textual.strip import Strip
 
 from console.cli.context import FLAGS, Invocation, bare
 from console.commands import main
@@ -29,6 +31,7 @@ from core.domain.job import JobState
 from core.domain.report import JobReport
 from core.launch.view import observe_all
 from core.state import sqlite
+from core.state.rows import JobRow, job_from
 from core.state.sqlite import Store
 from tests.tui.filled import NOW, Filled, StillClock, begin, console, drive, driven, lane, press
 from tests.tui.test_live_table import _OneTable
@@ -49,8 +52,13 @@ def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
 
 def test_options_alone_mean_the_same_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Invocation] = []
+
+    def opens(shared: Invocation) -> int:
+        opened.append(shared)
+        return 0
+
     monkeypatch.setattr(startup, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(startup, "open_console", lambda shared: opened.append(shared) or 0)
+    monkeypatch.setattr(startup, "open_console", opens)
     words = (*FLAGS, "--config=a.toml", "--config")
     for number in range(4):
         for args in itertools.permutations(words, number):
@@ -108,7 +116,12 @@ def test_of_two_thousand_rows_that_all_change_only_those_that_are_seen_are_made(
 def test_styles_are_parsed_again_for_another_theme_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
     real: Callable[[Stylesheet], None] = Stylesheet.reparse
-    monkeypatch.setattr(Stylesheet, "reparse", lambda self: (parsed.append(1), real(self))[1])
+
+    def counted(self: Stylesheet) -> None:
+        parsed.append(1)
+        real(self)
+
+    monkeypatch.setattr(Stylesheet, "reparse", counted)
     made = console(tmp_path)
 
     async def do(pilot: Pilot[int]) -> None:
@@ -180,11 +193,15 @@ def test_the_end_of_a_rest_is_a_look_at_once() -> None:
 
 def test_each_report_is_read_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = sqlite.job_from
+
+    def counted(row: Row) -> JobRow:
+        read.append(row["name"])
+        return job_from(row)
+
     with Store.open(tmp_path, clock=StillClock()) as store:
         for name in ("a", "b", "c"):
             begin(store, name, lane("dn_1", 1))
-        monkeypatch.setattr(sqlite, "job_from", lambda row: (read.append(row["name"]), real(row))[1])
+        monkeypatch.setattr(sqlite, "job_from", counted)
         assert [view.name for view in observe_all(store)] == ["a", "b", "c"] == read
 
 

@@ -49,7 +49,8 @@ async def test_a_key_typed_before_a_screen_has_its_parts_does_nothing_there(
     assert isinstance(below, Frame)
     opening = opens(below)
     made.app.push_screen(opening)
-    assert opening.without_parts
+    without_parts = opening.without_parts
+    assert without_parts
     for action in ("back", "pane(1)", "filter", "copy"):
         assert not await made.app.run_action(action, opening)
     await opening.on_event(events.Key("x", "x"))

@@ -13,7 +13,7 @@ from console.tui.keymap import bindings_of
 from console.tui.screens.command_line import PaletteScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.table import TableScreen
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, press, screen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, on_screen, press, screen
 from tests.tui.test_shell_keys import place, typed
 
 
@@ -157,7 +157,7 @@ async def test_typing_searches_help_and_enter_does_it_on_the_screen_below(made: 
     assert made.app.screen is made.app.frame and "[1 Overview]" in screen(made.app)
     await _help(made, pilot)
     await press(pilot, *":job", "enter")
-    assert isinstance(made.app.screen, PaletteScreen)
+    on_screen(made.app, PaletteScreen)
 
 
 @driven()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
+from console.tui.history_mode import HistoryMode
 from console.tui.screens.actions.confirm import EntryConfirm
 from console.tui.screens.actions.menu import EntryMenu
 from console.tui.screens.errors import ErrorsScreen
@@ -314,7 +315,7 @@ def test_a_sink_that_hangs_is_asked_once_and_the_console_ends_without_it(tmp_pat
     going, asked = threading.Event(), []
 
     class Hanging(PlantedQuarantines):
-        def _ask(self, what: object) -> None:
+        def _note(self, what: object) -> None:
             asked.append(what)
             going.wait(30)
 
@@ -355,7 +356,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     number = len(quarantines.asked)
     local = made.app.shown.local
     assert local.at is not None
-    made.app.history = planted = _Past()
+    made.app.history = planted = cast(HistoryMode, _Past())
     made.app.show_moment(local)
     await press(pilot, "r", "A")
     assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []

@@ -13,7 +13,7 @@ from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.reset import MARKS
 from core.state.audit import Audit
 from core.state.resets import ResetFiles
-from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, press, screen
+from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, on_screen, press, screen
 from tests.tui.pages import PlantedPeeker
 
 
@@ -74,7 +74,7 @@ def test_h_shows_what_was_done_to_this_slot_from_here(tmp_path: Path) -> None:
         assert isinstance(made.app.screen, SlotHistoryScreen)
         assert "because: INC-9" in shown(made) and "slots drop" in shown(made)
         await press(pilot, "escape", "enter", "h", "escape")
-        assert isinstance(made.app.screen, SlotScreen)
+        on_screen(made.app, SlotScreen)
         assert "last operation" in shown(made) and "INC-9" in shown(made)
 
     drive(made, do)

@@ -95,7 +95,7 @@ async def test_a_acts_on_the_marked_rows_or_on_the_one_under_the_cursor(made: Fi
 async def test_where_there_are_no_actions_there_is_no_key_for_them(made: Filled, pilot: Pilot[int]) -> None:
     shown = await things(made, pilot)
     assert "a actions" in screen(made.app)
-    shown.has_actions = False  # type: ignore[misc]
+    shown.has_actions = False
     await press(pilot, "a")
     shown.redraw()
     assert "a actions" not in screen(made.app) and shown.acted == []

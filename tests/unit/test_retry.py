@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ def test_every_kind_has_its_row(kind: ErrorKind) -> None:
 def test_the_source_s_quick_series_waits_interval_times_attempt_plus_random(kind: ErrorKind) -> None:
     rules = RetryRules(source_retries=3, source_interval=200)
     decisions = series([Failure(kind, "source")] * 3, rules, rand=0.5)
-    assert decisions == [RetryAfter(0.25, 1), RetryAfter(0.45, 2), RetryAfter(pytest.approx(0.65), 3)]
+    assert decisions == [RetryAfter(0.25, 1), RetryAfter(0.45, 2), RetryAfter(cast(float, pytest.approx(0.65)), 3)]
 
 
 def test_the_sink_s_quick_series_counts_tries_in_total() -> None:

@@ -24,8 +24,8 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
     file = tmp_path / "c.toml"
     file.write_text(VALID, "utf-8")
     job = load(file, {}).jobs["orders_rt"]
-    with pytest.raises(ConfigError) as missing, worker.open_pair(job, 1):
-        pass
+    with pytest.raises(ConfigError) as missing:
+        worker.open_pair(job, 1)
     assert missing.value.message == (
         f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"
         " the variable DWS1_PASSWORD (password_env) is not set"

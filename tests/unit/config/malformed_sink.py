@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
-from tests.unit.config.malformed import CHANNEL_END, JOB, OPTIONS, Case
+from tests.unit.config.cases import Case
+from tests.unit.config.malformed import CHANNEL_END, JOB, OPTIONS
 from tests.unit.config.samples import VALID, added, changed
 
 MERGING = VALID.replace(f"[{JOB}]\n", f'[{JOB}]\non_existing = "merge"\n')

@@ -102,7 +102,7 @@ def test_a_verb_on_a_slot_is_a_dry_run_until_something_was_typed(verb: SlotVerb)
 
 
 def test_a_reset_and_an_undo_are_carried_out_by_their_plan() -> None:
-    parts = {part: text for part, text in TEXTS.items() if part is not Part.TABLE}
+    parts: dict[Part, str] = {part: text for part, text in TEXTS.items() if part is not Part.TABLE}
     for doing, name in (
         (Doing(SlotVerb.RESET, PLACE, Target("latest")), "slots reset"),
         (Doing(SlotVerb.UNDO, PLACE, backup="20260101T000000-abcdef"), "slots undo"),

@@ -14,7 +14,7 @@ from console.actions.outcome import outcome_lines, verdict
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
 from console.monitor.health import facts
-from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen
+from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen, sink_of
 from console.views.alerts import alerts
 from console.views.errors import error_rows
 from console.views.overview import trust
@@ -28,7 +28,6 @@ from console.views.quarantine import (
     number_of,
     other_half,
     quarantine_of,
-    sink_of,
     value_rows,
     wanted_of,
 )

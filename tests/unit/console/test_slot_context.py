@@ -12,6 +12,9 @@ from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobState
 from core.domain.reset import OpenReset
 from core.domain.reset_text import Backup
+from core.services.slot_commands import Polled
+from core.slots.status.inspect import TableSlots
+from core.slots.status.retained import TableRetained
 from core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 
@@ -82,8 +85,8 @@ def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_gua
     assert [level for level, text in slot_lines(one, NOW) if "pgxc_register" in text] == [Level.REST, Level.REST]
 
 
-def _parts(found: object) -> tuple[object, object]:
-    return found.slots, found.retained  # type: ignore[attr-defined]
+def _parts(found: Polled) -> tuple[TableSlots, TableRetained]:
+    return found.slots, found.retained
 
 
 def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:

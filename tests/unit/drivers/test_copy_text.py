@@ -10,7 +10,7 @@ from core.drivers.copy_text import rows_of
 from core.drivers.session import copy_line
 from core.errors import RowRefused
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
 @given(st.lists(st.lists(st.none() | TEXTS | st.sampled_from(["\\N", "\\", "\t\n\r\b\f\v", ""]), min_size=1)))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+import psycopg2
 import pytest
 
 from core import retry
@@ -29,11 +30,11 @@ RETRIED = [f"YY{n:03}" for n in range(1, 17)] + ["08000", "57P01", "XX003", "XX0
 """DWS, retry_ecode_list: its default but for 53200 and 08006, which have rules of their own."""
 
 
-class AtLoginError(pg.psycopg2.OperationalError):
+class AtLoginError(psycopg2.OperationalError):
     """What psycopg2 raises at a login: no SQLSTATE ever comes with it."""
 
 
-class StatementError(pg.psycopg2.OperationalError):
+class StatementError(psycopg2.OperationalError):
     """What it raises at a statement."""
 
     def __init__(self, text: str, code: str) -> None:
@@ -139,7 +140,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server behind the driver, with nothing remembered of logins before or after."""
     made = Server()
-    monkeypatch.setattr(pg.psycopg2, "connect", made.connect)
+    monkeypatch.setattr(psycopg2, "connect", made.connect)
     monkeypatch.setattr(pg, "_refusals", logins.Refusals())
     yield made
 

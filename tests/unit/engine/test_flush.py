@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
+from core.clock import SystemClock
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
@@ -22,11 +23,10 @@ ROWS, WIDTH = 100, 10
 """Rows in each range, and its sync points: the lane has 100 ranges to read."""
 
 
-@dataclass
-class Clock:
+class Clock(SystemClock):
     """Time passes only where a range is read."""
 
-    now: float = 0.0
+    now = 0.0
 
     def monotonic(self) -> float:
         return self.now

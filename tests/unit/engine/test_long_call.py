@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from core.engine.driver import long_call as module
 from core.engine.driver.long_call import beside
+
+
+def waits(let_go: threading.Event) -> Callable[[], None]:
+    """A call that ends when it is let go."""
+
+    def call() -> None:
+        let_go.wait(20)
+
+    return call
 
 
 def test_a_call_that_raises_raises_where_it_is_waited_for() -> None:
@@ -27,7 +37,7 @@ def test_leaving_the_block_asks_again_until_the_call_ends() -> None:
         if len(asked) == 2:
             let_go.set()
 
-    with beside(lambda: let_go.wait(20) and None, cancel) as going:
+    with beside(waits(let_go), cancel) as going:
         assert not going.ended(0)
     assert let_go.is_set()
     assert len(asked) >= 2, "one request ends one statement, and a call has several"
@@ -36,7 +46,7 @@ def test_leaving_the_block_asks_again_until_the_call_ends() -> None:
 def test_a_call_that_does_not_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GIVEN_UP", 0.0)
     let_go = threading.Event()
-    with beside(lambda: let_go.wait(20) and None, lambda: None) as going:
+    with beside(waits(let_go), lambda: None) as going:
         pass
     assert going.is_alive()
     let_go.set()
@@ -46,7 +56,7 @@ def test_a_call_that_does_not_end_is_left_behind(monkeypatch: pytest.MonkeyPatch
 def test_a_call_that_was_left_behind_once_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GIVEN_UP", 0.0)
     let_go = threading.Event()
-    with beside(lambda: let_go.wait(20) and None, lambda: None) as going:
+    with beside(waits(let_go), lambda: None) as going:
         going.end()
         before = threading.active_count()
         going.end()
@@ -59,7 +69,7 @@ def test_a_call_that_was_left_behind_once_is_not_waited_for_again(monkeypatch: p
 def test_a_call_that_answers_no_cancel_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GIVEN_UP", 0.0)
     let_go = threading.Event()
-    with beside(lambda: let_go.wait(20) and None, lambda: None, let_go.set) as going:
+    with beside(waits(let_go), lambda: None, let_go.set) as going:
         pass
     assert let_go.is_set()
     going.join(20)

@@ -12,8 +12,17 @@ SOON = 60.0
 def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_holds_back_no_other() -> None:
     lines, hang, done = SerialExecutor(2), threading.Event(), threading.Event()
     order: list[str] = []
-    lines.submit("a", lambda: (hang.wait(SOON), order.append("a1")))
-    lines.submit("a", lambda: (order.append("a2"), done.set()))
+
+    def hangs() -> None:
+        hang.wait(SOON)
+        order.append("a1")
+
+    def follows() -> None:
+        order.append("a2")
+        done.set()
+
+    lines.submit("a", hangs)
+    lines.submit("a", follows)
     other = threading.Event()
     lines.submit("b", other.set)
     assert other.wait(SOON)
@@ -25,11 +34,15 @@ def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_holds_back_no_o
 
 
 def test_a_failure_ends_its_work_and_not_its_line() -> None:
+    lines, gate, done = SerialExecutor(1), threading.Event(), threading.Event()
+
+    def waits() -> None:
+        gate.wait(SOON)
+
     def fails() -> None:
         raise ValueError("told by nobody")
 
-    lines, gate, done = SerialExecutor(1), threading.Event(), threading.Event()
-    lines.submit("a", lambda: gate.wait(SOON))
+    lines.submit("a", waits)
     lines.submit("a", fails)
     lines.submit("a", done.set)
     gate.set()
@@ -40,7 +53,12 @@ def test_a_failure_ends_its_work_and_not_its_line() -> None:
 def test_what_waits_is_dropped_when_all_is_closed() -> None:
     lines, began, gate = SerialExecutor(1), threading.Event(), threading.Event()
     never: list[str] = []
-    lines.submit("a", lambda: (began.set(), gate.wait(SOON)))
+
+    def waits() -> None:
+        began.set()
+        gate.wait(SOON)
+
+    lines.submit("a", waits)
     lines.submit("a", lambda: never.append("done"))
     assert began.wait(SOON)
     lines.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -42,7 +42,7 @@ def fails(error: SlotkeeperError, *names: str) -> Group:
 
 
 def asked(
-    groups: list[tuple[str, tuple[str, ...], Group]], at: ProbeContext | None = None, ticks: float = 0.0
+    groups: Sequence[tuple[str, tuple[str, ...], Group]], at: ProbeContext | None = None, ticks: float = 0.0
 ) -> dict[str, Answer]:
     times = itertools.count(0.0, ticks)
     found = run(at or ctx(), groups, lambda said: None, lambda: next(times))
