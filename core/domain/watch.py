@@ -66,6 +66,14 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
+def purged(status: SlotStatus, row: Position) -> Trouble | None:
+    """SLOT LOST where the binlog begins behind a lane's position; or None, as where a server does not tell."""
+    if status.oldest is None or not status.oldest > row:
+        return None
+    sentence = f"{status.shard.name}: our position is {row.text}, the binlog begins at {status.oldest.shown}"
+    return trouble(TroubleName.SLOT_LOST, sentence)
+
+
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
     """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked.
 

@@ -17,7 +17,7 @@ from core.domain.lane import Activity, Lane, due, names_by_table
 from core.domain.position import Position
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
-from core.domain.watch import judge, trouble
+from core.domain.watch import judge, purged, trouble
 from core.engine.driver import lane_io
 from core.engine.driver.context import StreamPlan
 from core.engine.driver.poll_schedule import PollSchedule
@@ -176,7 +176,7 @@ class IdleLanes:
             return
         status = seen.status
         assert status is not None
-        found = judge(status, lane.expected)
+        found = judge(status, lane.expected) or purged(status, lane.position)
         if found:
             self._loop.fail(lane.key.source_table, found)
             return

@@ -16,7 +16,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 from core.domain.slot import SlotStatus
 from core.domain.spec import SinkOptions
-from core.domain.watch import Expected, ahead_of_row, judge
+from core.domain.watch import Expected, ahead_of_row, judge, purged
 from core.drivers.copy_pipe import copy_through
 from core.errors import RowRefused, SlotkeeperError
 from core.ports.sink import StepSink
@@ -131,7 +131,7 @@ class Stepper:
         return Step(reached, done, False, second, read - began, written - read)
 
     def _checked(self, status: SlotStatus, after: Position) -> SlotStatus:
-        trouble = judge(status, self._plan.expected) or ahead_of_row(status, after)
+        trouble = judge(status, self._plan.expected) or ahead_of_row(status, after) or purged(status, after)
         if trouble:
             raise trouble
         return status

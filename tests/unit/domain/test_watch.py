@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from core.domain.slot import Shard, SlotStatus
 from core.domain.start import SAFE
-from core.domain.watch import Expected, ahead_of_row, exactly, judge
+from core.domain.watch import Expected, ahead_of_row, exactly, judge, purged
 from core.errors import TroubleName
 from core.sources.dws.position import DwsPosition, SyncPoints
 
@@ -48,6 +49,13 @@ def test_other_points_than_ours_are_a_moved_slot(live: int, durable: int) -> Non
     assert found is not None
     assert found.name is TroubleName.SLOT_MOVED
     assert f"the slot holds {live}/{durable}, we registered 7/7" in found.message
+
+
+def test_a_binlog_that_begins_behind_our_position_is_a_lost_slot() -> None:
+    for begins, lost in ((11, True), (10, False), (9, False)):
+        found = purged(replace(status(7, 7), oldest=DwsPosition(begins, None)), DwsPosition(10, 4))
+        assert (found.name if found else None) is (TroubleName.SLOT_LOST if lost else None)
+    assert purged(status(7, 7), DwsPosition(10, 4)) is None, "a server that does not tell"
 
 
 def test_a_changed_table_outranks_a_moved_slot() -> None:
