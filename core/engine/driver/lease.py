@@ -27,7 +27,7 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
         if ctx.clock.monotonic() >= end:
-            raise _taken(part, store)
+            raise _taken(part, store.writer(part.job.locked_target))
         pause(ctx, 0.5)
 
 
@@ -36,10 +36,9 @@ def is_taken(part: JobContext) -> bool:
     return bool(part.sessions.store().writer(part.job.locked_target))
 
 
-def _taken(part: JobContext, store: Store) -> Refused:
-    target = part.job.locked_target
-    holder = store.writer(target) or "another start of this job"
-    what = f"target {part.job.sink.database}.{target} belongs to {holder}"
+def _taken(part: JobContext, holder: str) -> Refused:
+    whose = holder or "another start of this job"
+    what = f"target {part.job.sink.database}.{part.job.locked_target} belongs to {whose}"
     return Refused(what, "one target takes one job: choose another target, or stop that job", where="sink")
 
 
@@ -89,8 +88,10 @@ class Leases:
         self._lost = now if self._lost is None else self._lost
         if store.take_lease() and store.take_target(part.job.locked_target):
             return
-        if store.writer(part.job.locked_target):
-            raise _taken(part, store)
+        holder = store.writer(part.job.locked_target)
+        # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign
+        if holder and store.writer(part.job.locked_target) == holder:
+            raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")

@@ -321,14 +321,15 @@ LIMIT 1
 
 -- name: writer
 -- Who holds a target's lock without that of our rows: a job whose steps our epoch does not fence.
+-- The locks are read once: what is referred to twice is not folded into the query.
+WITH held AS (
+    SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 SELECT a.application_name, a.usename, l.pid, current_database()
-FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.pid <> pg_backend_pid()
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND ((l.classid::bigint << 32) | l.objid::bigint) = %(lock)s
-  AND NOT EXISTS (SELECT 1 FROM pg_locks o WHERE o.locktype = 'advisory' AND o.objsubid = 1 AND o.granted
-                  AND o.pid = l.pid AND o.database = l.database
-                  AND ((o.classid::bigint << 32) | o.objid::bigint) = %(rows)s)
+FROM held l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.number = %(lock)s AND l.pid <> pg_backend_pid()
+  AND NOT EXISTS (SELECT 1 FROM held o WHERE o.pid = l.pid AND o.number = %(rows)s)
 LIMIT 1
 
 -- name: end_sessions

@@ -1,0 +1,57 @@
+"""A running job that has lost its lock on a target: who holds it is asked twice before the job ends for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from core.engine.driver.context import JobContext
+from core.engine.driver.lease import Leases
+from core.errors import Busy, Refused
+
+
+class Lost:
+    """A store whose session is new: the lease is taken again, the target's lock is not given yet."""
+
+    def __init__(self, *writers: str) -> None:
+        self._writers: Iterator[str] = iter(writers)
+
+    def leased(self, asks: bool = True) -> bool:
+        return False
+
+    def take_lease(self) -> bool:
+        return True
+
+    def take_target(self, target: str) -> bool:
+        return False
+
+    def writer(self, target: str) -> str:
+        return next(self._writers)
+
+
+def leases(store: Lost) -> Leases:
+    job = SimpleNamespace(
+        locked_target="mart.t",
+        sink=SimpleNamespace(database="mart"),
+        channel=SimpleNamespace(source_table="ods.t"),
+        channels=("ods.t",),
+    )
+    sessions = SimpleNamespace(store=lambda: store)
+    ctx: Any = SimpleNamespace(job=job, sessions=sessions, clock=SimpleNamespace(monotonic=lambda: 0.0))
+    ctx.parts = (ctx,)
+    return Leases(cast(JobContext, ctx))
+
+
+def test_another_job_that_holds_the_target_ends_this_one() -> None:
+    with pytest.raises(Refused, match="belongs to job b"):
+        leases(Lost("job b", "job b")).keep()
+
+
+@pytest.mark.parametrize("then", ["", "job c"])
+def test_a_session_that_is_just_ending_does_not_end_the_job(then: str) -> None:
+    """It gives its locks back one by one, so that for a moment it looks like another job's."""
+    with pytest.raises(Busy, match="does not give it back yet"):
+        leases(Lost("job b", then)).keep()
