@@ -58,9 +58,10 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
-        # the server chooses the points: rows that tell that they may be ours come before them
-        blank = starter.kept_by(()).blank
-        store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
+        if ctx.sessions.keeps_positions:
+            # the server chooses the points: rows that tell that they may be ours come before them
+            blank = starter.kept_by(()).blank
+            store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
         begins = _latest(ctx, starter)
     elif at.kind is StartKind.TIME:
