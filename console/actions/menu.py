@@ -43,7 +43,7 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
     paused = bool(jobs) and all(job.state is JobState.PAUSED for job in jobs)
     toggle = JobVerb.RESUME if paused else JobVerb.PAUSE
     letters = (
-        ("s", JobVerb.STOP, "stop: goes on later where it was, while the slot's TTL lasts"),
+        ("s", JobVerb.STOP, "stop: goes on later where it was, as long as its binlog is there"),
         ("g", JobVerb.START, "start"),
         ("r", JobVerb.RESTART, "restart with the configuration as it is now"),
         ("p", toggle, "resume" if paused else "pause: its process lives and applies nothing"),
@@ -103,7 +103,7 @@ def _lives(name: str, holder: JobFacts) -> str:
 
 
 def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[OpenReset]) -> list[Entry]:
-    """The menu of one slot."""
+    """The menu of one slot; what its kind of source has no sense for is not in it."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
@@ -111,15 +111,22 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
     half = "a reset of it is unfinished: e ends it" if open_ else ""
     absent = "the slot does not exist" if there is False else ""
+    words = one.seen.retained.words if one.seen.retained else None
     found = [
         Entry("r", SlotVerb.RESET.value, "reset: plan first, backed up, can be undone", external or half, busy),
         Entry("t", "time", "reset to a time or a point", external or half, busy),
         Entry("u", SlotVerb.UNDO.value, "undo its last reset", external or half, busy),
-        Entry("f", SlotVerb.REGISTER.value, "register full-sync point: skips what is unread", absent or half or busy),
-        Entry("d", SlotVerb.DROP.value, "drop", absent or half or busy),
-        Entry("c", SlotVerb.CREATE.value, "create", "" if there is False else "it exists", busy),
-        Entry("p", SlotVerb.PREFLIGHT.value, "preflight: may I VACUUM, scale out, alter? changes nothing"),
     ]
+    if words is None or words.marks:
+        found += [
+            Entry(
+                "f", SlotVerb.REGISTER.value, "register full-sync point: skips what is unread", absent or half or busy
+            ),
+            Entry("d", SlotVerb.DROP.value, "drop", absent or half or busy),
+            Entry("c", SlotVerb.CREATE.value, "create", "" if there is False else "it exists", busy),
+        ]
+    if words is None or words.ddl:
+        found.append(Entry("p", SlotVerb.PREFLIGHT.value, "preflight: may I VACUUM, scale out, alter? changes nothing"))
     if busy:
         found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first"))
     if open_:

@@ -180,7 +180,7 @@ def _steering(
 _steering(
     control.stop,
     lambda view: view.state is JobState.STOPPED,
-    "Stop a job and its processes; started again it goes on where it was, as long as the slot's TTL lasts.",
+    "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering(control.pause, lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
 _steering(control.resume, lambda view: view.state.has_process, "Let a paused job go on.")

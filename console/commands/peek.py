@@ -29,8 +29,8 @@ Slot = Annotated[
     str, typer.Option("--slot", metavar="SLOT", help="from where this slot stands; default: the job's, if it is one")
 ]
 Dn = Annotated[str, typer.Option("--dn", metavar="NAME", help="default: where the slot lies furthest back")]
-From = Annotated[str, typer.Option("--from", metavar="N", help="from this sync point on")]
-To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this sync point")]
+From = Annotated[str, typer.Option("--from", metavar="N", help="from this place on, as the rows show it")]
+To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this place")]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="from the first record at or after it (RFC 3339)")]
 Keys = Annotated[
     list[str] | None, typer.Option("--key", metavar="COLUMN=VALUE", help="only this value; may be repeated")

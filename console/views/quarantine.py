@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from core.config.model import Loaded
 
 NO_SINK = "no job of this configuration writes to that sink"
+HAS_NONE = "this kind of sink has no quarantine: a job stops at the first row that is refused"
 NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
 NEARLY_FULL = 0.9
 """From this share of its limit on a job is close to being stopped."""
@@ -101,6 +102,11 @@ class JobQuarantine:
         return self.spec.sink_options.quarantine_limit if self.spec and self.spec.sink_options.quarantines else None
 
     @property
+    def has_none(self) -> bool:
+        """Whether its sink holds no row apart, because its progress rows stand elsewhere."""
+        return self.spec is not None and self.spec.store is not None and not self.number
+
+    @property
     def level(self) -> Level:
         """A warning, near the limit critical; unknown where nobody can tell."""
         return Level.UNKNOWN if self.number is None else fullness(self.fullest or self.number, self.limit)
@@ -110,6 +116,8 @@ class JobQuarantine:
         """The line."""
         if self.number is None:
             return f"rows in quarantine: {UNKNOWN}; {safe(self.fault, 300)}"
+        if self.has_none:
+            return HAS_NONE
         if not self.number:
             return "no row is in quarantine"
         oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", by its last report"

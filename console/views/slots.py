@@ -127,7 +127,7 @@ def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
     for name in sorted({*listed, *kept}):
         retained = kept.get(name)
         left = remaining(retained.left if retained else None, one.seen.at, now)
-        level = _level(left, _ttl(one))
+        level = Level.FINE if keeps_nothing(one) else _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), retained, one, now)
         ago = _seconds(
             retained.registered_at if retained else None, one.seen.retained.now if one.seen.retained else None
@@ -169,7 +169,14 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
         return Level.CRITICAL
     if one.seen.fault:
         return Level.UNKNOWN
+    if keeps_nothing(one):
+        return Level.FINE
     return _level(remaining(one.retained.left, one.seen.at, now), _ttl(one))
+
+
+def keeps_nothing(one: SlotFacts) -> bool:
+    """Whether the source keeps nothing for a slot, so that none can expire."""
+    return one.seen.retained is not None and not one.seen.retained.words.marks
 
 
 def _level(left: float | None, ttl: int | None) -> Level:
@@ -305,6 +312,8 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     if one.slot.exists is False:
         return level, "the slot does not exist (and was not created by looking)"
     left = one.retained.left
+    if left is None and keeps_nothing(one):
+        return level, "it does not expire: its source keeps nothing for it"
     if left is None:
         return level, "when it expires cannot be told here"
     lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
@@ -330,6 +339,8 @@ def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
     ]
     unknown = len(slots) - len(keyed)
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
+    if not keyed and all(map(keeps_nothing, slots)):
+        return Level.FINE, f"slots {len(slots)}: none expires, their sources keep nothing for them"
     if not keyed:
         return Level.UNKNOWN, f"slots {len(slots)}: when they expire cannot be told"
     left, _, one = min(keyed, key=lambda item: item[:2])

@@ -80,14 +80,18 @@ def is_first(row: ProgressRow) -> bool:
     return row.state is LaneState.CREATING and row.registered is None
 
 
-def owes_copy(row: ProgressRow) -> bool:
+def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
     """Whether a row in state creating stands for a mirror that was there: a start without a copy would skip changes.
 
-    Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it. A start without a
-    copy that is broken off leaves neither: before it knows its points, it writes that nothing was registered.
+    Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it: then it has no
+    position but says what was `registered`. A start without a copy that is broken off leaves neither. Before it knows
+    its points, it writes that nothing was ever registered; where the source keeps no positions, it writes nothing, so
+    that there whatever is `registered` without a position was left by a reset.
     """
-    emptied = row.position is None and row.registered is not None and row.registered.furthest is not None
-    return row.changes > 0 or emptied
+    if row.changes > 0:
+        return True
+    ours = row.registered
+    return row.position is None and ours is not None and (not keeps_positions or ours.furthest is not None)
 
 
 def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:

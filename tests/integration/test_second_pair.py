@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from console.__main__ import main
+from core.domain.progress import LaneState
 from core.errors import Trouble, TroubleName
 from core.wiring import worker
+from tests.support.mirror import At
+from tests.support.resetting import Crash
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.support.waiting import until
 
@@ -245,11 +248,52 @@ def test_a_start_without_a_copy_begins_at_its_place(make_pair: MakePair, start: 
     assert sum(mirror.changes().values()) == expected
 
 
+def merging(shell: Shell) -> None:
+    """Let the configuration copy into a table that has rows."""
+    text = shell.path.read_text("utf-8").replace('slot = "', 'on_existing = "merge"\nslot = "', 1)
+    shell.path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("start", ["latest", "binlog=1:1:4:0"])
+def test_a_reset_to_snapshot_is_followed_by_a_copy_alone(
+    make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str], start: str
+) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    pair.mirror.start().wait_running()
+    pair.mirror.stop()
+    shell = Shell(pair, pair.config(tmp_path), capfd)
+    merging(shell)
+    plan = shell.json("slots", "reset", *shell.place, "--to", "snapshot")
+    shell.execute(plan["id"], "slots", "reset", *shell.place)
+    assert pair.mirror.changes() == {"binlog": 0}
+    change(pair)
+    pair.mirror.job = replace(pair.mirror.job, start=start)
+    assert "a copy of ods.t is due" in str(pair.mirror.start().wait_error())
+
+
+def _kill() -> None:
+    raise Crash("killed")
+
+
+def test_a_start_at_the_newest_that_was_broken_off_begins_again(make_pair: MakePair) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    mirror = pair.mirror
+    mirror.job = replace(mirror.job, start="latest")
+    mirror.start(driver_probe=At("before_first_registration", _kill))
+    assert isinstance(mirror.wait_error(), Crash)
+    assert [row.state for row in mirror.rows()] == [LaneState.CREATING]
+    mirror.start().wait_running()
+    change(pair)
+    until(lambda: sum(mirror.changes().values()) >= CHANGED, 30, f"{CHANGED} events")
+    mirror.stop()
+
+
 @pytest.mark.parametrize("goal", ["latest", "earliest", "snapshot"])
 def test_a_reset_goes_wherever_the_binlog_is(shell: Shell, goal: str) -> None:
     if goal == "snapshot":
-        text = shell.path.read_text("utf-8").replace('slot = "', 'on_existing = "merge"\nslot = "', 1)
-        shell.path.write_text(text, encoding="utf-8")
+        merging(shell)
     change(shell.pair, value=7)
     plan = shell.json("slots", "reset", *shell.place, "--to", goal)
     more = ["--rows", str(AGAIN)] if goal == "latest" else []

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
-from dataclasses import replace
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
+from console.__main__ import main
+from console.actions.runner import Order
+from console.monitor.quarantine_poller import SinkQuarantines
 from core.config.load import load
 from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobEvent
+from core.domain.job import JobEvent, JobState
 from core.domain.lane import Activity
 from core.engine.local_runner import LocalRunner
 from core.launch import identity as processes
@@ -23,10 +29,12 @@ from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.tui.filled import NOW, SMALL, Filled, StillClock, drive, lines, over, press
-from tests.tui.planted import until
+from tests.tui.planted import Answer, arm, plant, typed, until
 from tests.tui.test_goldens import like_its_golden
 
 TABLE = "ods.items"
+PLAN = "7f3a9c0d1e2f"
+UNDONE_BY = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 SCREENS = {
     "overview": "1",
     "jobs": "2",
@@ -126,6 +134,86 @@ def _console(pair: SecondPair, folder: Path) -> Filled:
 def _still(line: str) -> str:
     """Without how long a look took."""
     return re.sub(r"( +)\d+ ms (─+)", lambda took: f" 7 ms {'─' * (len(took[0]) - 6)}", line)
+
+
+ACTIONS = {
+    "quarantine": "",
+    "stop": "escape 2 a s",
+    "pause": "escape a p",
+    "job_menu": "escape a",
+    "slot_menu": "escape 3 r a",
+    "reset_to": "r",
+    "reset_point": "p",
+}
+
+
+def _alike(name: str, shown: list[str]) -> None:
+    still = [UNDONE_BY.sub("20261121T023109-3adb84", line) for line in shown]
+    like_its_golden(f"second_{name}", still, SMALL)
+    assert not FOREIGN.findall("\n".join(still)), name
+
+
+def test_what_can_be_done_looks_like_its_golden(made: Filled) -> None:
+    drawn: dict[str, list[str]] = {}
+    made.app.services.quarantines = SinkQuarantines()
+
+    async def do(pilot: Pilot[int]) -> None:
+        made.app.open_quarantine("items_rt")
+        await until(pilot, made.app, "no quarantine", "A all")
+        while "asking the sink" in "\n".join(lines(made.app)):
+            await pilot.pause(0.02)
+        for name, keys in ACTIONS.items():
+            await press(pilot, *keys.split())
+            drawn[name] = [_still(line) for line in lines(made.app)]
+
+    drive(made, do, SMALL)
+    for name, shown in drawn.items():
+        _alike(name, shown)
+
+
+@dataclass
+class Really:
+    """Carries commands out in this process; the plan has one name and one age whenever it is made."""
+
+    plan: str = ""
+
+    def __call__(self, order: Order) -> Answer:
+        out, err = io.StringIO(), io.StringIO()
+        words = [word.replace(PLAN, self.plan or PLAN) for word in order.words]
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(words)
+        found = json.loads(out.getvalue().splitlines()[-1]) if out.getvalue() else None
+        if found and "expires" in found:
+            made, expires = NOW + timedelta(seconds=1), NOW + timedelta(seconds=601)
+            self.plan = found["id"]
+            found |= {"id": PLAN, "made": made.isoformat(), "expires": expires.isoformat()}
+        return code, found, err.getvalue()
+
+
+def test_a_reset_looks_like_its_goldens(made: Filled) -> None:
+    drawn: dict[str, list[str]] = {}
+    made.store.set_state("items_rt", JobState.STOPPED, "stopped")
+    made.store.begin_run("items_rt", "run-2")
+    made.store.set_state("items_rt", JobState.STOPPED, "stopped")
+    plant(made, Really())
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "INC-1")
+        await press(pilot, "3", "r", "a", "r", "e")
+        await until(pilot, made.app, "Checks")
+        drawn["reset_preview"] = lines(made.app)
+        await press(pilot, "v")
+        drawn["reset_words"] = lines(made.app)
+        await press(pilot, "v", "tab", "enter")
+        await typed(pilot, "items_slot")
+        drawn["reset_typed"] = lines(made.app)
+        await press(pilot, "enter", "enter")
+        await until(pilot, made.app, "over")
+        drawn["reset_done"] = lines(made.app)
+
+    drive(made, do, SMALL)
+    for name, shown in drawn.items():
+        _alike(name, shown)
 
 
 def test_every_screen_looks_like_its_golden(made: Filled) -> None:

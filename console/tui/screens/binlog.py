@@ -111,7 +111,7 @@ class BinlogRowsScreen(AskingScreen):
             "point",
             "point",
             id="binlog-point",
-            tooltip="go to a sync point, to where a slot stands, or to the latest rows",
+            tooltip="go to a place, to where a slot stands, or to the latest rows",
         ),
         Binding("t", "time", "time", id="binlog-time", tooltip="go to a time; for tables with binlog timestamps"),
         Binding("f", "further", "further", id="binlog-further", tooltip="the rows after this page"),
@@ -238,7 +238,7 @@ class BinlogRowsScreen(AskingScreen):
 
     def action_point(self) -> None:
         """Type a sync point."""
-        self._ask("point", "sync point, a slot's name, or latest")
+        self._ask("point", "a place, a slot's name, or latest")
 
     def action_time(self) -> None:
         """Type a time."""

@@ -133,7 +133,8 @@ class QuarantineScreen(AskingScreen):
         """What is wrong with the row under the cursor and what a replay would do."""
         one = self._entry(key)
         if one is None:
-            empty = "asking" if self.asked_at is not None else self.fault or "nothing is quarantined"
+            of_none = models.HAS_NONE if self.quarantined().has_none else "nothing is quarantined"
+            empty = "asking" if self.asked_at is not None else self.fault or of_none
             return "Entry", [(Level.REST, "no row is chosen" if self.rows() else safe(empty, 300))]
         return f"Entry {one.id}  {one.state.value}", models.entry_lines(
             one, models.other_half(one, self.entries), self.console.now

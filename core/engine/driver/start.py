@@ -156,8 +156,8 @@ class _Opening:
 
     def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
         """A mirror whose rows were emptied for a copy begins nowhere else: all changes in between would be skipped."""
-        if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row) for row in rows):
-            job = self.part.job
+        job, keeps = self.part.job, self.part.sessions.keeps_positions
+        if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row, keeps) for row in rows):
             what = f'a copy of {job.channel.source_table} is due, but start = "{job.start}" makes none'
             raise Refused(what, NO_COPY, where="sink")
 

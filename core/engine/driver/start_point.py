@@ -1,6 +1,6 @@
 """The slot of a new job that begins without a copy: at the newest point, at a time, or at a point per DN.
 
-Every way ends with progress rows in state running whose positions lie where both points are registered. A start that
+Every way ends with progress rows in state running whose positions lie where everything is registered. A start that
 is broken off is in state creating and begins anew. Next door: `start.py` calls this, and makes slots for a copy.
 """
 
@@ -58,9 +58,10 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
-        # the server chooses the points: rows that tell that they may be ours come before them
-        blank = starter.kept_by(()).blank
-        store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
+        if ctx.sessions.keeps_positions:
+            # the server chooses the points: rows that tell that they may be ours come before them
+            blank = starter.kept_by(()).blank
+            store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
         begins = _latest(ctx, starter)
     elif at.kind is StartKind.TIME:
@@ -94,7 +95,7 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     """
     statuses = admin.create_slot()
     if not statuses:
-        raise Refused(f"the source gives no sync point for slot {ctx.job.slot}", "see doctor", where="source")
+        raise Refused(f"the source gives no place for slot {ctx.job.slot}", "see doctor", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
     left = ", ".join(shard.name for shard in sorted(without))
     if left:

@@ -247,9 +247,12 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Position 
         found.append("skipped changes never reach the target: it stays different until a new snapshot")
     if any(move.back for move in moves):
         found.append("until it has caught up again the target shows older values; the job says CATCHING UP")
-        found.append("a server that refuses to move a point backwards changes nothing; then a snapshot is left")
-    if goal.kind is TargetKind.SNAPSHOT:
+        if any(move.seen.kept.marks for move in moves):
+            found.append("a server that refuses to move a point backwards changes nothing; then a snapshot is left")
+    if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
         found.append("the next start registers and copies the whole table; the slot's points stay until then")
+    elif goal.kind is TargetKind.SNAPSHOT:
+        found.append("the next start copies the whole table")
     if goal.kind is TargetKind.BACKUP:
         found.append("not undone: what was written to the target meanwhile stays; changes after the backup come again")
     return found
@@ -273,7 +276,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
         slot_check(goal, seen.lanes),
         retained_check(goal, moves, _kept_by_time(ctx, goal)),
         writable_check(ctx),
-        time_check(seen.left) if goal.kind is not TargetKind.SNAPSHOT else Check("time to TTL", True, "not needed"),
+        _time_check(goal, seen),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
@@ -281,6 +284,14 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
         ended = ((plan_from(text, ctx.positions), at) for text, at in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
+
+
+def _time_check(goal: Goal, seen: SlotSeen) -> Check:
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check("time to TTL", True, "not needed")
+    if not any(lane.kept.marks for lane in seen.lanes):
+        return Check("time to TTL", True, "nothing is kept for it that could expire")
+    return time_check(seen.left)
 
 
 def _kept_by_time(ctx: ResetContext, goal: Goal) -> bool | None:

@@ -172,6 +172,14 @@ def test_a_row_owes_a_copy_where_its_job_applied_changes_or_a_reset_emptied_it()
     begun = replace(first, position=None, registered=SyncPoints(0, 0, 0))
     emptied = replace(first, position=None, registered=points)
     broken_off = replace(first, position=DwsPosition(AT), registered=points)
-    assert not any(owes_copy(one) for one in (replace(first, position=None, registered=None), begun, broken_off))
-    assert owes_copy(emptied)
-    assert all(owes_copy(replace(one, changes=1)) for one in (begun, broken_off, emptied))
+    unbegun = replace(first, position=None, registered=None)
+    assert not any(owes_copy(one, True) for one in (unbegun, begun, broken_off))
+    assert owes_copy(emptied, True)
+    assert all(owes_copy(replace(one, changes=1), True) for one in (begun, broken_off, emptied))
+
+
+def test_where_nothing_is_kept_a_row_owes_a_copy_if_it_has_no_position_but_a_registration() -> None:
+    first, nothing = replace(row(LaneState.CREATING), changes=0), SyncPoints(0, 0, 0)
+    assert owes_copy(replace(first, position=None, registered=nothing), False)
+    assert not owes_copy(replace(first, position=None, registered=None), False)
+    assert not owes_copy(replace(first, position=DwsPosition(AT), registered=nothing), False)

@@ -144,9 +144,9 @@ class Confirm(FieldsScreen):
 
 _MEANS = {
     JobVerb.START: "goes on where the sink's progress rows stand; a job that never ran begins with its copy",
-    JobVerb.STOP: "its processes end; started again it goes on where it was, while the slot's TTL lasts",
+    JobVerb.STOP: "its processes end; started again it goes on where it was, as long as its binlog is there",
     JobVerb.RESTART: "its processes end, then it starts with the configuration as it is now",
-    JobVerb.PAUSE: "its process lives and applies nothing; the slot's TTL may run on",
+    JobVerb.PAUSE: "its process lives and applies nothing; what it has not read may expire at the source",
     JobVerb.RESUME: "it applies again from where it is",
     JobVerb.CANCEL: "FINAL: it can never be started again under this name; slot and rows stay as they are",
 }

@@ -29,7 +29,7 @@ from core.domain.text import safe
 
 _TARGETS = {
     "e": ("earliest", "all that is still kept is applied again; skips nothing"),
-    "p": ("point", "a sync point"),
+    "p": ("point", "a place, as the binlog's rows show it"),
     "t": ("time", "just before the first change at or after a time"),
     "b": ("backup", "what a backup holds; `slots history` names them"),
     "s": ("snapshot", "the table is copied anew by the next start"),
