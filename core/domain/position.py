@@ -1,6 +1,6 @@
 """A place in one lane's stream, as the core sees it: a text, an order, and nothing else. Each dialect has its own.
 
-Next door: `core.sources.dws.position` is a dialect's; `core.domain.slot` has what a server keeps for a slot.
+Next door: `core.sources.dws.position` is a dialect's; `core.domain.kept` is what a server keeps for a slot.
 """
 
 from __future__ import annotations
