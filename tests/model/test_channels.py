@@ -1,0 +1,75 @@
+"""A channel that is stopped, reset and started beside another harms neither; and each rule switched off is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from .channels import (
+    ALARM,
+    ALL_JOB_RULES,
+    BESIDE,
+    INTERRUPTED,
+    JOBS,
+    LEADS,
+    LOST,
+    STOPPED,
+    JobBounds,
+    JobSetup,
+    is_goal,
+    run,
+    story,
+)
+from .space import cannot_reach
+
+SHORT = JobBounds("one event each", events=1)
+
+
+@pytest.mark.parametrize("bounds", JOBS, ids=lambda bounds: bounds.name)
+def test_a_reset_of_one_channel_neither_loses_nor_doubles_nor_disturbs_the_other(bounds: JobBounds) -> None:
+    space, setup = run(bounds, ALL_JOB_RULES), JobSetup(bounds, ALL_JOB_RULES)
+    print(f"\n{space.summary()}")
+
+    assert space.broken is None, story(space, setup, space.broken)
+    assert cannot_reach(space, lambda job: is_goal(setup, job)) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "harm", "moves"),
+    [
+        ("own_epoch", STOPPED, 4),
+        ("ends_only_its_own", INTERRUPTED, 5),
+        ("silence_first", LEADS, 12),
+        ("named_before_lock", LEADS, 12),
+        ("registration_compares_epoch", LEADS, 11),
+    ],
+)
+def test_each_rule_of_channels_that_go_alone_switched_off_is_found(rule: str, harm: str, moves: int) -> None:
+    without = ALL_JOB_RULES.without(rule)
+    space = run(BESIDE, without)
+
+    assert space.broken is not None, space.summary()
+    steps = story(space, JobSetup(BESIDE, without), space.broken)
+    print(f"\n{space.summary()}\n{steps}")
+    assert (space.verdict, len(space.way_to(space.broken)) - 1) == (harm, moves)
+
+
+@pytest.mark.parametrize("rule", ["silence_first", "named_before_lock"])
+def test_a_late_registration_of_the_reset_channel_loses_or_stops_it_in_the_end(rule: str) -> None:
+    space = run(BESIDE, ALL_JOB_RULES.without(rule), frozenset({LOST, ALARM}))
+
+    assert space.verdict in (LOST, ALARM), space.summary()
+
+
+@pytest.mark.parametrize("rule", ["lease_given_back", "lease_needed"])
+def test_a_channel_whose_lease_is_kept_or_not_asked_for_never_streams_again(rule: str) -> None:
+    rules = ALL_JOB_RULES.without(rule)
+    space, setup = run(SHORT, rules), JobSetup(SHORT, rules)
+    print(f"\n{space.summary()}")
+
+    assert space.broken is None
+    assert cannot_reach(space, lambda job: is_goal(setup, job)) != []
+
+
+def test_a_worker_left_behind_is_fenced_by_the_position_alone_where_a_reset_puts_the_row_back() -> None:
+    """The epoch is for what has no position to compare: a copy's chunks, which are not in this model."""
+    assert run(BESIDE, ALL_JOB_RULES.without("commit_compares_epoch")).broken is None
