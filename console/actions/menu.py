@@ -75,7 +75,7 @@ def job_why(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
     if verb is JobVerb.START:
         return f"it is {word}" if lives else _refused(state if not state.has_process else JobState.STOPPED, verb)
     if verb is JobVerb.STOP:
-        return "" if lives or state.has_process else f"it is {word}"
+        return "" if lives or state.is_open else f"it is {word}"
     if verb is JobVerb.RESTART:
         return "CANCELLED is final" if state is JobState.CANCELLED else ""
     if verb is JobVerb.DRAIN:
@@ -97,7 +97,7 @@ def _refused(state: JobState, verb: JobVerb) -> str:
 
 
 def _lives(name: str, holder: JobFacts) -> str:
-    if holder.state is not None and holder.state.has_process:
+    if holder.state is not None and holder.state.is_open:
         return f"job {name} is {holder.state.value}"
     return f"a process of job {name} still lives"
 
@@ -107,7 +107,7 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
-    lives = holder is not None and holder.state is not None and (holder.state.has_process or bool(holder.alive))
+    lives = holder is not None and holder.state is not None and (holder.state.is_open or bool(holder.alive))
     busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
     half = "a reset of it is unfinished: e ends it" if open_ else ""
     absent = "the slot does not exist" if there is False else ""

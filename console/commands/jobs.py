@@ -62,6 +62,7 @@ TakeOver = Annotated[
 DrainWait = Annotated[
     float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most (10m)")
 ]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
 _DRAIN_WAIT = "10m"
 
@@ -125,13 +126,17 @@ def start(
     ctx: typer.Context,
     job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
+    no_wait: NoWait = False,
     take_over: TakeOver = False,
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Start a job as a detached process; a dropped line changes nothing."""
+    """Start a job as a detached process, and wait until it runs or says why not; a dropped line changes nothing.
+
+    A copy that is still going on when the wait ends is fine: `jobs show` has its progress.
+    """
     loaded, _ = select.job_of(ctx, job)
-    config, patience = str(loaded.path.resolve()), _patience(wait)
+    config, patience = str(loaded.path.resolve()), _patience(0 if no_wait else wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
         view = _noted(store, "start", job, reason, act)
@@ -179,11 +184,38 @@ def _steering(
 
 _steering(
     control.stop,
-    lambda view: view.state is JobState.STOPPED,
+    lambda view: not view.state.is_open and not view.lives,
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering(control.pause, lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
 _steering(control.resume, lambda view: view.state.has_process, "Let a paused job go on.")
+
+
+@app.command("ensure")
+def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Start every job that is wanted running and has no process; safe to repeat, for a service after a reboot.
+
+    Paused, stopped, failed and cancelled jobs stay as they are. 1: a job that is wanted could not be started.
+    """
+    from core.launch.ensure import Ensured, ensure, restarted
+
+    loaded, folder = _place(ctx, state_dir)
+    refused = loaded.refused if loaded else {}
+    with Store.open(folder) as store:
+
+        def start_again(view: JobView) -> JobView:
+            if view.name in refused:
+                raise refused[view.name]
+            return _noted(store, "ensure", view.name, reason, partial(restarted, store, view))
+
+        found = ensure(store, start_again)
+    if as_json:
+        output.as_json([{"job": one.job, "outcome": one.what, "state": one.state, "why": one.why} for one in found])
+    else:
+        rows: list[list[object]] = [[one.job, one.what, one.state, one.why] for one in found]
+        output.table(["job", "outcome", "state", "why"], rows, select.ascii_only(ctx))
+    if any(one.what is Ensured.REFUSED for one in found):
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
 @app.command()

@@ -23,7 +23,7 @@ from console.monitor.health import why_of
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.launch import control, verdict
-from core.launch.launch import Launch
+from core.launch.launch import FOREGROUND, Launch
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.")
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Run one job in the foreground; exit 0 ended as wanted, 1 failed, 2 configuration, 3 refused or superseded."""
     loaded, _ = select.job_of(ctx, job)
-    extra = [*LAUNCH.extra, "--foreground"]
+    extra = [*LAUNCH.extra, FOREGROUND]
     extra += ["--until-caught-up"] if until_caught_up else []
     extra += ["--wait-ms", str(wait)] if wait is not None else []
     launch = replace(LAUNCH, extra=tuple(extra))

@@ -63,7 +63,7 @@ def why_of(view: JobView) -> str:
 
 def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
     why = why_of(view)
-    if view.state is JobState.FAILED:
+    if view.state in (JobState.FAILED, JobState.DEAD):
         return Level.CRITICAL, why
     if not view.state.has_process:
         return _at_rest(view, why)

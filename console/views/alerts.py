@@ -195,6 +195,8 @@ def _job_rule(job: JobFacts) -> str:
         return "job_failed"
     if job.state is JobState.PAUSED:
         return "job_paused"
+    if job.state is JobState.DEAD:
+        return "job_gone"
     if job.state is not None and not job.state.has_process:
         return "job_stopped"
     if job.alive is None:

@@ -62,7 +62,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
         return Standing.PAST
     if job.state is JobState.FAILED:
         return Standing.FATAL if latest else Standing.PAST
-    if not job.state.has_process:
+    if not job.state.is_open:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
     if troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):

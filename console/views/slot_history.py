@@ -32,6 +32,7 @@ _SHORT = {
     JobState.FAILED: "ERR",
     JobState.FINISHED: "END",
     JobState.CANCELLED: "CANCEL",
+    JobState.DEAD: "DEAD",
 }
 GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
 

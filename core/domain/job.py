@@ -24,11 +24,18 @@ class JobState(Enum):
     FAILED = "FAILED"
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
+    DEAD = "DEAD"
+    """Seen, never stored: it is meant to have a driver, and neither that nor its supervisor lives."""
 
     @property
     def has_process(self) -> bool:
         """Whether a job in this state is meant to have a living driver."""
         return self in WITH_PROCESS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has recorded the end of the job's newest run, though its processes may be gone."""
+        return self in WITH_PROCESS or self is JobState.DEAD
 
 
 class JobEvent(Enum):
@@ -75,7 +82,7 @@ def _all(states: tuple[JobState, ...] | frozenset[JobState], after: JobState) ->
 
 
 _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
-    JobEvent.START: _all(_AT_REST, _S.PENDING),
+    JobEvent.START: _all((*_AT_REST, _S.DEAD), _S.PENDING),
     JobEvent.BEGAN: _all(WITH_PROCESS, _S.PENDING),
     JobEvent.COPY_BEGAN: _all((_S.PENDING, _S.SNAPSHOT), _S.SNAPSHOT),
     JobEvent.COPY_DONE: _all((_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP), _S.CATCHING_UP),
@@ -83,9 +90,9 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.PAUSED: _all(WITH_PROCESS, _S.PAUSED),
     JobEvent.RESUMED: {**_same(*_STREAMING), _S.PAUSED: _S.PENDING},
     JobEvent.CRASHED: _same(*WITH_PROCESS),
-    JobEvent.STOPPED: {**_all(WITH_PROCESS, _S.STOPPED), **_same(_S.STOPPED)},
+    JobEvent.STOPPED: {**_all(WITH_PROCESS, _S.STOPPED), **_all((_S.STOPPED, _S.DEAD), _S.STOPPED)},
     JobEvent.SUPERSEDED: _all(WITH_PROCESS, _S.STOPPED),
-    JobEvent.GONE: _all(WITH_PROCESS, _S.STOPPED),
+    JobEvent.GONE: _all(WITH_PROCESS | {_S.DEAD}, _S.STOPPED),
     JobEvent.FAILED: {**_all(WITH_PROCESS, _S.FAILED), **_same(_S.FAILED)},
     JobEvent.FINISHED: _all((_S.PENDING, _S.SNAPSHOT, _S.FINISHED), _S.FINISHED),
     JobEvent.RESET: _all((_S.STOPPED, _S.FAILED), _S.STOPPED),

@@ -17,7 +17,7 @@ from core.domain.job_view import JobView
 from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
-from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
+from core.launch.launch import SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from core.launch.supervisor import supervise
 from core.launch.view import observe
 from core.state.resets import marks
@@ -27,6 +27,8 @@ START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
 _LAST_MOMENTS = 5.0
 _POLL = 0.1
+_ARRIVED = (JobState.RUNNING, JobState.PAUSED)
+_COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 def _silent(view: JobView) -> None:
@@ -49,8 +51,9 @@ def start(
     take_over: bool = False,
     patience: Patience | None = None,
 ) -> JobView:
-    """Start a job and wait until its driver has reported; Refused where one runs already, naming it.
+    """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
 
+    A copy may take hours: one that goes on when the patience ends is no failure. Busy where nothing has begun by then.
     The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
     `take_over` goes on to the driver, and here it starts a job that another machine's name stands at.
     """
@@ -64,7 +67,17 @@ def start(
             store.apply(job, JobEvent.FAILED, error.message)
             store.end_run(run, None, error.message)
             raise
-    return _seen(store, job, patience, lambda view: view.reported or not view.state.has_process, "start")
+    try:
+        return _seen(store, job, patience, _has_begun, "start")
+    except Busy:
+        view = observe(store, job)
+        if view.reported and view.lives and view.state in _COPYING:
+            return view
+        raise
+
+
+def _has_begun(view: JobView) -> bool:
+    return not view.state.has_process or (view.reported and view.state in _ARRIVED)
 
 
 def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobView:
@@ -76,18 +89,19 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish the job stopped and wait until its processes are gone."""
+    """Wish the job stopped and wait until its processes are gone; one at rest stays as it is, and is wanted stopped."""
     view = observe(store, job)
     _refuse_elsewhere(view)
-    if not view.state.has_process and not view.lives:
-        transition(view.state, JobEvent.STOPPED)
+    if not view.state.is_open and not view.lives:
+        if view.state is JobState.CANCELLED:
+            transition(view.state, JobEvent.STOPPED)
         store.set_wanted(job, WantedState.STOP)
         return observe(store, job)
     store.set_wanted(job, WantedState.STOP)
     store.record_event(job, "stop asked", "by a command")
     if not view.supervisor_alive:
         _stop_without_supervisor(store, view)
-    return _seen(store, job, patience, lambda now: not now.state.has_process and not now.lives, "stop")
+    return _seen(store, job, patience, lambda now: not now.state.is_open and not now.lives, "stop")
 
 
 def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
@@ -107,7 +121,7 @@ def restart(
 ) -> JobView:
     """Stop the job where it runs, then start it; with the configuration file it had unless another is given."""
     view = observe(store, job)
-    if view.state.has_process or view.lives:
+    if view.state.is_open or view.lives:
         stop(store, job, patience or Patience())
     return start(store, job, config or view.config, launch, patience=patience)
 
@@ -116,7 +130,7 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     """Record a new run, under the start lock; Refused where the job lives."""
     launch = launch or Launch()
     if take_over:
-        launch = replace(launch, extra=(*launch.extra, "--take-over"))
+        launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
     refuse_open_reset(store, job)
     store.register_job(job, config)
     _make_way(store, observe(store, job), take_over)
@@ -141,7 +155,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
 
 def _make_way(store: Store, view: JobView, take_over: bool) -> None:
     """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
-    if not view.state.has_process:
+    if not view.state.is_open:
         # An ended run's supervisor may need a moment to go.
         processes.wait_gone(lambda: observe(store, view.name).lives, _LAST_MOMENTS)
         view = observe(store, view.name)
@@ -155,7 +169,7 @@ def _make_way(store: Store, view: JobView, take_over: bool) -> None:
         )
     if view.elsewhere and not take_over:
         _refuse_elsewhere(view)
-    if view.state.has_process:
+    if view.state.is_open:
         store.apply(view.name, JobEvent.GONE, "no process was found")
         store.end_run(view.run, None, "no process was found")
 
@@ -193,7 +207,7 @@ def _stop_without_supervisor(store: Store, view: JobView) -> None:
     if view.driver is not None and not processes.end(view.driver, limits.stop + limits.grace):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) cannot be ended", "it may hang in the kernel")
     # Until here the driver may have brought up a new supervisor, which then writes the same.
-    if observe(store, view.name).state.has_process and not observe(store, view.name).supervisor_alive:
+    if observe(store, view.name).state.is_open and not observe(store, view.name).supervisor_alive:
         store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor was gone")
         store.end_run(view.run, None, "stopped; its supervisor was gone")
 

@@ -21,6 +21,8 @@ from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")
+TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
+"""What a driver is started with besides: end an earlier start's sessions; its supervisor is a person's command."""
 SUPERVISOR_LOCK = "supervisor"
 """The lock of the state folder that a job's supervisor holds as long as it lives."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.errors import Refused
 from core.launch import identity as processes
@@ -37,8 +38,11 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
     open_run = run is not None and run.ended_at is None
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
+    recorded = supervisor is not None or driver is not None
+    dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
     known = {each.name: getattr(row, each.name) for each in _ROW}
+    known["state"] = JobState.DEAD if dead else row.state
     return JobView(
         **{**known, "reason": reason, "safe": safe},
         supervisor=supervisor,
@@ -63,5 +67,6 @@ def _reason(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool)
         return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
     return (
         "no process: killed?",
-        f"`slotkeeper jobs start {row.name}` goes on where the sink's progress rows stand; `jobs stop` only notes it",
+        f"`slotkeeper jobs start {row.name}` goes on where the sink's progress rows stand, `jobs ensure` starts all"
+        " that are wanted; `jobs stop` only notes it",
     )

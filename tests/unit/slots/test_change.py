@@ -17,13 +17,13 @@ def plan(owner: Owner | None = OWNER, highest: bool = False, rows: int | None = 
     return ChangePlan("drop", "dws1", "ods.t", "s", owner, highest, before, rows, (), ())
 
 
-@pytest.mark.parametrize("state", [one for one in JobState if one.has_process])
+@pytest.mark.parametrize("state", [one for one in JobState if one.is_open])
 def test_a_slot_is_left_alone_while_its_job_is_meant_to_live(state: JobState) -> None:
     with pytest.raises(Refused, match=state.value):
         refuse_unless_at_rest(Owner("orders", state))
 
 
-@pytest.mark.parametrize("state", [None, *(one for one in JobState if not one.has_process)])
+@pytest.mark.parametrize("state", [None, *(one for one in JobState if not one.is_open)])
 def test_a_job_at_rest_or_never_started_is_no_hindrance(state: JobState | None) -> None:
     refuse_unless_at_rest(Owner("orders", state))
     refuse_unless_at_rest(None)
