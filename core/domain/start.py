@@ -143,7 +143,7 @@ def _what_changed(then: str, now: str) -> str:
     if old[:1] != new[:1]:
         return "another database answers under this address"
     if old[1:2] != new[1:2]:
-        return "the table was dropped and made again (its oid changed)"
+        return "the table was dropped and made again"
     return "the table's columns changed"
 
 

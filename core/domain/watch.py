@@ -46,7 +46,7 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
         sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
-        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table's columns or its oid changed")
+        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or made again")
     if there not in expected.kept:
         sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}: someone else uses it"
         return trouble(TroubleName.SLOT_MOVED, sentence)

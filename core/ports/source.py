@@ -190,6 +190,9 @@ class Retention(SlotAdmin, Protocol):
     `read_status` and what registers are sent only for a slot that exists, because asking makes one (DWS).
     """
 
+    words: SlotWords
+    """What the source says about its slots."""
+
     def identify(self) -> TableIdentity:
         """As `Source.identify`."""
 
@@ -275,9 +278,10 @@ class DdlWords:
 class SlotWords:
     """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
 
-    `head` is about a table, of its {ttl} and {timeout}; `marks` are the names of what is kept for a slot on one DN
-    (`Positions.marks`), none where nothing is: then our own position stands there. `ddl` is None where no DDL waits for
-    readers or clears a slot.
+    `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `short` says that moving
+    a slot to the newest position reached too little, `identity` what tells tables of one name apart. `marks` are the
+    names of what is kept for a slot on one DN (`Positions.marks`), none where nothing is: then our own position stands
+    there. `ddl` is None where no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
@@ -292,6 +296,9 @@ class SlotWords:
     moved: str = "every slot moves to the newest position"
     ages: str = ""
     head: str = ""
+    ttl: str = "the time that records are kept"
+    short: str = "the slot did not move to the newest position"
+    identity: str = "columns and key"
     marks: tuple[str, ...] = ()
     ddl: DdlWords | None = None
 

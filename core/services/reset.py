@@ -45,6 +45,17 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
     raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
 
 
+def refuse_place(job: JobSpec, text: str) -> None:
+    """ConfigError for a text that is no place of the binlog by the dialect of a job's source."""
+    positions = registry.open(job.source_kind).positions
+    try:
+        positions.place(text)
+    except ValueError:
+        raise ConfigError(
+            f"{text!r} is no {positions.name}", "DN=PLACE or PLACE, a place as slots show and slots peek spell it"
+        ) from None
+
+
 @contextmanager
 def reset_context(
     job: JobSpec,

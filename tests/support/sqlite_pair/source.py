@@ -25,6 +25,7 @@ from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation
 from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
 from tests.support.sqlite_pair.position import BEGIN, NOTHING, POSITIONS, NothingKept, SqlitePosition, ours, pair_of
+from tests.support.sqlite_pair.words import WORDS
 
 SHARD = Shard("binlog", 1)
 """The one stream."""
@@ -133,6 +134,7 @@ class SqliteSource:
     """One table; implements `core.ports.source.Source` and, as nothing is registered, all the ports above it."""
 
     cleared_for = 1
+    words = WORDS
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
         self.session = session
