@@ -191,6 +191,7 @@ class Crowd:
 class Lock:
     row: ProgressRow
     record: Any
+    others: tuple[ProgressRow, ...] = ()
 
 
 class One:
@@ -254,7 +255,7 @@ class One:
         return list(self._crowd.rows_.values())
 
     @contextmanager
-    def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
+    def registration(self, key: LaneKey, epoch: int, others: tuple[LaneKey, ...] = ()) -> Iterator[Lock]:
         yield Lock(self.read_row(key), lambda values: None)
 
     def stage(self, reader: BinaryIO) -> int:

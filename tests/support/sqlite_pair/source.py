@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
@@ -60,6 +60,17 @@ class SqliteSession:
         finally:
             if connection.in_transaction:
                 connection.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that writes."""
+        try:
+            with closing(connect(self.file)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+        except sqlite3.Error as error:
+            raise Unreachable(f"sqlite: {error}", where="source") from error
 
     def close(self) -> None:
         """End it; safe to call twice."""
