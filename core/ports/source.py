@@ -94,9 +94,10 @@ class Source(Protocol):
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, user columns.
+        """Write the rows of (after, up_to] and return how many: the two numbers of `Position.pair`, type, user columns.
 
-        Returns how many.
+        A source of COPY text writes that, one of rows puts each by `core.drivers.row_pipe.put`; `out` converts where
+        the sink reads the other.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
@@ -115,7 +116,7 @@ class Source(Protocol):
         """Cut the table into chunks of about `rows` rows in one pass."""
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write the rows of one chunk as COPY text: user columns; returns the count."""
+        """Write the rows of one chunk in the same way: user columns; returns the count."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
 from core.clock import Clock, SystemClock
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint
 from core.domain.job import WantedState
 from core.domain.kept import Kept
@@ -199,6 +200,7 @@ class One:
 
     cleared_for = 1
     generation = 1
+    encoding = Encoding.COPY_TEXT
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd

@@ -19,7 +19,7 @@ from core.domain.reset import Count
 from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.domain.watch import trouble
-from core.drivers.session import copy_line
+from core.drivers.row_pipe import put, texts
 from core.errors import Refused, TroubleName, Unreachable
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation
@@ -205,7 +205,7 @@ class SqliteSource:
                 values = json.loads(image)
                 if kind in ("B", "d"):
                     values = [value if key else None for value, key in zip(values, keys, strict=True)]
-                out.write(copy_line((*pair_of(file, offset, number), kind, *values)))
+                put(out, texts((*pair_of(file, offset, number), kind, *values)))
                 count += 1
         return count
 
@@ -237,7 +237,7 @@ class SqliteSource:
             where = f"({key}) <= ({marks})" + (f" AND ({key}) > ({marks})" if chunk.lo else "")
             statement = f"SELECT {texts} FROM {quoted(self.table)} WHERE {where}"
             for row in connection.execute(statement, (*chunk.hi, *chunk.lo)):
-                out.write(copy_line(row))
+                put(out, row)
                 count += 1
         return count
 
