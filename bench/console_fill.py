@@ -147,7 +147,7 @@ def _lane(dn: int, turn: int, job: int) -> LaneReport:
     return LaneReport(
         f"dn_{6001 + dn}_{6002 + dn}", dn, "running", "applying" if busy else "idle", f"{at}/3", f"{latest}",
         f"{at - 40}", 1_000 + turn * 97 + dn, 0.1 * ((turn + dn) % 30), retry, at=at, latest_at=latest,
-        behind=latest - at,
+        behind=latest - at, shown=f"{at}",
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ _PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
 Points = Annotated[
-    list[str] | None, typer.Option("--point", metavar="DN=N", help="with --to point: per DN, or one number for all")
+    list[str] | None, typer.Option("--point", metavar="DN=PLACE", help="with --to point: per DN, or one place for all")
 ]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with its offset")]
 Backup = Annotated[str, typer.Option("--backup", metavar="ID", help="with --to backup")]
@@ -85,7 +85,7 @@ def reset(
         raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
     job = reset_service.job_of(loaded, table, slot)
     order = ResetOrder(plan_id, reason, confirm, rows)
-    goal = None if execute else _goal(to, points or [], time, backup, tuple(dns or ()))
+    goal = None if execute else _goal(job, to, points or [], time, backup, tuple(dns or ()))
     _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
 
 
@@ -160,7 +160,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         _tell(_on(loaded, job, resume.resume, steal), as_json, select.ascii_only(ctx))
 
 
-def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns: tuple[str, ...]) -> Goal:
+def _goal(job: JobSpec, to: TargetKind | None, points: list[str], time: str, backup: str, dns: tuple[str, ...]) -> Goal:
     """What was asked for; ConfigError where options do not fit together."""
     if to is None:
         raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
@@ -173,13 +173,12 @@ def _goal(to: TargetKind | None, points: list[str], time: str, backup: str, dns:
             raise ConfigError(f"{name} goes with --to {kind.value}, and the other way round", "see --help")
     if time:
         select.moment(time)
-    return Goal(to, tuple(map(_point, points)), time, backup, dns)
+    return Goal(to, tuple(_point(job, text) for text in points), time, backup, dns)
 
 
-def _point(text: str) -> tuple[str, str]:
+def _point(job: JobSpec, text: str) -> tuple[str, str]:
     name, _, place = text.rpartition("=")
-    if not place.isascii() or not place[:1].isdigit():
-        raise ConfigError(f"{text!r} is no point", "DN=N or N, N a sync point")
+    reset_service.refuse_place(job, place)
     return name or EVERY, place
 
 

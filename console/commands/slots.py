@@ -120,7 +120,16 @@ def show(
     output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
     output.line(_ttl(found.retained), ascii_only)
     output.table(*_places(one, retained, found.retained.words.marks), ascii_only)
-    times = [
+    if found.retained.words.marks:
+        output.table(*_times(retained), ascii_only)
+    for text in _notes(one.name, retained, found.retained):
+        output.paragraph("", text, ascii_only)
+    _tell_untold(found)
+
+
+def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
+    """Heads and rows of when a slot was registered and when it expires, DN by DN."""
+    rows: list[list[object]] = [
         [
             h.shard,
             output.second(h.registered_at),
@@ -130,10 +139,7 @@ def show(
         ]
         for h in retained.shards
     ]
-    output.table(["dn", "registered", "by", "expires at", "left", "ttl"], times, ascii_only)
-    for text in _notes(one.name, retained, found.retained):
-        output.paragraph("", text, ascii_only)
-    _tell_untold(found)
+    return ["dn", "registered", "by", "expires at", "left", "ttl"], rows
 
 
 def _places(one: SlotView, retained: SlotRetained, marks: tuple[str, ...]) -> tuple[list[str], list[list[object]]]:
@@ -148,6 +154,10 @@ def _places(one: SlotView, retained: SlotRetained, marks: tuple[str, ...]) -> tu
 def _print(ctx: typer.Context, each: Polled) -> None:
     ascii_only = select.ascii_only(ctx)
     output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.retained)}", ascii_only)
+    if not each.retained.words.marks:
+        output.table(*_own_slots(each), ascii_only)
+        _tell_untold(each)
+        return
     rows: list[list[object]] = []
     for slot in each.slots.slots:
         retained = each.retained.slot(slot.name)
@@ -157,6 +167,17 @@ def _print(ctx: typer.Context, each: Polled) -> None:
         rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
     output.table(["slot", "owner", "dns", "oldest", "unread", "expires at", "left", "ttl"], rows, ascii_only)
     _tell_untold(each)
+
+
+def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
+    """Heads and rows of slots at a source that keeps nothing: our own position that lies furthest back."""
+    rows: list[list[object]] = []
+    for slot in each.slots.slots:
+        retained = each.retained.slot(slot.name)
+        back = retained.furthest_back
+        place = back.point.shown if back and back.point else None
+        rows.append([slot.name, slot.job or "external", len(retained.shards) or None, place, slot.unread])
+    return ["slot", "owner", "dns", "position", "unread"], rows
 
 
 def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
@@ -229,7 +250,9 @@ def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
     retained = table.slot(slot.name)
     by_shard = {one.shard: one for one in retained.shards}
     shards = {one.shard: one for one in slot.shards}
-    dns = [_dn(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
+    keeps = bool(table.words.marks)
+    made = _dn if keeps else _own_dn
+    dns = [made(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
     back = retained.furthest_back
     return {
         "slot": slot.name,
@@ -242,9 +265,19 @@ def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
         "expires_at": retained.left.expires_at if retained.left else None,
         "seconds_left": retained.left.seconds if retained.left else None,
         "severity": retained.left.severity if retained.left else None,
-        "furthest_back": None if back is None else {"dn": back.shard, "behind": back.behind, "point": back.point},
+        "furthest_back": None if back is None else _back(back, keeps),
         "dns": dns,
     }
+
+
+def _back(back: ShardRetained, keeps: bool) -> dict[str, object]:
+    behind = {"behind": back.behind} if keeps else {}
+    return {"dn": back.shard, **behind, "point": back.point}
+
+
+def _own_dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
+    """A DN of a source that keeps nothing: where our own row stands."""
+    return {"shard": one.shard, "position": retained.live if retained else None, "unread": one.unread}
 
 
 def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level
+from console.monitor.snapshot import JobFacts, Level, unread_meanwhile
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
@@ -57,8 +57,9 @@ def facts(view: JobView, now: datetime) -> JobFacts:
 
 
 def why_of(view: JobView) -> str:
-    """What is the matter with a job, as the store and its processes say."""
-    return ": ".join(part for part in (view.trouble, view.reason) if part)
+    """What is the matter with a job, as the store and its processes say; the name of its trouble once."""
+    named = view.trouble if not view.reason.startswith(view.trouble) else ""
+    return ": ".join(part for part in (named, view.reason) if part)
 
 
 def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
@@ -72,13 +73,13 @@ def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
     if not view.lives:
         return Level.CRITICAL, why
     if view.state is JobState.PAUSED:
-        return Level.WARNING, why or "applies nothing; the TTL of its slot may run on"
+        return Level.WARNING, why or f"applies nothing; {unread_meanwhile(view.report)}"
     return _living(view, why, now)
 
 
 def _at_rest(view: JobView, why: str) -> tuple[Level, str]:
     if view.trouble or (view.state is JobState.STOPPED and view.run):
-        return Level.WARNING, f"{why}; the TTL of its slot runs on" if not view.trouble else why
+        return Level.WARNING, f"{why}; {unread_meanwhile(view.report)}" if not view.trouble else why
     return Level.FINE, why
 
 

@@ -52,6 +52,13 @@ class LanePace:
     eta: float | None = None
 
 
+def unread_meanwhile(report: JobReport | None) -> str:
+    """What becomes of what a job has not read while it does not read: by the clock of its slot, where it has one."""
+    if report is not None and not report.keeps_positions:
+        return "what it has not read may expire at the source"
+    return "the TTL of its slot runs on"
+
+
 @dataclass(frozen=True, slots=True)
 class JobFacts:
     """A job: `wrong` says what is the matter, `safe` what is safe to do about it.
@@ -91,6 +98,11 @@ class JobFacts:
     only_quarantined: bool = False
     quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unread(self) -> str:
+        """What becomes of what it has not read while it does not read."""
+        return unread_meanwhile(self.report)
 
     @property
     def refused(self) -> bool:

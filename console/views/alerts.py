@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
+from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen, unread_meanwhile
 from console.views.errors import open_count
 from console.views.quarantine import fullness, number_of, quarantine_of
 from console.views.remedies import QUARANTINED_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
@@ -155,13 +155,15 @@ def _store(monitor: MonitorState) -> Iterator[Alert]:
 def _resets(monitor: MonitorState) -> Iterator[Alert]:
     for mark in monitor.local.open_resets:
         table, slot, job = safe(mark.table, 80), safe(mark.slot, 80), safe(mark.job, 80)
+        known = monitor.job(mark.job)
         options = (
             Option(f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}: finishes it or rolls it back"),
         )
         yield Alert(
             "reset_open", f"{table}/{slot}", Level.CRITICAL, "half", "-", None,
             f"reset {safe(mark.id, 60)} of the slot of job {job} was cut off between its steps",
-            "the job cannot be started, and the slot's TTL runs on", options, ("job", mark.job),
+            f"the job cannot be started, and {known.unread if known else unread_meanwhile(None)}", options,
+            ("job", mark.job),
         )  # fmt: skip
 
 
@@ -213,7 +215,9 @@ def _job_since(job: JobFacts) -> datetime | None:
 
 def _job_ignored(job: JobFacts) -> str:
     if job.state is not None and job.state.has_process and job.alive:
-        return "nothing is skipped; while it lasts the point stands still and the slot's TTL runs on"
+        return f"nothing is skipped; while it lasts its position stands still and {job.unread}"
+    if job.report is not None and not job.report.keeps_positions:
+        return f"{job.unread}, and is lost to it then"
     return "its slot expires when the TTL ends (3 Slots says when), and what is unread is lost to it"
 
 

@@ -274,7 +274,8 @@ def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> s
     rows = history(page, key) or list(page.rows)
     said = []
     for slot in seen.slots.slots:
-        here = next((one for one in slot.shards if one.shard == page.shard), None)
+        own = seen.retained.slot(slot.name).shards if seen.retained and not seen.retained.words.marks else ()
+        here = next((one for one in own or slot.shards if one.shard == page.shard), None)
         points = [one for one in (here.live, here.durable) if one is not None] if here else []
         name = safe(slot.name, 40)
         if not points:

@@ -118,7 +118,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         ),
     ]
     if job is not None and job.state is not None:
-        stays = "" if job.state is JobState.RUNNING else "; its points stay and nothing is skipped"
+        stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{stays}"))
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")

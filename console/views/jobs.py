@@ -201,6 +201,8 @@ def what_is_safe(job: JobFacts) -> str:
         return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
     if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):
         return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
+    if job.state is JobState.PAUSED and job.alive:
+        return f"`slotkeeper jobs resume {name}` lets it apply again from where it is"
     if job.level in FAULTS:
         return f"wait, or read `slotkeeper jobs show {name}`; nothing is skipped"
     return "nothing"

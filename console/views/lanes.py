@@ -124,7 +124,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
 
 
 def _place(lane: LaneReport) -> str:
-    return UNKNOWN if lane.at is None else safe((lane.position or "").partition("/")[0], 20)
+    return UNKNOWN if lane.shown is None else safe(lane.shown, 20)
 
 
 def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]:
@@ -224,12 +224,17 @@ def next_risk(job: JobFacts, now: datetime) -> str:
     """What runs out next, as far as the state store tells; the slot's own clock is on its screen."""
     if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
-        return f"next risk: nobody reads its slot{still}; its TTL runs on -> [3] Slots"
+        return f"next risk: nobody reads its binlog{still}; {_meanwhile(job)}"
     retrying = [lane.name for lane in (job.report.lanes if job.report else ()) if lane.retry]
     if retrying:
         more = f" and {len(retrying) - 1} more" if retrying[1:] else ""
-        return f"next risk: {safe(retrying[0], 40)}{more} is not read; its TTL runs on -> [3] Slots"
+        return f"next risk: {safe(retrying[0], 40)}{more} is not read; {_meanwhile(job)}"
     return f"next risk: none known here; {proof(job, now)}"
+
+
+def _meanwhile(job: JobFacts) -> str:
+    expires = job.report is None or job.report.keeps_positions
+    return f"{job.unread} -> [3] Slots" if expires else job.unread
 
 
 def proof(job: JobFacts, now: datetime) -> str:

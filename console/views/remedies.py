@@ -52,7 +52,7 @@ _SNAPSHOT = Option("slotkeeper slots reset TABLE SLOT --to snapshot", Loss.TIME)
 _VERIFY = Option("slotkeeper verify JOB names the keys that differ")
 _DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
 _START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
-_WAIT = Option("wait: it is tried again, the point stays and nothing is skipped")
+_WAIT = Option("wait: it is tried again, the position stays and nothing is skipped")
 _POLL = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
 _REPLAY = Option(
     "cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays quarantined"
@@ -124,7 +124,7 @@ QUARANTINED_ROWS = Remedy(
 
 _DOWN = Remedy(
     "the server does not answer",
-    "no connection, or it is restarting; the point stays meanwhile and the slot's TTL runs on",
+    "no connection, or it is restarting; the position stays meanwhile; what is not read may expire",
     (Option("bring the server or the DN back"), _WAIT, _DOCTOR),
 )
 _LOGIN = Remedy(

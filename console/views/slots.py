@@ -47,8 +47,13 @@ SHARD_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("deadline", "EXPIRES UTC", 12),
 )
-PLACE_COLUMN = Column("live", "POSITION", 15, right=True)
-"""Of a source that keeps nothing: where our own row stands."""
+OWN_COLUMNS = (
+    Column("mark", "", 1),
+    Column("dn", "DN", 0),
+    Column("live", "POSITION", 20, right=True),
+    Column("unread", "UNREAD", 6, right=True),
+)
+"""Of a source that keeps nothing: where our own row stands; nothing of it expires."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
@@ -113,7 +118,7 @@ def shard_columns(one: SlotFacts | None) -> list[Column]:
     retained = one.seen.retained if one else None
     if retained is None or retained.words.marks:
         return list(SHARD_COLUMNS)
-    return [PLACE_COLUMN if column.key == "live" else column for column in SHARD_COLUMNS if column.key != "durable"]
+    return list(OWN_COLUMNS)
 
 
 UNKNOWN_LAST = float("inf")
@@ -199,16 +204,16 @@ def _seconds(at: datetime | None, now: datetime | None) -> float | None:
 
 def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: datetime) -> dict[str, str]:
     slot, retained = one.slot, one.retained
-    back = retained.furthest_back
+    back, nothing = retained.furthest_back, "-" if keeps_nothing(one) else ""
     return {
         "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
-        "left": "ABSENT" if slot.exists is False else _left_words(retained.left, one.seen.at, now),
+        "left": "ABSENT" if slot.exists is False else nothing or _left_words(retained.left, one.seen.at, now),
         "bar": bar(remaining(retained.left, one.seen.at, now), _ttl(one)),
-        "deadline": deadline(retained.left, now),
+        "deadline": nothing or deadline(retained.left, now),
         "unread": count(slot.unread),
-        "oldest": _is_oldest(retained),
-        "point": back.behind.value if back and back.behind else UNKNOWN,
+        "oldest": nothing or _is_oldest(retained),
+        "point": nothing or (back.behind.value if back and back.behind else UNKNOWN),
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
         "age": age(seen_at(one.seen), now),

@@ -22,13 +22,18 @@ class Encoding(Enum):
 
 
 def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> Encoding:
-    """The best encoding that both have; raises Refused by their names where there is none. `pair` names the two.
+    """In which encoding a batch reaches the sink: the best that both have, else the sink's best, converted on the way.
+
+    `pair` names the two; raises Refused by what they have where one of them has nothing.
 
     >>> chosen((Encoding.COPY_TEXT, Encoding.ROWS), (Encoding.ROWS,), "a to b").value
     'rows'
+    >>> chosen((Encoding.ROWS,), (Encoding.COPY_TEXT,), "a to b").value
+    'COPY text'
     """
-    for encoding in Encoding:
-        if encoding in gives and encoding in takes:
-            return encoding
+    for both in (gives, takes):
+        for encoding in Encoding:
+            if gives and encoding in both and encoding in takes:
+                return encoding
     given, taken = (" or ".join(one.value for one in few) or "nothing" for few in (gives, takes))
     raise Refused(f"{pair}: the source gives {given}, the sink takes {taken}", "choose another kind of sink")

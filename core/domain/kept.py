@@ -55,6 +55,11 @@ class Kept:
         raise NotImplementedError
 
     @property
+    def shared(self) -> bool:
+        """Whether it is one for the stream of all channels: then lanes of other channels move it, too, on and on."""
+        return False
+
+    @property
     @abstractmethod
     def settled(self) -> bool:
         """Whether it is all at one place, as behind a confirmation that was not broken off."""

@@ -18,8 +18,9 @@ class LaneReport:
     has spent reading from the source, writing to the sink and registering, since its driver began. `waited` is the
     longest time that the lane was due before a step of it began. `source_table` and `target` are its channel's;
     `label` is what the lane is called where the job has several channels. `registered` is the place up to which the
-    source was told that all is done. `at`, `latest_at` and `registered_to` are numbers that grow with position,
-    latest and registered, `behind` is what lies between the two in the dialect's own unit.
+    source was told that all is done. `position` is the form that is stored, `shown` the same place for people, as
+    `latest` and `registered` are. `at`, `latest_at` and `registered_to` are numbers that grow with position, latest
+    and registered, `behind` is what lies between the two in the dialect's own unit.
     """
 
     shard: str
@@ -46,6 +47,7 @@ class LaneReport:
     latest_at: int | None = None
     registered_to: int | None = None
     behind: int | None = None
+    shown: str | None = None
 
     @property
     def name(self) -> str:
@@ -60,7 +62,8 @@ class JobReport:
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
     configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
-    what `behind` counts and `place` what a position is called, by the source's dialect.
+    what `behind` counts and `place` what a position is called, by the source's dialect; `keeps_positions` is its trait
+    (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live.
     """
 
     job: str
@@ -82,3 +85,4 @@ class JobReport:
     repeats: int = 0
     unit: str = ""
     place: str = ""
+    keeps_positions: bool = True

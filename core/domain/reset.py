@@ -409,13 +409,13 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
     return Check("same DNs", False, f"the DN set changed: {names}; only --to snapshot is left")
 
 
-def table_check(goal: Goal, fingerprint: str, known: Iterable[str]) -> Check:
-    """The table is the one that the rows, and the backup, were made for."""
+def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
+    """The table is the one that the rows, and the backup, were made for; `compared` is what is compared, in words."""
     if set(known) == {fingerprint}:
-        return Check("same table", True, "columns, key and oid are those of the progress rows")
+        return Check("same table", True, f"{compared} are those of the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
         return Check("same table", True, "it changed; a snapshot takes it as it is")
-    return Check("same table", False, "columns, key or oid changed since; only --to snapshot is left")
+    return Check("same table", False, f"{compared}: not all are as they were; only --to snapshot is left")
 
 
 def time_check(left: float | None) -> Check:

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import Defect
-
 
 @dataclass(frozen=True, slots=True)
 class SourceTraits:
     """`keeps_positions`: the server keeps what is confirmed, and holds its binlog back for it.
 
     `slot_unasked`: nothing has to be made before a job can read, so nothing is made or dropped. `one_stream`: one
-    stream carries the tables of all channels, and would be acknowledged as one: by the least position of them all,
-    which is not built.
-
-    >>> SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=True)
-    Traceback (most recent call last):
-    core.errors.Defect: one stream for all channels with positions kept at the server is not built
+    stream carries the tables of all channels; where positions are kept, it is acknowledged as one, by the least
+    position of them all (`core.domain.one_stream`).
     """
 
     keeps_positions: bool
     slot_unasked: bool
     one_stream: bool
 
-    def __post_init__(self) -> None:
-        if self.keeps_positions and self.one_stream:
-            raise Defect("one stream for all channels with positions kept at the server is not built")
+    @property
+    def shares_position(self) -> bool:
+        """Whether the server keeps one position for all channels of a job: `Kept.shared` of what it keeps."""
+        return self.keeps_positions and self.one_stream

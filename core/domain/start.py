@@ -53,10 +53,13 @@ class StartDecision:
         return SAFE[self.trouble] if self.trouble else ""
 
 
-def compare(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
-    """Decide for one DN from what the sink remembers and what the source holds."""
+def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = False) -> StartDecision:
+    """Decide for one DN from what the sink remembers and what the source holds.
+
+    `others_begun`: a start has registered for other channels of the job, so that what they share may be theirs.
+    """
     if row is None or row.state is LaneState.CREATING:
-        return _created(row, status)
+        return _created(row, status, others_begun)
     refused = _slot_trouble(row, status)
     if refused:
         return refused
@@ -94,7 +97,7 @@ def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
     return row.position is None and ours is not None and (not keeps_positions or ours.furthest is not None)
 
 
-def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
+def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) -> StartDecision:
     """A lane that has no position to go on from: its slot is made, or made anew.
 
     Points that nobody of ours can have registered are another's: before the first registration any at all, afterwards
@@ -103,7 +106,7 @@ def _created(row: ProgressRow | None, status: SlotStatus) -> StartDecision:
     """
     place, highest, there = status.shard.name, status.kept.furthest, status.kept.shown
     if row is None or row.registered is None:
-        if highest is not None:
+        if highest is not None and not (status.kept.shared and others_begun):
             sentence = f"{place}: the slot holds points {there}, but the sink has no progress row for it"
             return _refuse(TroubleName.PROGRESS_LOST, sentence)
     elif row.position is not None and highest is not None:
@@ -143,7 +146,7 @@ def _what_changed(then: str, now: str) -> str:
     if old[:1] != new[:1]:
         return "another database answers under this address"
     if old[1:2] != new[1:2]:
-        return "the table was dropped and made again (its oid changed)"
+        return "the table was dropped and made again"
     return "the table's columns changed"
 
 

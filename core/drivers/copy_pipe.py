@@ -1,7 +1,8 @@
-"""Moves COPY text from a source to a sink through a pipe: memory does not grow with the number of rows.
+"""Moves a batch from a source to a sink: memory does not grow with the number of rows.
 
-A text stream that is cut at a line end looks like a whole one, so the reader's error is raised and the counts of both
-sides are compared before anything is committed.
+COPY text goes through a pipe that nothing of ours looks into, rows through a queue (`row_pipe.py`). A text stream that
+is cut at a line end looks like a whole one, so the reader's error is raised and the counts of both sides are compared
+before anything is committed.
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO
 
+from core.domain.encoding import Encoding
+from core.drivers.row_pipe import row_ends
 from core.errors import Unreachable
 
 BUFFER = 262_144
 
 
-def copy_through(read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], int | None]) -> int | None:
+def copy_through(
+    read: Callable[[BinaryIO], int],
+    write: Callable[[BinaryIO], int | None],
+    encoding: Encoding = Encoding.COPY_TEXT,
+) -> int | None:
     """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
 
+    `encoding` is how the sink reads the batch; `row_pipe.put` and `row_pipe.rows_in` are the two ends of one of rows.
     Raises the side's error that came first, and Unreachable where both ended well with different row counts.
     """
-    read_end, write_end = os.pipe()
-    reading = _Reading(read, write_end)
+    stream, out = _text_ends() if encoding is Encoding.COPY_TEXT else row_ends()
+    reading = _Reading(read, out)
     reading.start()
     try:
-        with os.fdopen(read_end, "rb", BUFFER) as stream:
+        with stream:
             written = write(stream)
     except BaseException:
         reading.join()
@@ -42,20 +50,25 @@ def copy_through(read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], in
     return written
 
 
+def _text_ends() -> tuple[BinaryIO, BinaryIO]:
+    read_end, write_end = os.pipe()
+    return os.fdopen(read_end, "rb", BUFFER), os.fdopen(write_end, "wb", BUFFER)
+
+
 class _Reading(threading.Thread):
     """The source's side: closes its end of the pipe whatever happens."""
 
-    def __init__(self, read: Callable[[BinaryIO], int], write_end: int) -> None:
+    def __init__(self, read: Callable[[BinaryIO], int], out: BinaryIO) -> None:
         super().__init__(name="slotkeeper-copy", daemon=True)
         self._read = read
-        self._write_end = write_end
+        self._out = out
         self.rows = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            with os.fdopen(self._write_end, "wb", BUFFER) as out:
-                self.rows = self._read(out)
+            with self._out:
+                self.rows = self._read(self._out)
         except BaseException as error:
             self.error = error
 

@@ -1,7 +1,7 @@
-r"""COPY text read as rows: for a sink that takes rows, from a source that gives COPY text.
+r"""COPY text read as rows, and rows spelled as COPY text.
 
 PostgreSQL, "COPY, Text Format": a line is a row, a tab parts columns, `\N` is NULL, and a backslash spells what would
-part them. Next door: `copy_pipe.py` moves COPY text that nobody reads, `session.copy_line` writes it.
+part them. Next door: `copy_pipe.py` moves COPY text that nobody reads, `row_pipe.py` reads it for a sink of rows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from core.errors import RowRefused
 
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -45,3 +46,12 @@ def value_of(text: str) -> str | None:
 def _unescaped(text: str) -> str:
     head, *rest = text.split("\\")
     return head + "".join(_UNESCAPED.get(part[:1], part[:1]) + part[1:] for part in rest)
+
+
+def copy_line(row: tuple[object, ...]) -> bytes:
+    r"""One line of COPY text from values that the server already spelled as text.
+
+    >>> copy_line((10516, None, "a\tb"))
+    b'10516\t\\N\ta\\tb\n'
+    """
+    return ("\t".join("\\N" if v is None else str(v).translate(_ESCAPES) for v in row) + "\n").encode()

@@ -191,7 +191,9 @@ class Session:
             cursor.copy_expert(text, out, pg.COPY_BUFFER)
             return int(cursor.rowcount)
 
-    def cursor_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int, batch: int) -> int:
+    def cursor_out(
+        self, statement: pg.sql.Composable, put: Callable[[tuple[Any, ...]], None], limit_ms: int, batch: int
+    ) -> int:
         """The same rows through a server-side cursor, `batch` rows at a time, for servers that refuse COPY."""
         count = 0
         with self._asked(limit_ms, TooLarge) as connection:
@@ -202,7 +204,7 @@ class Session:
                     opener.execute("FETCH FORWARD %s FROM slotkeeper_read", (batch,))
                     rows = opener.fetchall()
                     for row in rows:
-                        out.write(copy_line(row))
+                        put(row)
                     count += len(rows)
                     if len(rows) < batch:
                         break
@@ -272,15 +274,3 @@ def _loses_line(error: BaseException) -> bool:
     """Whether a connection is of no use behind this error: anything but a server's answer to one statement."""
     code, _ = pg.failure(error)
     return not code or (code[:2] in ("08", "57") and code != "57014")
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-def copy_line(row: tuple[object, ...]) -> bytes:
-    r"""One line of COPY text from values that the server already spelled as text.
-
-    >>> copy_line((10516, None, "a\tb"))
-    b'10516\t\\N\ta\\tb\n'
-    """
-    return ("\t".join("\\N" if v is None else str(v).translate(_ESCAPES) for v in row) + "\n").encode()

@@ -89,6 +89,10 @@ class DriverSessions(Sessions, Protocol):
     def keeps_positions(self) -> bool:
         """Whether the source keeps what is confirmed: else nothing is registered, nor kept alive."""
 
+    @property
+    def shares_position(self) -> bool:
+        """Whether what it keeps is one position for all channels of the job."""
+
     def of(self, table: str) -> DriverSessions:
         """The sessions for the channel of a source table: those of one name are one session for all channels."""
 

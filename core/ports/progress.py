@@ -48,13 +48,14 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A progress row held FOR UPDATE with its epoch checked, while the source is told.
+    """A progress row held FOR UPDATE with its epoch checked, while the source is told; `others` are held beside it.
 
     `record` writes what was registered into it.
     """
 
     row: ProgressRow
     record: Callable[[Kept], None]
+    others: tuple[ProgressRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ class LaneSeen:
 class Rows(Protocol):
     """What a registration and an empty step need of the progress rows."""
 
-    def registration(self, key: LaneKey, epoch: int) -> AbstractContextManager[Lock]:
-        """Lock the row for a registration; raises Superseded where the epoch is not ours."""
+    def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> AbstractContextManager[Lock]:
+        """Lock the row for a registration, and `others` with it; raises Superseded where an epoch is not ours."""
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows; False where the fence was not hit."""

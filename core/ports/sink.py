@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
+from core.domain.encoding import Encoding
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
 
@@ -30,11 +31,14 @@ class Top:
 class StepSink(Protocol):
     """One sink transaction after another for a worker: stage, then commit under the fence."""
 
+    encoding: Encoding
+    """How it reads a batch: what a source writes otherwise is converted on the way, once (`core.drivers.row_pipe`)."""
+
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""
 
     def stage(self, reader: BinaryIO) -> int:
-        """Begin a transaction and fill the staging table from COPY text; returns the rows staged."""
+        """Begin a transaction and fill the staging table from a batch in its encoding; returns the rows staged."""
 
     def stage_isolating(self, reader: BinaryIO) -> int:
         """As `stage`; `commit` then holds in quarantine what the target refuses, and applies the rest."""

@@ -94,9 +94,10 @@ class Source(Protocol):
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, user columns.
+        """Write the rows of (after, up_to] and return how many: the two numbers of `Position.pair`, type, user columns.
 
-        Returns how many.
+        A source of COPY text writes that, one of rows puts each by `core.drivers.row_pipe.put`; `out` converts where
+        the sink reads the other.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
@@ -115,7 +116,7 @@ class Source(Protocol):
         """Cut the table into chunks of about `rows` rows in one pass."""
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write the rows of one chunk as COPY text: user columns; returns the count."""
+        """Write the rows of one chunk in the same way: user columns; returns the count."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -189,6 +190,9 @@ class Retention(SlotAdmin, Protocol):
 
     `read_status` and what registers are sent only for a slot that exists, because asking makes one (DWS).
     """
+
+    words: SlotWords
+    """What the source says about its slots."""
 
     def identify(self) -> TableIdentity:
         """As `Source.identify`."""
@@ -275,9 +279,10 @@ class DdlWords:
 class SlotWords:
     """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
 
-    `head` is about a table, of its {ttl} and {timeout}; `marks` are the names of what is kept for a slot on one DN
-    (`Positions.marks`), none where nothing is: then our own position stands there. `ddl` is None where no DDL waits for
-    readers or clears a slot.
+    `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `short` says that moving
+    a slot to the newest position reached too little, `identity` what tells tables of one name apart. `marks` are the
+    names of what is kept for a slot on one DN (`Positions.marks`), none where nothing is: then our own position stands
+    there. `ddl` is None where no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
@@ -292,6 +297,9 @@ class SlotWords:
     moved: str = "every slot moves to the newest position"
     ages: str = ""
     head: str = ""
+    ttl: str = "the time that records are kept"
+    short: str = "the slot did not move to the newest position"
+    identity: str = "columns and key"
     marks: tuple[str, ...] = ()
     ddl: DdlWords | None = None
 

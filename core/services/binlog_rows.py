@@ -21,7 +21,7 @@ from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
 from core.services.audit import audited
 from core.services.sessions import login, open_source
-from core.services.slot_commands import own_lanes
+from core.services.slot_commands import own_lanes, own_places
 from core.slots.change import PROD, Done
 from core.slots.status.binlog_rows import peek
 from core.slots.status.poll import StatusPoller
@@ -91,8 +91,17 @@ def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> 
 
 def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
     entry = loaded.sources[source]
+    ours = _ours(loaded, source, table, ask.slot)
     with closing(open_source(entry.dialect, entry.endpoint, f"slotkeeper-peek/{source}")) as session:
-        return peek(session.reader(_options(loaded, source, table)), source, table, ask, time.monotonic)
+        return peek(session.reader(_options(loaded, source, table)), source, table, ask, time.monotonic, ours)
+
+
+def _ours(loaded: Loaded, source: str, table: str, slot: str) -> dict[str, Position] | None:
+    """Where a slot stands by our own rows, of a source that keeps nothing; None where the server is to be asked."""
+    if registry.open(loaded.sources[source].dialect).traits.keeps_positions:
+        return None
+    job = owners(loaded, source, table).get(slot)
+    return own_places(loaded.jobs[job].of(table)) if job else {}
 
 
 def _options(loaded: Loaded, source: str, table: str) -> BinlogOptions:

@@ -38,11 +38,29 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
     """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
+            _refuse_shared(job)
             return job.of(table)
     loaded.whole()
     places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
     known = ", ".join(places) or "none"
     raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
+
+
+def _refuse_shared(job: JobSpec) -> None:
+    if len(job.channels) > 1 and registry.open(job.source_kind).traits.shares_position:
+        what = f"slot {job.slot} is one position for all {len(job.channels)} channels of job {job.name}"
+        raise Refused(f"{what}: it is not reset for one of them", "a job for each channel can be reset", where="source")
+
+
+def refuse_place(job: JobSpec, text: str) -> None:
+    """ConfigError for a text that is no place of the binlog by the dialect of a job's source."""
+    positions = registry.open(job.source_kind).positions
+    try:
+        positions.place(text)
+    except ValueError:
+        raise ConfigError(
+            f"{text!r} is no {positions.name}", "DN=PLACE or PLACE, a place as slots show and slots peek spell it"
+        ) from None
 
 
 @contextmanager

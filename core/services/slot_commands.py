@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from core.config.model import Loaded, owners
+from core.domain.position import Position
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
@@ -98,13 +99,25 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
     kind = registry.open(job.source_kind)
     positions, found = kind.positions, []
     if not kind.traits.keeps_positions:
-        own = [(one.shard, positions.position(one.position)) for one in lanes if one.position]
-        return [OwnLane(shard, place, place, None) for shard, place in own]
+        return [OwnLane(shard, place, place, None) for shard, place in _places(job, lanes).items()]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
         at = None if one.age is None else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
+
+
+def own_places(job: JobSpec) -> dict[str, Position]:
+    """The positions of a channel's progress rows by DN; nothing where the sink does not answer."""
+    try:
+        return _places(job, _lanes(job))
+    except SlotkeeperError:
+        return {}
+
+
+def _places(job: JobSpec, lanes: Sequence[LaneSeen]) -> dict[str, Position]:
+    positions = registry.open(job.source_kind).positions
+    return {one.shard: positions.position(one.position) for one in lanes if one.position}
 
 
 def _lanes(job: JobSpec) -> list[LaneSeen]:

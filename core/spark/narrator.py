@@ -33,14 +33,15 @@ class StoreNarrator:
         self._clock = clock
         self._runner = runner
         self._targets = {channel.source_table: channel.target for channel in job.channels}
-        positions = registry.open(job.source_kind).positions
+        kind = registry.open(job.source_kind)
         self._report = JobReport(
             job=job.name,
             run=run,
             state=JobState.PENDING.value,
             environment=job.environment,
-            unit=positions.unit,
-            place=positions.name,
+            unit=kind.positions.unit,
+            place=kind.positions.name,
+            keeps_positions=kind.traits.keeps_positions,
         )
         self._reported_at = 0.0
         self._errors: dict[str, str] = {}
@@ -174,4 +175,5 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         latest_at=lane.latest.pair[0] if lane.latest else None,
         registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
+        shown=lane.position.shown,
     )

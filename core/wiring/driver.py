@@ -124,6 +124,11 @@ class WiredSessions:
         """Whether the source keeps what is confirmed."""
         return sources.open(self._job.source_kind).traits.keeps_positions
 
+    @property
+    def shares_position(self) -> bool:
+        """Whether that is one position for all channels."""
+        return sources.open(self._job.source_kind).traits.shares_position
+
     def of(self, table: str) -> WiredSessions:
         """The sessions for the channel of a source table."""
         with self._opened.lock:

@@ -29,6 +29,7 @@ from core.services.sessions import login
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
 from tests.support.sqlite_pair.pair import MakePair
@@ -84,9 +85,9 @@ def _first(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -
     return Pair(make_mirror(warehouse, TABLE, "mart.t"), write)
 
 
-def _second(kind: str) -> Callable[[MakeMirror, Warehouse, MakePair], Pair]:
+def _second(kind: str, source_kind: str = sqlite.NAME) -> Callable[[MakeMirror, Warehouse, MakePair], Pair]:
     def made(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
-        pair = make_pair(TABLE, sink_kind=kind)
+        pair = make_pair(TABLE, sink_kind=kind, source_kind=source_kind)
         return Pair(pair.mirror, lambda *changes: _written(pair.origin, *changes))
 
     return made
@@ -101,10 +102,11 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND = "first", "second"
+FIRST, SECOND, KEEPS = "first", "second", "keeps"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
+    KEEPS: _second(sink.BY_KEY, sqlite.KEEPS),
     sink.ADDS_UP: _second(sink.ADDS_UP),
     sink.TOKENS: _second(sink.TOKENS),
 }

@@ -20,11 +20,11 @@ from core.ports.kinds import SourceSession
 from core.ports.sink import Fields
 from core.ports.source import Confirmation, SlotAdmin
 from core.ports.table import WHOLE
-from tests.contract.pairs import FIRST, SECOND, TABLE, Pair, pair, read, top
+from tests.contract.pairs import FIRST, KEEPS, SECOND, TABLE, Pair, pair, read, top
 from tests.support.waiting import until
 
 __all__ = ["pair"]
-pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND], indirect=True)
+pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS], indirect=True)
 LOADED = 30
 
 
@@ -192,6 +192,7 @@ def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> Non
         (seen,) = followed.admin.read_status(first.shard)
         assert seen.kept == kept == first.kept.at(position)
         assert kept.settled and not kept.missing
+        assert followed.pair.kind.traits.shares_position == kept.shared
         assert followed.pair.kind.traits.keeps_positions == bool(kept.marks) == (kept.furthest is not None)
         if kept.furthest is not None:
             assert kept.furthest.order(position) is Order.SAME

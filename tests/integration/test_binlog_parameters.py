@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.config.load import load
-from core.drivers import pg, session
+from core.drivers import copy_text, pg, row_pipe
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
@@ -64,14 +64,14 @@ def test_binlog_batch_read_size_is_what_a_cursor_fetches(
         raise Refused("COPY is not there", code="0A000")
 
     fetched: list[int] = []
-    whole_line = session.copy_line
+    whole_line = copy_text.copy_line
 
     def counted(row: tuple[object, ...]) -> bytes:
         fetched.append(1)
         return whole_line(row)
 
     monkeypatch.setattr(DwsSession, "copy_out", refuse)
-    monkeypatch.setattr(session, "copy_line", counted)
+    monkeypatch.setattr(row_pipe, "copy_line", counted)
     mirror = _mirror(warehouse, make_mirror, binlog_batch_read_size=7, full_sync_binlog_batch_read_size=30)
     batches: list[int] = []
     whole = DwsSession.cursor_out

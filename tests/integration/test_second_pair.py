@@ -128,11 +128,13 @@ def test_slots_are_shown_by_our_own_rows(shell: Shell) -> None:
     (slot,) = found["slots"]
     assert (slot["slot"], slot["exists"], slot["unread"]) == (shell.place[1], None, None)
     assert "no slots" in " ".join(found["untold"])
-    (dn,) = shell.json("slots", "show", *shell.place)["dns"]
-    assert (dn["shard"], dn["our_live"]) == ("binlog", None)
+    wanted = [{"shard": "binlog", "position": shell.position(), "unread": None}]
+    assert slot["dns"] == shell.json("slots", "show", *shell.place)["dns"] == wanted
+    assert slot["furthest_back"] == {"dn": "binlog", "point": shell.position()}
     text = shell.done("slots", "list") + shell.done("slots", "show", *shell.place)
-    for word in ("binlog_ttl", "kernel", "binlog_consume_timeout", "live ", "durable", "xmin"):
+    for word in ("binlog_ttl", "kernel", "binlog_consume_timeout", "live ", "durable", "xmin", "expires", "ttl"):
         assert word not in text
+    assert text.count(shell.position()) == 3
 
 
 @pytest.mark.parametrize("verb", ["create", "register", "drop"])
@@ -163,6 +165,22 @@ def test_rows_of_the_binlog_are_shown(shell: Shell) -> None:
     assert [row["type"] for row in later] == ["B", "U", "d", "I", "I"]
 
 
+def test_rows_are_shown_from_where_our_own_row_stands(shell: Shell) -> None:
+    page = shell.json("slots", "peek", TABLE)
+    assert "nothing unread on binlog" in " ".join(page["notes"])
+    assert len(page["rows"]) == ROWS + CHANGED
+    change(shell.pair, value=34)
+    page = shell.json("slots", "peek", TABLE)
+    assert (page["from"], page["notes"]) == (shell.position(), [])
+    assert [row["type"] for row in page["rows"]] == ["B", "U", "d", "B", "U", "I"]
+
+
+@pytest.mark.parametrize("place", ["17", "binlog=17", "1:1:4"])
+def test_a_place_that_is_none_is_refused_by_the_word_of_its_source(shell: Shell, place: str) -> None:
+    code, _, err = shell.call("slots", "reset", *shell.place, "--to", "point", "--point", place)
+    assert (code, "is no position" in err, "sync point" in err) == (2, True, False), err
+
+
 def test_both_tables_are_compared(shell: Shell) -> None:
     assert shell.json("verify", shell.pair.mirror.job.name)["equal"] is True
 
@@ -171,6 +189,7 @@ def test_a_reset_goes_back_and_is_undone(shell: Shell) -> None:
     begin, end = "1:1:4:0", shell.position()
     plan = shell.json("slots", "reset", *shell.place, "--to", "point", "--point", begin)
     assert {one["name"]: one["sentence"] for one in plan["checks"]}["slot is there"].startswith("the source keeps no")
+    assert {one["name"]: one["sentence"] for one in plan["checks"]}["same table"].startswith("columns and key are")
     assert [line for line in plan["sql"] if line.startswith("source")] == []
     shell.execute(plan["id"], "slots", "reset", *shell.place)
     assert shell.position() == begin
@@ -301,3 +320,25 @@ def test_a_reset_goes_wherever_the_binlog_is(shell: Shell, goal: str) -> None:
     (row,) = shell.pair.mirror.rows()
     wanted = {"latest": shell.pair.origin.latest().text, "earliest": "1:1:4:0", "snapshot": None}[goal]
     assert (row.position.text if row.position else None) == wanted
+
+
+@pytest.mark.parametrize("start", ["latest", "initial"])
+def test_a_reset_to_snapshot_of_a_start_that_never_began_owes_a_copy(
+    make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str], start: str
+) -> None:
+    pair = make_pair(TABLE)
+    fill(pair, TABLE)
+    mirror = pair.mirror
+    mirror.job = replace(mirror.job, start=start)
+    mirror.start(driver_probe=At("before_first_registration", _kill))
+    assert isinstance(mirror.wait_error(), Crash)
+    assert [(row.changes, row.state) for row in mirror.rows()] == [(0, LaneState.CREATING)]
+    shell = Shell(pair, pair.config(tmp_path), capfd)
+    plan = shell.json("slots", "reset", *shell.place, "--to", "snapshot")
+    shell.execute(plan["id"], "slots", "reset", *shell.place)
+    mirror.job = replace(mirror.job, start="latest")
+    assert "a copy of ods.t is due" in str(mirror.start().wait_error())
+    mirror.job = replace(mirror.job, start="initial")
+    mirror.start().wait_running()
+    pair.wait_equal()
+    mirror.stop()

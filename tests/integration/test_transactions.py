@@ -157,14 +157,12 @@ def test_a_cursor_at_the_source_whose_session_is_ended_has_not_read_all(pg_serve
     endpoint = replace(pg_server.endpoint(DATABASE), name="dws1")
     session = DwsSession(endpoint, resolve(endpoint.password), "slotkeeper/reader")
 
-    class Out(io.BytesIO):
-        def write(self, text: object) -> int:
-            if not self.tell():
-                ended(target, "slotkeeper/reader")
-            return super().write(text)  # type: ignore[arg-type]
+    def put(row: tuple[object, ...]) -> None:
+        if row == ("1",):
+            ended(target, "slotkeeper/reader")
 
     with pytest.raises(Unreachable):
-        session.cursor_out(pg.sql.SQL("SELECT n::text FROM generate_series(1, 3) n"), Out(), 10_000, 100)
+        session.cursor_out(pg.sql.SQL("SELECT n::text FROM generate_series(1, 3) n"), put, 10_000, 100)
     assert session.fresh
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
 from core.clock import Clock, SystemClock
+from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint
 from core.domain.job import WantedState
 from core.domain.kept import Kept
@@ -191,6 +192,7 @@ class Crowd:
 class Lock:
     row: ProgressRow
     record: Any
+    others: tuple[ProgressRow, ...] = ()
 
 
 class One:
@@ -198,6 +200,7 @@ class One:
 
     cleared_for = 1
     generation = 1
+    encoding = Encoding.COPY_TEXT
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
@@ -254,7 +257,7 @@ class One:
         return list(self._crowd.rows_.values())
 
     @contextmanager
-    def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
+    def registration(self, key: LaneKey, epoch: int, others: tuple[LaneKey, ...] = ()) -> Iterator[Lock]:
         yield Lock(self.read_row(key), lambda values: None)
 
     def stage(self, reader: BinaryIO) -> int:

@@ -140,7 +140,7 @@ def lane(shard: str, position: int, latest: int | None = 88_512_330, **more: obj
     behind = None if latest is None else max(0, latest - position)
     made = LaneReport(
         shard, 1, "running", "idle", f"{position}/3", newest, str(position - 40), 1_200, 4.0, at=position,
-        latest_at=latest, behind=behind,
+        latest_at=latest, behind=behind, shown=str(position),
     )  # fmt: skip
     return replace(made, **more)  # type: ignore[arg-type]
 

@@ -40,6 +40,7 @@ def _moved(lane: LaneReport, gone: float) -> LaneReport:
     return replace(
         lane,
         position=f"{at}/-1",
+        shown=str(at),
         latest=str(latest),
         at=at,
         latest_at=latest,

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,14 +21,16 @@ from console.monitor.quarantine_poller import SinkQuarantines
 from core.config.load import load
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.job import JobEvent, JobState
-from core.domain.lane import Activity
+from core.domain.lane import Activity, Lane
 from core.engine.local_runner import LocalRunner
+from core.errors import SlotkeeperError, Unreachable
 from core.launch import identity as processes
 from core.services import slot_commands
 from core.spark.narrator import StoreNarrator
 from core.state.audit import Audit
 from core.state.sqlite import Store
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
+from tests.support.sqlite_pair.source import SqliteSession
 from tests.tui.filled import NOW, SMALL, Filled, StillClock, drive, lines, over, press
 from tests.tui.planted import Answer, arm, plant, typed, until
 from tests.tui.test_goldens import like_its_golden
@@ -70,8 +73,8 @@ class Standing(StillClock):
 
 
 @pytest.fixture
-def made(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Filled:
-    """A console over a job that has streamed, with its own report."""
+def streamed(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SecondPair:
+    """A job that has streamed and was stopped."""
     monkeypatch.chdir(tmp_path)
     pair = make_pair(TABLE)
     pair.mirror.job = replace(pair.mirror.job, name="items_rt", slot="items_slot")
@@ -85,10 +88,22 @@ def made(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         writing.delete(TABLE, id=2)
     pair.wait_equal()
     pair.mirror.stop()
-    return _console(pair, tmp_path)
+    return pair
 
 
-def _console(pair: SecondPair, folder: Path) -> Filled:
+@pytest.fixture
+def made(streamed: SecondPair, tmp_path: Path) -> Filled:
+    """A console over a job that has streamed, with its own report."""
+    return _console(streamed, tmp_path)
+
+
+def _console(
+    pair: SecondPair,
+    folder: Path,
+    ended: SlotkeeperError | None = None,
+    troubled: Callable[[Lane], Lane] | None = None,
+) -> Filled:
+    """A console over the job's report: it ended with `ended`, or its lanes are `troubled`."""
     path = pair.config(folder)
     text = path.read_text("utf-8").replace(f"{folder}/", "")
     path.write_text(text, encoding="utf-8")
@@ -117,10 +132,19 @@ def _console(pair: SecondPair, folder: Path) -> Filled:
     for event in (JobEvent.BEGAN, JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP):
         narrator.event(event)
         clock.ticks += 10
+    if troubled is not None:
+        lanes = {name: troubled(lane) for name, lane in lanes.items()}
     narrator.lanes(lanes, heard.state, 3, 0)
     store.record_event(job.name, "trouble", "the file was locked")
     store.record_error(job.name, "source", "", "the file was locked")
     store.folder.log(job.name).write_text("02:28:01 the file was locked\n", encoding="utf-8")
+    if ended is not None:
+        store.set_state(job.name, JobState.STOPPED, "stopped")
+        clock.at += timedelta(seconds=1)
+        store.begin_run(job.name, "run-2")
+        narrator = StoreNarrator(store, job, "run-2", clock, LocalRunner(4))
+        narrator.event(JobEvent.BEGAN)
+        narrator.failed(ended)
     actor = Actor("li.wei", "host1", 7)
     what = f"origin {TABLE} slot items_slot"
     line = AuditLine(NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, what, "INC-1")
@@ -231,3 +255,107 @@ def test_every_screen_looks_like_its_golden(made: Filled) -> None:
         like_its_golden(f"second_{name}", shown, SMALL)
         if name not in SPARED:
             assert not FOREIGN.findall("\n".join(shown)), name
+
+
+FAULTS = {"job": "1 enter", "alerts": "escape 6", "errors": "4", "overview": "1"}
+
+
+def _ended(pair: SecondPair, folder: Path) -> Filled:
+    heard = pair.mirror.heard
+    pair.mirror.start()
+    error = pair.mirror.wait_error()
+    pair.mirror.heard = heard
+    assert isinstance(error, SlotkeeperError)
+    return _console(pair, folder, ended=error)
+
+
+def _lost(pair: SecondPair, folder: Path) -> Filled:
+    """Its file was purged while it was stopped."""
+    with pair.origin.transaction() as writing:
+        writing.put(TABLE, id=7, v=7)
+    pair.origin.rotate()
+    pair.origin.purge()
+    return _ended(pair, folder)
+
+
+def _differ(pair: SecondPair, folder: Path) -> Filled:
+    """The binlog began another life while it was stopped."""
+    pair.origin.rebuild()
+    return _ended(pair, folder)
+
+
+def _dead(pair: SecondPair, folder: Path) -> Filled:
+    """Its processes are gone, and nobody has stopped it."""
+    made = _console(pair, folder)
+    gone = replace(processes.of(os.getpid()), started="0")
+    made.store.set_supervisor("run-1", gone)
+    return made
+
+
+def _retrying(pair: SecondPair, folder: Path) -> Filled:
+    """Its source does not answer."""
+    with pytest.raises(Unreachable) as said, SqliteSession(str(folder / "away" / "origin.db")).reading():
+        pass
+
+    def tried(lane: Lane) -> Lane:
+        waits = replace(lane, activity=Activity.WAITING, error=str(said.value), side="source", ready_at=1_044.0)
+        return replace(waits, history=replace(lane.history, failures=2))
+
+    return _console(pair, folder, troubled=tried)
+
+
+def _stopped(pair: SecondPair, folder: Path) -> Filled:
+    """Somebody stopped it."""
+    made = _console(pair, folder)
+    made.store.set_state("items_rt", JobState.STOPPED, "stopped")
+    return made
+
+
+TROUBLED = {"lost": _lost, "differ": _differ, "dead": _dead, "retrying": _retrying, "stopped": _stopped}
+NO_SLOT = re.compile(r"\bTTL\b|\bpoints?\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", TROUBLED)
+def test_a_job_in_trouble_looks_like_its_goldens(name: str, streamed: SecondPair, tmp_path: Path) -> None:
+    made, drawn = TROUBLED[name](streamed, tmp_path), {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for screen, keys in FAULTS.items():
+            await press(pilot, *keys.split())
+            drawn[screen] = lines(made.app)
+
+    drive(made, do, SMALL)
+    for screen, shown in drawn.items():
+        _alike(f"{name}_{screen}", shown)
+        assert not NO_SLOT.findall("\n".join(shown)), screen
+
+
+VERBS = {
+    "pause": (JobState.RUNNING, "p", JobState.PAUSED, "pause"),
+    "resume": (JobState.PAUSED, "p", JobState.RUNNING, "resume"),
+    "stop": (JobState.RUNNING, "s", JobState.STOPPED, "stop"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_done_to_a_job_looks_like_its_goldens(verb: str, made: Filled) -> None:
+    before, key, after, word = VERBS[verb]
+    drawn: dict[str, list[str]] = {}
+    made.store.set_state("items_rt", before, "")
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "INC-1")
+        await press(pilot, "2", "a", key)
+        drawn["preview"] = lines(made.app)
+        await press(pilot, "y")
+        drawn["under_way"] = lines(made.app)
+        made.store.set_state("items_rt", after, word)
+        runs.end(next(iter(runs.actions)), 0, {"job": "items_rt", "state": after.value})
+        await until(pilot, made.app, f"observed {after.value}")
+        drawn["done"] = lines(made.app)
+
+    drive(made, do, SMALL)
+    for name, shown in drawn.items():
+        _alike(f"{verb}_{name}", [_still(line) for line in shown])
+        assert not NO_SLOT.findall("\n".join(shown)), name

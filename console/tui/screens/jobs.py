@@ -30,7 +30,7 @@ from console.views.lanes import (
 )
 from console.views.overview import at_work, event_lines, summary
 from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, named_by, rank
-from console.views.slots import all_slots, slot_risk, soonest
+from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from core.domain.text import safe
 
 
@@ -195,8 +195,9 @@ class JobScreen(TableScreen):
         return f"Errors {len(detail.errors)} and the end of the log", lines
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
-        """Its slot's deadline where a look has seen it, else what the state store tells."""
-        mine = [one for one in all_slots(self.console.shown.tables.values()) if one.slot.job == job.name]
+        """Its slot's deadline where a look has seen it and it can expire, else what the state store tells."""
+        slots = all_slots(self.console.shown.tables.values())
+        mine = [one for one in slots if one.slot.job == job.name and not keeps_nothing(one)]
         if mine:
             risks = [slot_risk(one, self.console.now) for one in mine]
             return min(risks, key=lambda risk: rank(risk[0]))

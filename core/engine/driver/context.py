@@ -14,8 +14,9 @@ from core.clock import Clock, SystemClock
 from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
-from core.domain.progress import LaneState
+from core.domain.progress import LaneKey, LaneState
 from core.domain.record_ttl import RecordTtls
+from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, nothing
@@ -76,10 +77,19 @@ class JobContext:
     take_over: bool = False
     until_caught_up: bool = False
     curves: dict[str, Curve] = field(default_factory=dict)
+    whole: JobSpec | None = None
+    """The job with all its channels, where `job` is narrowed to one."""
 
     def of(self, table: str) -> JobContext:
         """The same for one channel of the job, by its source table."""
-        return replace(self, job=self.job.of(table), sessions=self.sessions.of(table))
+        whole = self.whole or self.job
+        return replace(self, job=self.job.of(table), sessions=self.sessions.of(table), whole=whole)
+
+    def lanes_beside(self, shard: Shard) -> tuple[LaneKey, ...]:
+        """The lanes of the job's other channels on a DN."""
+        tables = [channel.source_table for channel in (self.whole or self.job).channels]
+        mine = self.job.channel.source_table
+        return tuple(replace(self.job.lane_key(shard.name), source_table=table) for table in tables if table != mine)
 
     @property
     def parts(self) -> tuple[JobContext, ...]:

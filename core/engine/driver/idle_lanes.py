@@ -15,7 +15,7 @@ from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.lane import Activity, Lane, due, names_by_table
 from core.domain.position import Position
-from core.domain.progress import LaneState
+from core.domain.progress import LaneKey, LaneState
 from core.domain.slot import Shard
 from core.domain.watch import judge, purged, trouble
 from core.engine.driver import lane_io
@@ -52,6 +52,9 @@ class LaneOwner(Protocol):
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
         """The sessions through which a lane is registered."""
+
+    def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
+        """The lanes of other channels for which the source keeps the same position."""
 
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
         """Call `handle` on the loop's thread."""
@@ -224,9 +227,12 @@ class IdleLanes:
                 self._start_settling(lane, self._moves(lane))
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
+        others = self._loop.sharing(lane)
         self._loop.start_registration(
             lane,
-            lambda: lane_io.settle(*self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe),
+            lambda: lane_io.settle(
+                *self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe, others
+            ),
         )
 
     def _older_status(self, lane: Lane, latest: Position, now: float) -> None:

@@ -12,6 +12,7 @@ from core.clock import Clock
 from core.domain.advance import explain_miss
 from core.domain.lane import Lane
 from core.domain.position import Position
+from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
 from core.engine.driver.registration import Settled, register_at
@@ -80,7 +81,16 @@ def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
     return next((judge(status, lane.expected) for status in statuses if status.shard == lane.shard), None)
 
 
-def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clock: Clock, probe: Probe) -> Settled:
+def settle(
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    move: bool,
+    clock: Clock,
+    probe: Probe,
+    others: tuple[LaneKey, ...] = (),
+) -> Settled:
     """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
     position = lane.position
     if move:
@@ -88,7 +98,7 @@ def settle(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, move: bool, clo
         if found is None:
             return Settled(position, waiting=True)
         position = found
-    return register_at(admin, rows, lane, epoch, position, clock, probe)
+    return register_at(admin, rows, lane, epoch, position, clock, probe, others)
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:

@@ -20,6 +20,7 @@ from core.clock import Clock
 from core.domain.attempts import NO_HISTORY
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
+from core.domain.progress import LaneKey
 from core.domain.slot import Shard
 from core.domain.watch import exactly, trouble
 from core.engine.driver.context import StreamPlan, placed
@@ -358,9 +359,9 @@ class Loop:
             many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
         if lane.unregistered and not later:
-            epoch, place = self.plan.epoch, lane.position
+            epoch, place, others = self.plan.epoch, lane.position, self.sharing(lane)
             self.start_registration(
-                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe)
+                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe, others)
             )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
@@ -419,6 +420,12 @@ class Loop:
             sessions = self._sessions.of(table)
             found = self._registrars[table, line] = (sessions.admin(f"r/{line}"), sessions.rows(f"r/{line}"))
         return found
+
+    def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
+        """The lanes of other channels for which the source keeps the same position; a line has them all."""
+        if not lane.registered.shared:
+            return ()
+        return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work` in a thread; the answer is an event."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from core.clock import Clock
 from core.domain.kept import Kept
 from core.domain.lane import Lane
+from core.domain.one_stream import confirmable
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
@@ -24,7 +25,10 @@ from core.ports.source import Confirmation, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is to be registered for a lane; `before` was registered last, `expected` is what a status may show now."""
+    """What is to be registered for a lane; `before` was registered last, `expected` is what a status may show now.
+
+    `others` are the lanes of other channels for which the server keeps the same position.
+    """
 
     key: LaneKey
     shard: Shard
@@ -32,6 +36,7 @@ class Registration:
     expected: Expected
     position: Position
     before: Kept
+    others: tuple[LaneKey, ...] = ()
 
 
 LOCKED_SECONDS = 10.0
@@ -55,21 +60,25 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
     After any error but a Trouble or Superseded it is not known what landed: the caller has to expect what was there
     and what was to be from then on, and to be sure that no call of ours is still on its way before it looks again.
     """
-    with admin.pinned(), rows.registration(wanted.key, wanted.epoch) as lock:
+    with admin.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
         _clear_the_way(admin, rows)
         first = _read_status(admin, wanted)
         position = lock.row.position
         if position is None:
             raise Defect(f"{wanted.shard.name}: a lane without a position is not registered")
-        back = ahead_of_row(first, position)
-        if back:
-            raise back
+        for row in (lock.row, *lock.others):
+            back = ahead_of_row(first, row.position) if row.position is not None else None
+            if back:
+                raise back
         if wanted.position > position:  # what we know to be committed is not there any more
             had = wanted.position.text
             sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
-        asked = Confirmation(wanted.position, wanted.before, wanted.expected.fingerprint, limit.check, probe)
+        place = wanted.position
+        if wanted.others:
+            place = confirmable(place, (row.position for row in lock.others), first.kept.furthest)
+        asked = Confirmation(place, wanted.before, wanted.expected.fingerprint, limit.check, probe)
         registered = admin.confirm(first, asked)
         lock.record(registered)
     return registered
@@ -119,10 +128,17 @@ class Settled:
 
 
 def register_at(
-    admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int, position: Position, clock: Clock, probe: Probe
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    position: Position,
+    clock: Clock,
+    probe: Probe,
+    others: tuple[LaneKey, ...] = (),
 ) -> Settled:
-    """Register a lane's position; an error comes back as a value."""
-    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position, lane.registered)
+    """Register a lane's position, as far as `others` allow it; an error comes back as a value."""
+    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position, lane.registered, others)
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe))
     except Exception as error:  # whatever it was: it is not known what landed

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from core.domain.kept import Kept as Registered
+from core.domain.one_stream import confirmable
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
@@ -66,6 +68,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     for part, store in zip(parts, stores, strict=True):
         _refuse_open_reset(part, store)
     openings = [_Opening(part) for part in parts]
+    _refuse_shared(ctx, openings)
     _each(ctx, openings, _Opening.admit)
     _each(ctx, openings, _Opening.make)
     fresh = [row for one in openings if one.first for row in one.first_rows()]
@@ -76,7 +79,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _silence_the_old(ctx, epoch)
     try:
         # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
-        _each(ctx, openings, lambda one: one.compare(epoch))
+        begun_before = {one.store for one in openings if not one.unregistered}
+        _each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
     except Trouble:
         for one in openings:
             if one.unregistered:
@@ -88,6 +92,16 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     copying = any(one.copying for one in openings)
     begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
     return _all_open_ended(ctx, begun)
+
+
+def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
+    """A start that moves the slot by itself would move it for channels that are not there yet."""
+    at = ctx.job.start
+    if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
+        return
+    if any(one.first or one.unregistered for one in openings):
+        what = f'start = "{at}" moves the one position that the source keeps for all channels of the job'
+        raise Refused(what, 'start = "initial" copies first; or a job for each channel, with a slot of its own')
 
 
 def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
@@ -144,12 +158,15 @@ class _Opening:
         """The rows of a new channel."""
         return _first_rows(self.part, self.identity)
 
-    def compare(self, epoch: int) -> None:
-        """The three-way comparison; raises the trouble that a person has to resolve."""
+    def compare(self, epoch: int, others_begun: bool) -> None:
+        """The three-way comparison; raises the trouble that a person has to resolve.
+
+        `others_begun`: a start has registered for another channel of the job.
+        """
         rows = self.store.rows()
         _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
         if self.part.job.binlog.binlog:
-            found = _compared(self.part, rows, self.identity.text)
+            found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
         self._rows = rows
@@ -310,7 +327,7 @@ def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
 
 
 def _compared(
-    ctx: JobContext, rows: list[ProgressRow], fingerprint: str
+    ctx: JobContext, rows: list[ProgressRow], fingerprint: str, others_begun: bool
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
     creating = all(row.state is LaneState.CREATING for row in rows)
@@ -318,7 +335,7 @@ def _compared(
         statuses = ctx.sessions.admin("start").read_status(None)
         if not statuses and not creating:
             raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].fingerprint, fingerprint)
-        decisions = _decisions(ctx, rows, statuses, creating)
+        decisions = _decisions(ctx, rows, statuses, creating, others_begun)
         refused = [one for one in decisions if one.action is StartAction.REFUSE]
         older = [one for one in refused if one.trouble is TroubleName.SOURCE_OLDER]
         if refused and len(older) == len(refused) and attempt + 1 < OLDER_STATUSES:
@@ -336,14 +353,14 @@ def _compared(
 
 
 def _decisions(
-    ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool
+    ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool, others_begun: bool
 ) -> list[StartDecision]:
     """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
     by_node = {row.node_id: row for row in rows}
     first = all(is_first(row) for row in rows)
     whole = not first and (creating or ctx.sessions.store().known_dns() == len(rows))
     return [
-        compare(by_node.get(status.shard.node_id), status)
+        compare(by_node.get(status.shard.node_id), status, others_begun)
         for status in statuses
         if status.shard.node_id in by_node or not whole
     ]
@@ -381,23 +398,28 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     ctx.probe("before_first_registration")
     if not ctx.sessions.keeps_positions:
         return store.rows()
-    for status in statuses:
-        _register_first(store, admin, ctx, status, epoch)
+    registered = {status.shard: _register_first(store, admin, ctx, status, epoch) for status in statuses}
     found = {status.shard: status.kept for status in admin.read_status(None)}
     ttls, now = record_ttls(ctx), ctx.clock.monotonic()
     for status in statuses:
         ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
-        if found.get(status.shard) != status.kept.at(status.latest):
+        if found.get(status.shard) != registered[status.shard]:
             raise Busy(f"{status.shard.name}: the first registration did not take", where="source")
     ctx.probe("after_first_registration")
     return store.rows()
 
 
-def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> None:
-    with store.registration(ctx.job.lane_key(status.shard.name), epoch) as lock:
-        kept = status.kept.at(status.latest)
+def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+    """Where a lane begins; of a position that channels share no further than any of them."""
+    others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
+    with store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+        place = status.latest
+        if others:
+            place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
+        kept = status.kept.at(place)
         admin.register_first(status.shard, kept, ctx.probe)
         lock.record(kept)
+    return kept
 
 
 def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:

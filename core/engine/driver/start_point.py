@@ -116,7 +116,7 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     moved = {status.shard for status in statuses if status.kept.settled}
     short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
     if short:
-        raise Busy(f"{short}: the full-sync point did not take", where="source")
+        raise Busy(f"{short}: {starter.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
     return [Begin(status, place, status.kept.at(place)) for status, place in places]
 
@@ -126,7 +126,7 @@ def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     if age < 0:
         raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
     if ttl is not None and age >= ttl:
-        what = f"start time {at} is older than binlog_ttl ({ttl} s): records of that time are deleted"
+        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): records of that time are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" ({ctx.job.channel.source_table} as a whole)')
     starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
     if all(one.point is None for one in starter.records().values()):

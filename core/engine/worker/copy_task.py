@@ -53,7 +53,9 @@ def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Pro
 def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
         return copy_through(
-            lambda out: source.copy_chunk(chunk, out), lambda reader: into(key, spec.epoch, chunk.number, reader)
+            lambda out: source.copy_chunk(chunk, out),
+            lambda reader: into(key, spec.epoch, chunk.number, reader),
+            sink.encoding,
         )
 
     try:

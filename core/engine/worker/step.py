@@ -90,7 +90,9 @@ class Stepper:
             assert after is not None
             assert decided is not None
             shard, end = self._checked(read_now(), after).shard, decided.end
-            rows = copy_through(lambda out: self._source.copy_changes(shard, after, end, out), self._sink.stage)
+            rows = copy_through(
+                lambda out: self._source.copy_changes(shard, after, end, out), self._sink.stage, self._sink.encoding
+            )
             self._probe("after_reading_again")
             self._checked(read_now(), after)
             return rows or 0
@@ -162,7 +164,8 @@ class Stepper:
                 if full or end >= status.latest or self._clock.monotonic() >= deadline:
                     return total
 
-        rows = copy_through(read, self._sink.stage_isolating if isolating else self._sink.stage)
+        stage = self._sink.stage_isolating if isolating else self._sink.stage
+        rows = copy_through(read, stage, self._sink.encoding)
         return rows or 0, reached
 
 

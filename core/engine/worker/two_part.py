@@ -13,42 +13,61 @@ from contextlib import closing
 from typing import BinaryIO
 
 from core.domain.advance import explain_miss
+from core.domain.encoding import Encoding
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.watch import trouble
-from core.drivers.copy_text import rows_of
+from core.drivers.copy_text import copy_line, rows_of
+from core.drivers.row_pipe import rows_in, size_of
 from core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
 from core.ports.progress import Decisions
 from core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20
-"""Bytes of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
-_BLOCK = 1 << 18
+"""Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
 _REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
 
 
-class StagedText:
-    """COPY text that was read from a source and waits to be written; can be gone through again and again."""
+class StagedRows:
+    """Rows that were read from a source and wait to be written; can be gone through again and again.
+
+    They wait as they came, beyond IN_MEMORY as COPY text in a file.
+    """
 
     def __init__(self, reader: BinaryIO) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - `close` ends it
-        self.count = 0
+        self._waiting: list[Fields] = []
+        self._file: BinaryIO | None = None
+        self.count = self._size = 0
         try:
-            while block := reader.read(_BLOCK):
-                self.count += block.count(b"\n")
-                self._file.write(block)
+            for row in rows_in(reader):
+                self._keep(row)
         except BaseException:
             self.close()
             raise
 
     def rows(self) -> Iterator[Fields]:
         """The rows from the first on."""
-        self._file.seek(0)
-        yield from rows_of(self._file)
+        if self._file is not None:
+            self._file.seek(0)
+            yield from rows_of(self._file)
+        yield from self._waiting
 
     def close(self) -> None:
         """Forget them."""
-        self._file.close()
+        self._waiting = []
+        if self._file is not None:
+            self._file.close()
+
+    def _keep(self, row: Fields) -> None:
+        self.count += 1
+        self._waiting.append(row)
+        self._size += size_of(row)
+        if self._size < IN_MEMORY:
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` ends it
+        self._file.write(b"".join(map(copy_line, self._waiting)))
+        self._waiting, self._size = [], 0
 
 
 def pair_of(row: Fields) -> tuple[int, int]:
@@ -59,10 +78,12 @@ def pair_of(row: Fields) -> tuple[int, int]:
 class TwoPartSink:
     """Implements `core.ports.sink.StepSink` out of a sink and the store beside it; not shared between threads."""
 
+    encoding = Encoding.ROWS
+
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         self._sink = sink
         self._store = store
-        self._staged: StagedText | None = None
+        self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
 
@@ -73,7 +94,7 @@ class TwoPartSink:
     def stage(self, reader: BinaryIO) -> int:
         """Keep the rows of a step; returns how many there are."""
         self._forget()
-        self._staged = StagedText(reader)
+        self._staged = StagedRows(reader)
         return self._staged.count
 
     def stage_isolating(self, reader: BinaryIO) -> int:
@@ -160,7 +181,7 @@ class TwoPartSink:
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Write a planned chunk; None where it is not ours to take."""
         self._forget()
-        with closing(StagedText(reader)) as staged:
+        with closing(StagedRows(reader)) as staged:
             if not self._store.begin_chunk(key, epoch, number, staged.count):
                 return None
             if staged.count:
@@ -201,7 +222,7 @@ class TwoPartSink:
         self._sink.close()
         self._store.close()
 
-    def _kept(self) -> StagedText:
+    def _kept(self) -> StagedRows:
         assert self._staged is not None, "stage() comes first"
         return self._staged
 

@@ -271,7 +271,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
         ctx.at_rest(),
         lease_check(ctx),
         open_reset_check(ctx),
-        table_check(goal, seen.identity.text, known),
+        table_check(goal, seen.identity.text, known, ctx.retention.words.identity),
         nodes_check(goal, saved, seen.shards),
         slot_check(goal, seen.lanes),
         retained_check(goal, moves, _kept_by_time(ctx, goal)),

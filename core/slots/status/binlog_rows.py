@@ -6,11 +6,12 @@ Next door: `core.sources.dws.peek` reads, `core.services.binlog_rows` connects; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from core.domain.peek import Ask, Filter, Page, Range
 from core.domain.position import Position, further
-from core.domain.slot import RegisteredPoint, Shard, TableIdentity
+from core.domain.slot import Shard, TableIdentity
 from core.errors import Refused, SlotkeeperError
 from core.ports.source import BinlogReader
 
@@ -18,21 +19,30 @@ SECONDS = 5.0
 """How long a peek may go on; a statement of it has its own, shorter limit at the server."""
 
 
-def peek(reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float]) -> Page:
-    """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there."""
+Places = Mapping[str, Position]
+"""Where a slot stands, by DN; a DN where that is not known is not in it."""
+
+
+def peek(
+    reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float], ours: Places | None = None
+) -> Page:
+    """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there.
+
+    `ours` is where the slot stands by our own rows, for a source that keeps nothing; of others the server is asked.
+    """
     identity = reader.identity(table)
     _refuse_unknown(identity, table, ask.filter)
     nodes = reader.nodes(table)
-    points = (reader.points(table) or ()) if ask.slot else ()
-    shard = _shard(reader, table, nodes, ask, points)
-    after, notes = _begin(reader, table, shard, ask, points)
+    stands = _stands(reader, table, ask.slot) if ours is None and ask.slot else ours or {}
+    shard = _shard(reader, table, nodes, ask, stands)
+    after, notes = _begin(reader, table, shard, ask, stands)
     latest, end = reader.newest(table, shard), now() + SECONDS
     what = Range(after, ask.up_to or latest, ask.most, lambda: now() >= end)
     found = (reader.backward if after is None else reader.forward)(identity, table, shard, what, ask.filter)
     unread = [row for row in found.rows if after is None or row.position > after.place]
     if after is not None and not unread and found.whole and ask.slot and ask.after is None and ask.up_to is None:
         notes.append(f"{ask.slot} has nothing unread on {shard.name}: these are the last rows")
-        after, found = None, reader.backward(identity, table, shard, what, ask.filter)
+        after, found = None, reader.backward(identity, table, shard, replace(what, after=None), ask.filter)
     if found.stopped:
         notes.append(f"stopped after {SECONDS:.0f} s: {found.stopped}")
     reached = found.reached.from_here if found.reached else None
@@ -43,10 +53,13 @@ def peek(reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[
     )  # fmt: skip
 
 
-def stands(points: Collection[RegisteredPoint], slot: str, shard: str) -> Position | None:
-    """The place of a slot that lies further back on a DN; None where it has none there."""
-    known = [one.point for one in points if (one.slot, one.shard) == (slot, shard) and one.point is not None]
-    return min(known, default=None)
+def _stands(reader: BinlogReader, table: str, slot: str) -> Places:
+    """By DN the registered place of a slot that lies further back."""
+    found: dict[str, Position] = {}
+    for one in reader.points(table) or ():
+        if one.slot == slot and one.point is not None:
+            found[one.shard] = min(found.get(one.shard, one.point), one.point)
+    return found
 
 
 def _refuse_unknown(identity: TableIdentity, table: str, only: Filter) -> None:
@@ -56,9 +69,7 @@ def _refuse_unknown(identity: TableIdentity, table: str, only: Filter) -> None:
             raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
 
 
-def _shard(
-    reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, points: Collection[RegisteredPoint]
-) -> Shard:
+def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
     """The DN that was named; else the one with the oldest row that the slot has not read, or with any row."""
     if not nodes:
         raise Refused("the source names no DN", "check this login's rights on its catalog of nodes", where="source")
@@ -66,7 +77,7 @@ def _shard(
         raise Refused(f"there is no DN {ask.dn!r}", f"its DNs: {', '.join(sorted(nodes))}", where="source")
     if ask.dn:
         return Shard(ask.dn, nodes[ask.dn])
-    at = {name: stands(points, ask.slot, name) for name in nodes}
+    at = {name: stands.get(name) for name in nodes}
     known = [place for place in at.values() if place is not None]
     lowest = min(known) if len(known) == len(at) else None
     try:
@@ -91,7 +102,7 @@ def _by_place(found: tuple[Position | None, str]) -> tuple[int, int]:
 
 
 def _begin(
-    reader: BinlogReader, table: str, shard: Shard, ask: Ask, points: Collection[RegisteredPoint]
+    reader: BinlogReader, table: str, shard: Shard, ask: Ask, stands: Places
 ) -> tuple[Position | None, list[str]]:
     if ask.after is not None:
         return ask.after, []
@@ -101,7 +112,7 @@ def _begin(
             return None, [f"{shard.name} has no record at or after {ask.time}: these are the last rows"]
         return point.from_here, []
     if ask.slot:
-        at = stands(points, ask.slot, shard.name)
+        at = stands.get(shard.name)
         if at is None:
             return None, [f"where {ask.slot} stands on {shard.name} is not known: these are the last rows"]
         return at.from_here, []  # whether the point itself was read is not documented

@@ -21,6 +21,7 @@ from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, 
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from core.sources.dws.viewer import DwsViewer
+from core.sources.dws.words import WORDS
 from core.sqltext import dotted, literal, statements
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
@@ -39,6 +40,8 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 
 class DwsRetention(DwsSlotAdmin):
     """One session for a reset; and for a start without a copy; implements `core.ports.source.Retention`."""
+
+    words = WORDS
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""

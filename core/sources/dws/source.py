@@ -19,6 +19,7 @@ from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
 from core.domain.watch import exactly, judge
 from core.drivers import pg
+from core.drivers.row_pipe import put, texts
 from core.drivers.session import Rows
 from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
@@ -307,7 +308,7 @@ class DwsSource:
                 if error.code not in NO_COPY:
                     raise
                 self.copy_allowed = False
-        return self.session.cursor_out(statement(True), out, limit_ms, batch)
+        return self.session.cursor_out(statement(True), lambda row: put(out, texts(row)), limit_ms, batch)
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS binlog_files (file INTEGER PRIMARY KEY, tx INTEGER);
 CREATE TABLE IF NOT EXISTS binlog_ends (file INTEGER, offset INTEGER, tx INTEGER, PRIMARY KEY (file, offset));
 CREATE TABLE IF NOT EXISTS binlog_events (file INTEGER, offset INTEGER, tx INTEGER, number INTEGER, name TEXT,
  kind TEXT, image TEXT, time_us INTEGER, PRIMARY KEY (file, offset));
+CREATE TABLE IF NOT EXISTS binlog_slots (slot TEXT PRIMARY KEY, life TEXT, file INTEGER, offset INTEGER, tx INTEGER);
 """
 Row = Mapping[str, object]
 
@@ -101,6 +102,15 @@ class Origin:
             (newest,) = connection.execute("SELECT file FROM binlog_head").fetchone()
             for table in ("binlog_files", "binlog_ends", "binlog_events"):
                 connection.execute(f"DELETE FROM {table} WHERE file < ?", (newest,))
+            connection.commit()
+
+    def purge_read(self) -> None:
+        """Drop every file that lies before the position of each slot, as a server does that keeps them."""
+        with closing(connect(str(self.path))) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            (least,) = connection.execute("SELECT min(file) FROM binlog_slots WHERE file IS NOT NULL").fetchone()
+            for table in ("binlog_files", "binlog_ends", "binlog_events"):
+                connection.execute(f"DELETE FROM {table} WHERE file < ?", (least or 0,))
             connection.commit()
 
     def rebuild(self) -> None:

@@ -64,7 +64,10 @@ class Case:
         return self.kills.hit.wait(0.05)
 
     def end(self) -> tuple[Contents, Repeats]:
-        """Let all go on until everything is applied and nobody is under way; what the sink has, what is counted."""
+        """Let all go on until everything is applied and nobody is under way; what the sink has, what is counted.
+
+        Of several channels the first one's repeats are told.
+        """
         self.kills.disarm()
         wanted = self.table.events
         until(lambda: self._settled() >= wanted, 60, f"{wanted} events to be settled")
@@ -74,7 +77,8 @@ class Case:
         assert [row.decided for row in self.mirror.rows() if row.decided is not None] == []
         print(f"{self.mirror.job.sink_kind}: {sum(self.kills.at.values())} kills, {self.kills.lived_on} lived on")
         print(dict(self.kills.at))
-        with closing(worker.open_progress(self.mirror.job, "test", worker.who(self.mirror.job, "test"))) as store:
+        job = self.mirror.job.of(self.mirror.job.channels[0].source_table)
+        with closing(worker.open_progress(job, "test", worker.who(job, "test"))) as store:
             return contents(self.file), store.repeats()
 
     def _settled(self) -> int:

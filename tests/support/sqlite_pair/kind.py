@@ -24,24 +24,30 @@ from core.errors import Refused
 from core.ports.kinds import SourceAsked, SourceKind
 from core.sources import registry
 from tests.support.sqlite_pair.binlog import Origin
+from tests.support.sqlite_pair.kept import KeptSource
 from tests.support.sqlite_pair.position import POSITIONS
 from tests.support.sqlite_pair.source import SqliteSession, SqliteSource
 from tests.support.sqlite_pair.tables import SourceTables
 from tests.support.sqlite_pair.viewer import SqliteReader, SqliteViewer
 
-NAME = "sqlite"
+NAME, KEEPS = "sqlite", "sqlite_keeps"
+"""Without and with one position kept for the stream."""
 
 
 class SqliteConnection:
     """One session; implements `core.ports.kinds.SourceSession`."""
 
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: Login, keeps: bool = False) -> None:
         self.name = login.name
+        self._keeps = keeps
         self.session = SqliteSession(login.endpoint.database)
 
     def source(self, job: JobSpec, points_proven: bool = False) -> SqliteSource:
         channel = job.channel
-        return SqliteSource(self.session, channel.source_table, job.binlog, bool(channel.columns or channel.where))
+        narrowed = bool(channel.columns or channel.where)
+        if self._keeps:
+            return KeptSource(self.session, channel.source_table, job.binlog, narrowed, job.slot)
+        return SqliteSource(self.session, channel.source_table, job.binlog, narrowed)
 
     def admin(self, job: JobSpec) -> SqliteSource:
         return self.source(job)
@@ -50,6 +56,9 @@ class SqliteConnection:
         return self.source(job)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SqliteSource:
+        return KeptSource(self.session, table, options, slot=slot) if self._keeps else self._plain(table, options)
+
+    def _plain(self, table: str, options: BinlogOptions) -> SqliteSource:
         return SqliteSource(self.session, table, options)
 
     def viewer(self) -> SqliteViewer:
@@ -150,7 +159,9 @@ def endpoint(origin: Origin) -> Endpoint:
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kind into the registry, and its key into the configuration, for a test."""
     monkeypatch.setitem(registry.KINDS, NAME, __name__)
-    monkeypatch.setitem(keys.DIALECTS, NAME, FILE)
+    monkeypatch.setitem(registry.KINDS, KEEPS, __name__.replace(".kind", ".keeping"))
+    for name in (NAME, KEEPS):
+        monkeypatch.setitem(keys.DIALECTS, name, FILE)
 
 
 FILE = keys.KindKeys(

@@ -83,7 +83,7 @@ def make_pair(
 ) -> Iterator[MakePair]:
     """Makes a job over tables `(id INTEGER PRIMARY KEY, v INTEGER)`, into a sink of the kind that is named."""
 
-    def make(*tables: str, sink_kind: str = sink.BY_KEY) -> SecondPair:
+    def make(*tables: str, sink_kind: str = sink.BY_KEY, source_kind: str = kind.NAME) -> SecondPair:
         kind.register(monkeypatch)
         sink.register(monkeypatch)
         origin, file = Origin(tmp_path / "origin.db"), tmp_path / "sink.db"
@@ -93,7 +93,7 @@ def make_pair(
         mirror.job = replace(
             mirror.job,
             source=kind.endpoint(origin),
-            source_kind=kind.NAME,
+            source_kind=source_kind,
             channels=tuple(ChannelSpec(table, f"mart.{table.partition('.')[2]}") for table in tables),
             sink=sink.endpoint(file),
             sink_kind=sink_kind,

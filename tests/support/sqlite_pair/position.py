@@ -142,6 +142,73 @@ class NothingKept(Kept):
 NOTHING = NothingKept()
 
 
+@dataclass(frozen=True, slots=True)
+class OneKept(Kept):
+    """What a server keeps that keeps one position for the stream of all tables; None where there is no slot."""
+
+    position: SqlitePosition | None
+
+    @property
+    def text(self) -> str:
+        return f"kept {self.position.text}" if self.position else "kept -"
+
+    @property
+    def shown(self) -> str:
+        return self.position.shown if self.position else "none"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return (self.position.shown if self.position else "",)
+
+    @property
+    def missing(self) -> bool:
+        return self.position is None
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    @property
+    def furthest(self) -> SqlitePosition | None:
+        return self.position
+
+    @property
+    def oldest(self) -> SqlitePosition | None:
+        return self.position
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    @property
+    def blank(self) -> OneKept:
+        return OneKept(None)
+
+    @property
+    def known(self) -> OneKept:
+        return self
+
+    def at(self, position: Position) -> OneKept:
+        return OneKept(ours(position))
+
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        return frozenset({self, to})
+
+    def behind(self, other: Kept) -> bool:
+        return other.furthest is not None and (self.position is None or self.position < other.furthest)
+
+    def found(self, there: Kept) -> Kept:
+        return there
+
+    def no_newer(self, others: Iterable[Kept]) -> OneKept:
+        return self
+
+    @property
+    def again(self) -> Position:
+        assert self.position is not None
+        return self.position
+
+
 class SqlitePositions:
     """Implements `core.domain.kept.Positions`."""
 
@@ -168,7 +235,7 @@ class SqlitePositions:
         """The same: every position of this dialect names a transaction's end exactly."""
         return self.position(text)
 
-    def kept(self, text: str) -> NothingKept:
+    def kept(self, text: str) -> Kept:
         """Read what is stored for nothing; raises ValueError for anything else."""
         if text != NOTHING.text:
             raise ValueError(f"nothing is kept here, not {text!r}")
@@ -176,6 +243,22 @@ class SqlitePositions:
 
 
 POSITIONS = SqlitePositions()
+
+
+class KeptPositions(SqlitePositions):
+    """The same where one position is kept."""
+
+    marks: tuple[str, ...] = ("confirmed",)
+
+    def kept(self, text: str) -> OneKept:
+        """Read what is stored for the one position; raises ValueError for anything else."""
+        word, _, place = text.partition(" ")
+        if word != "kept" or not place:
+            raise ValueError(f"not what is kept here: {text!r}")
+        return OneKept(None if place == "-" else self.position(place))
+
+
+KEPT_POSITIONS = KeptPositions()
 
 
 def pair_of(file: int, offset: int, number: int = 0) -> tuple[int, int]:

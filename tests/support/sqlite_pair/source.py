@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
@@ -19,12 +19,13 @@ from core.domain.reset import Count
 from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.domain.watch import trouble
-from core.drivers.session import copy_line
+from core.drivers.row_pipe import put, texts
 from core.errors import Refused, TroubleName, Unreachable
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation
 from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
 from tests.support.sqlite_pair.position import BEGIN, NOTHING, POSITIONS, NothingKept, SqlitePosition, ours, pair_of
+from tests.support.sqlite_pair.words import WORDS
 
 SHARD = Shard("binlog", 1)
 """The one stream."""
@@ -59,6 +60,17 @@ class SqliteSession:
         finally:
             if connection.in_transaction:
                 connection.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that writes."""
+        try:
+            with closing(connect(self.file)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+        except sqlite3.Error as error:
+            raise Unreachable(f"sqlite: {error}", where="source") from error
 
     def close(self) -> None:
         """End it; safe to call twice."""
@@ -133,6 +145,7 @@ class SqliteSource:
     """One table; implements `core.ports.source.Source` and, as nothing is registered, all the ports above it."""
 
     cleared_for = 1
+    words = WORDS
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
         self.session = session
@@ -192,7 +205,7 @@ class SqliteSource:
                 values = json.loads(image)
                 if kind in ("B", "d"):
                     values = [value if key else None for value, key in zip(values, keys, strict=True)]
-                out.write(copy_line((*pair_of(file, offset, number), kind, *values)))
+                put(out, texts((*pair_of(file, offset, number), kind, *values)))
                 count += 1
         return count
 
@@ -224,7 +237,7 @@ class SqliteSource:
             where = f"({key}) <= ({marks})" + (f" AND ({key}) > ({marks})" if chunk.lo else "")
             statement = f"SELECT {texts} FROM {quoted(self.table)} WHERE {where}"
             for row in connection.execute(statement, (*chunk.hi, *chunk.lo)):
-                out.write(copy_line(row))
+                put(out, row)
                 count += 1
         return count
 

@@ -17,7 +17,7 @@ from core.domain.position import Position
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
 from core.domain.ttl import Ttl
 from core.errors import Refused
-from core.ports.source import SlotCalls, SlotWords
+from core.ports.source import SlotCalls
 from tests.support.sqlite_pair.binlog import now_us
 from tests.support.sqlite_pair.source import (
     SHARD,
@@ -30,12 +30,7 @@ from tests.support.sqlite_pair.source import (
     latest,
     oldest,
 )
-
-WORDS = SlotWords(
-    no_list="there are no slots: shown is where our own progress rows stand",
-    no_count="unread events are not counted",
-    head="files are purged by hand, whoever still needs them",
-)
+from tests.support.sqlite_pair.words import WORDS
 
 
 def now() -> datetime:

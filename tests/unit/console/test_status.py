@@ -13,7 +13,7 @@ import pytest
 
 from console.__main__ import main
 from console.commands.status import worst
-from console.monitor.health import facts
+from console.monitor.health import facts, why_of
 from console.monitor.snapshot import Level
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
@@ -120,3 +120,17 @@ def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads(ended.stdout) == {"severity": "ok", "jobs": []}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason", "said"),
+    [
+        ("SLOT LOST", "SLOT LOST: dn_1: gone", "SLOT LOST: dn_1: gone"),
+        ("SLOT LOST", "dn_1: gone", "SLOT LOST: dn_1: gone"),
+        ("SLOT LOST", "", "SLOT LOST"),
+        ("", "stopped", "stopped"),
+        ("", "", ""),
+    ],
+)
+def test_a_trouble_is_named_once(trouble: str, reason: str, said: str) -> None:
+    assert why_of(replace(RUNNING, trouble=trouble, reason=reason)) == said

@@ -1,4 +1,4 @@
-"""A pair takes the best encoding that both have, and one that has none in common is refused by name."""
+"""A pair takes the best encoding that both have, else the sink's; one that has none is refused by name."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ def test_copy_text_is_taken_before_rows() -> None:
     assert chosen((ROWS, TEXT), (ROWS,), "a to b") is ROWS
 
 
-@pytest.mark.parametrize(("gives", "takes"), [((ROWS,), (TEXT,)), ((TEXT,), (ROWS,)), ((), (TEXT,))])
-def test_a_pair_without_a_common_encoding_is_refused_by_name(
+def test_where_none_is_common_the_sink_gets_what_it_takes() -> None:
+    assert chosen((ROWS,), (TEXT,), "a to b") is TEXT
+    assert chosen((TEXT,), (ROWS,), "a to b") is ROWS
+
+
+@pytest.mark.parametrize(("gives", "takes"), [((), (TEXT,)), ((ROWS,), ()), ((), ())])
+def test_a_pair_of_which_one_has_no_encoding_is_refused_by_name(
     gives: tuple[Encoding, ...], takes: tuple[Encoding, ...]
 ) -> None:
     with pytest.raises(Refused, match=r"a to b: the source gives .*, the sink takes"):

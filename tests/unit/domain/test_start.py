@@ -71,7 +71,7 @@ def shown(points: str) -> str:
 
 def expected(state: LaneState | None, points: str, latest: str, fingerprint: str) -> StartDecision:
     there = shown(points)
-    what = {TABLE: "the table was dropped and made again (its oid changed)", COLUMNS: "the table's columns changed"}
+    what = {TABLE: "the table was dropped and made again", COLUMNS: "the table's columns changed"}
     changed = what.get(fingerprint, "another database answers under this address")
     if state is None:
         if not any(POINTS[points]):

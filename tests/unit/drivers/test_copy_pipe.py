@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
-from core.drivers.copy_pipe import copy_through
+from core.domain.encoding import Encoding
+from core.drivers import copy_pipe
+from core.drivers.row_pipe import put, rows_in
 from core.errors import Busy, Unreachable
 
 LINE = b"x" * 999 + b"\n"
+
+
+@pytest.fixture(autouse=True, params=list(Encoding), ids=[one.name for one in Encoding])
+def encoding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Encoding:
+    """Every rule holds however the sink reads."""
+    found: Encoding = request.param
+    monkeypatch.setattr(sys.modules[__name__], "copy_through", partial(copy_pipe.copy_through, encoding=found))
+    return found
+
+
+copy_through = copy_pipe.copy_through
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +58,7 @@ def takes(then: BaseException | None = None, at_once: bool = False) -> Callable[
     def write(stream: BinaryIO) -> int:
         if at_once and then is not None:
             raise then
-        count = stream.read().count(b"\n")
+        count = sum(1 for _ in rows_in(stream))
         if then is not None:
             raise then
         return count
@@ -92,3 +107,39 @@ def test_an_error_of_the_source_is_not_hidden_by_a_sink_that_does_not_want_the_r
 def test_an_interrupt_of_the_sinks_side_ends_the_reader() -> None:
     with pytest.raises(KeyboardInterrupt):
         copy_through(sends(5_000), takes(KeyboardInterrupt(), at_once=True))
+
+
+def test_rows_arrive_in_their_order_and_a_reader_that_leaves_stops_the_writer(encoding: Encoding) -> None:
+    sent = [(str(number), None if number % 3 else "a\tb\\", "") for number in range(3_000)]
+    got: list[tuple[str | None, ...]] = []
+
+    def read(out: BinaryIO) -> int:
+        for row in sent:
+            put(out, row)
+        return len(sent)
+
+    def write(stream: BinaryIO) -> int:
+        got.extend(rows_in(stream))
+        return len(got)
+
+    assert copy_through(read, write) == len(sent)
+    assert got == sent
+
+
+def test_no_more_waits_than_a_reader_needs_soon(encoding: Encoding) -> None:
+    put_so_far = [0]
+
+    def read(out: BinaryIO) -> int:
+        for number in range(200):
+            put(out, ("x" * 100_000,))
+            put_so_far[0] = number + 1
+        return 200
+
+    def write(stream: BinaryIO) -> int:
+        count = 0
+        for _ in rows_in(stream):
+            count += 1
+            assert put_so_far[0] - count < 60
+        return count
+
+    assert copy_through(read, write) == 200

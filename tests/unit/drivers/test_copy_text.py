@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.drivers.copy_text import rows_of
-from core.drivers.session import copy_line
+from core.drivers.copy_text import copy_line, rows_of
 from core.errors import RowRefused
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from core.clock import SystemClock
+from core.domain.encoding import Encoding
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
@@ -53,6 +54,7 @@ class Ranges:
 class Taken:
     """A sink that counts lines and commits anything."""
 
+    encoding = Encoding.COPY_TEXT
     committed: list[int] = field(default_factory=list)
 
     def stage(self, reader: BinaryIO) -> int:

@@ -34,8 +34,8 @@ class Server:
         yield
 
     @contextmanager
-    def registration(self, key: LaneKey, epoch: int) -> Iterator[Any]:
-        yield SimpleNamespace(row=SimpleNamespace(position=DwsPosition(10)))
+    def registration(self, key: LaneKey, epoch: int, others: tuple[LaneKey, ...] = ()) -> Iterator[Any]:
+        yield SimpleNamespace(row=SimpleNamespace(position=DwsPosition(10)), others=())
 
 
 def test_a_dn_under_another_name_is_said_and_not_a_broken_iteration() -> None:

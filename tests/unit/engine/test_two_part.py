@@ -9,7 +9,7 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from core.engine.worker.two_part import IN_MEMORY, StagedText, TwoPartSink
+from core.engine.worker.two_part import IN_MEMORY, StagedRows, TwoPartSink
 from core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
 from core.ports.sink import Batch, Top
 from core.sources.dws.position import DwsPosition
@@ -187,6 +187,6 @@ def test_an_event_of_no_known_type_is_a_defect_and_the_end_of_the_range_is_told(
 def test_rows_that_do_not_fit_into_memory_wait_in_a_file() -> None:
     line = b"1\t0\tI\t" + b"x" * 1_000_000 + b"\n"
     count = IN_MEMORY // len(line) + 2
-    staged = StagedText(io.BytesIO(line * count))
+    staged = StagedRows(io.BytesIO(line * count))
     assert staged.count == count == sum(1 for _ in staged.rows()) == sum(1 for _ in staged.rows())
     staged.close()

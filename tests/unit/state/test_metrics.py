@@ -41,7 +41,7 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
             f"{begun + ahead}/{chance.randint(-1, 9)}", f"{begun + 99}", f"{begun - 200}",
             1_000_000 + step * 500 + chance.randint(0, 99), chance.random() * 3,
             polled_age=chance.random(), read_s=step * 0.1, write_s=step * 0.3, register_s=step * 0.01,
-            at=begun + ahead, latest_at=begun + 99, behind=99 - ahead,
+            at=begun + ahead, latest_at=begun + 99, behind=99 - ahead, shown=f"{begun + ahead}",
         )
         for n, ahead in enumerate(chance.randint(0, 99) for _ in range(lanes))
     )  # fmt: skip

@@ -36,7 +36,7 @@ _TARGETS = {
     "l": ("latest", "what was not applied yet is SKIPPED"),
 }
 _ASKS = {
-    "point": "DN=N for one DN (several with blanks between), or N for all",
+    "point": "DN=PLACE for one DN (several with blanks between), or PLACE for all",
     "time": "a time with its offset, as 2026-01-31T08:30:00+01:00 or with Z",
     "backup": "the backup's id",
 }

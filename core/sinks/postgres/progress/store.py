@@ -306,16 +306,23 @@ class PostgresProgress:
         return ChunkCounts(*map(int, found or (0, 0, 0)))
 
     @contextmanager
-    def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
-        """Hold the row FOR UPDATE with its epoch checked; committed at the end of the block."""
+    def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
+        """Hold the rows FOR UPDATE with their epochs checked; committed at the end of the block."""
         with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "lock", key_of(key)).fetchone()
-            if not found:
-                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
-            row = row_of(key, found, self._positions)
-            if row.epoch != epoch:
-                raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
-            yield Lock(row, lambda values: self._record(cursor, key, values))
+            # in one order whoever asks, so that two that ask for the same rows never wait for each other
+            keys = sorted((key, *others), key=lambda one: (one.source_table, one.shard))
+            rows = {one: self._locked(cursor, one, epoch) for one in keys}
+            beside = tuple(rows[one] for one in others)
+            yield Lock(rows[key], lambda values: self._record(cursor, key, values), beside)
+
+    def _locked(self, cursor: pg.Cursor, key: LaneKey, epoch: int) -> ProgressRow:
+        found = self.session.run(cursor, "lock", key_of(key)).fetchone()
+        if not found:
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
+        row = row_of(key, found, self._positions)
+        if row.epoch != epoch:
+            raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
+        return row
 
     def quarantined(self) -> int:
         """How many rows of the slot's table are in quarantine."""

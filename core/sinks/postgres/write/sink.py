@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from core.domain.encoding import Encoding
 from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
@@ -41,6 +42,8 @@ class PostgresSink:
     `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
     `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.
     """
+
+    encoding = Encoding.COPY_TEXT
 
     def __init__(
         self,
