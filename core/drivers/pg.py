@@ -72,8 +72,8 @@ __all__ = [
     "connect_quietly",
     "copy_in",
     "failure",
-    "lengthened",
     "limit",
+    "limit_transaction",
     "named",
     "number",
     "sever",
@@ -196,9 +196,10 @@ def limit(connection: Connection, limit_ms: int) -> None:
     connection.limit_ms = limit_ms
 
 
-def lengthened(cursor: Cursor, limit_ms: int) -> None:
-    """The server was given another limit for the open transaction: so are we."""
+def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
+    """Give the statements of the open transaction another limit, at the server and here. 0 is no limit."""
     cursor.connection.transaction_ms = limit_ms
+    cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
 
 
 def cancel(connection: Connection) -> None:
@@ -282,11 +283,17 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
             connection = in_time(partial(_connect, *login, options, seconds), seconds + GRACE_SECONDS, _end)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
+        except UnicodeDecodeError:  # psycopg2 reads what libpq quotes of the answer
+            raise psycopg2.OperationalError("what answers there is no PostgreSQL server") from None
         except psycopg2.OperationalError as error:
-            _refusals.refused(endpoint, password, str(error).strip())
-            if "timeout expired" in str(error):
-                raise NoAnswer(seconds) from error
-            raise
+            text = str(error)
+            if password and password in text:  # a server may answer with what it was sent
+                text = text.replace(password, "***")
+                error = psycopg2.OperationalError(text)
+            _refusals.refused(endpoint, password, text.strip())
+            if "timeout expired" in text:
+                raise NoAnswer(seconds) from None
+            raise error from None
         _refusals.taken(endpoint, password)
         return connection
 

@@ -38,8 +38,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     """
     limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
     limit = str(limit_ms)
-    pg.lengthened(cursor, limit_ms)
-    cursor.execute("SET LOCAL statement_timeout = %s", (limit,))
+    pg.limit_transaction(cursor, limit_ms)
     idle = "idle_in_transaction_session_timeout"
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 
