@@ -84,7 +84,7 @@ class FakeServer:
             threading.Thread(target=self._serve, args=(client,), name="fake-server-client", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with suppress(OSError, EOFError):
+        with suppress(OSError, EOFError, ValueError):  # a closed socket has no descriptor to wait for
             if self.mode is Mode.MUTE:
                 self.asked.set()
             elif self._logged_in(client):
