@@ -7,7 +7,7 @@ Next door: `pg.py` connects; `core.sources.dws.session` and `core.sinks.postgres
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -100,8 +100,7 @@ class Session:
         """Ask the server to end the statement that another thread runs here; nothing where none is under way."""
         connection = self._connection
         if connection is not None:
-            with suppress(pg.DriverError):
-                connection.cancel()
+            pg.cancel(connection)
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
@@ -150,8 +149,7 @@ class Session:
         if self._endpoint.socket_timeout_ms:
             limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
         if limit_ms != self._limit_ms:
-            with connection.cursor() as cursor:
-                cursor.execute("SET statement_timeout = %s", (limit_ms,))
+            pg.limit(connection, limit_ms)
             self._limit_ms = limit_ms
 
     # -- one statement, in autocommit -------------------------------------------------------------------------------

@@ -36,8 +36,9 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     Idle as well: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement Behavior),
     the other is set where the server has it.
     """
-    limit = str(max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0)
-    cursor.execute("SET LOCAL statement_timeout = %s", (limit,))
+    limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
+    limit = str(limit_ms)
+    pg.limit_transaction(cursor, limit_ms)
     idle = "idle_in_transaction_session_timeout"
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 

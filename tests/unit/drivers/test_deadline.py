@@ -1,0 +1,211 @@
+"""Calls that block in C end at their deadline, one by one, and nothing of the process stands still meanwhile.
+
+The servers are fakes that never answer. Next door: `tests/fault/test_silent_servers.py` has the fence over such a line.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.drivers import deadline, pg
+from core.drivers.session import Dialect, Session
+from core.errors import Unreachable
+from core.sources.dws.faults import classify
+from tests.support.fake_server import FakeServer, Mode, fake_server
+from tests.support.waiting import until
+
+ROOT = Path(__file__).parents[3]
+SECRET = "canary-4711"
+LIMIT_MS = 100
+DIALECT = Dialect("source", ("core.sources.dws", "queries.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grace of two seconds is a tenth of one."""
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(pg, "ROLLBACK_SECONDS", 0.2)
+
+
+@pytest.fixture
+def silent() -> Iterator[FakeServer]:
+    with fake_server(Mode.HANG) as server:
+        yield server
+
+
+def session(server: FakeServer) -> Session:
+    return Session(server.endpoint(), SECRET, "slotkeeper/test", DIALECT)
+
+
+def connected(server: FakeServer) -> pg.Connection:
+    settings = {"statement_timeout": f"{LIMIT_MS}ms"}
+    return pg.connect(server.endpoint(), SECRET, "slotkeeper/test", settings, autocommit=True)
+
+
+def took(call: Callable[[], object]) -> float:
+    """Seconds until a call has failed for want of an answer."""
+    began = time.monotonic()
+    with pytest.raises((pg.NoAnswer, Unreachable), match=r"does not answer within [0-9.]+ s"):
+        call()
+    return time.monotonic() - began
+
+
+class Endless(io.RawIOBase):
+    """Rows without end."""
+
+    def read(self, size: int = -1) -> bytes:
+        return b"x" * 8_191 + b"\n"
+
+
+CALLS: dict[str, Callable[[pg.Cursor], object]] = {
+    "statement": lambda cursor: cursor.execute("SELECT 1"),
+    "copy in": lambda cursor: pg.copy_in(cursor, pg.sql.SQL("COPY t FROM STDIN"), io.BytesIO(b"1\n")),
+    "copy in without end": lambda cursor: pg.copy_in(cursor, pg.sql.SQL("COPY t FROM STDIN"), Endless()),
+    "copy out": lambda cursor: cursor.copy_expert("COPY t TO STDOUT", io.BytesIO()),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_not_answered_ends_at_its_deadline(silent: FakeServer, name: str) -> None:
+    connection = connected(silent)
+    with connection.cursor() as cursor:
+        assert took(lambda: CALLS[name](cursor)) < 2
+    assert connection.closed
+    assert name == "copy in without end" or silent.closed.wait(20)  # whose end waits behind rows that nobody reads
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_end_of_a_transaction_that_is_not_answered_ends_at_its_deadline(end: str) -> None:
+    with fake_server(Mode.HANG, answered=2) as server:
+        connection = pg.connect(server.endpoint(), SECRET, "slotkeeper/test", {"statement_timeout": str(LIMIT_MS)})
+        connection.cursor().execute("SELECT 1")  # behind a BEGIN
+        assert took(getattr(connection, end)) < 2
+
+
+@pytest.mark.parametrize("mode", [Mode.TRICKLE, Mode.FLOOD])
+def test_rows_without_end_have_an_end(mode: Mode) -> None:
+    with fake_server(mode) as server:
+        assert took(lambda: session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)) < 2
+
+
+@pytest.mark.parametrize("mode", [Mode.MUTE, Mode.HANG_AT_LOGIN])
+def test_a_login_that_is_not_answered_ends_with_its_own_limit(mode: Mode) -> None:
+    with fake_server(mode) as server:
+        assert took(session(server).ready) < 4
+
+
+@pytest.mark.parametrize("mode", [Mode.GARBAGE, Mode.CLEARTEXT])
+def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
+    with fake_server(mode) as server, pytest.raises(Exception) as raised:
+        session(server).ready()
+    assert SECRET not in str(raised.value)
+
+
+def test_the_interpreter_goes_on_where_a_copy_ends_on_a_full_line() -> None:
+    """psycopg2 would send the last 8 KB under the interpreter's lock: then the rest of this process stands still."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _FULL_LINE], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.split()[-1:] == ["done"], ran.stderr
+
+
+_FULL_LINE = """
+import io, socket, threading, time
+from core.drivers import pg
+from tests.support.fake_server import Mode, FakeServer
+pg.GRACE_SECONDS = 0.1
+
+def copied(most):
+    server = FakeServer(Mode.HANG)
+    connection = pg.connect(server.endpoint(), "x", "test", {"statement_timeout": "50"}, autocommit=True)
+    line = socket.socket(fileno=connection.fileno())
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+    line.detach()
+    given = [0]
+    class Rows(io.RawIOBase):
+        def read(self, size=-1):
+            if given[0] >= most:
+                return b""
+            given[0] += 1024
+            return b"x" * 1023 + b"\\n"
+    try:
+        pg.copy_in(connection.cursor(), pg.sql.SQL("COPY t FROM STDIN"), Rows())
+    except pg.NoAnswer:
+        pass
+    server.close()
+    return given[0]
+
+full = copied(1 << 40)
+for less in range(8, 13):
+    copied(full - less * 1024)
+print("done")
+"""
+
+
+def test_asking_to_cancel_a_server_that_does_not_answer_holds_up_nobody_else(silent: FakeServer) -> None:
+    connection = connected(silent)
+    asking = threading.Thread(target=pg.cancel, args=(connection,), daemon=True)
+    asking.start()
+    assert silent.cancelled.wait(20), "this thread stood still, or the request did not come"
+    assert asking.is_alive()
+
+
+def test_a_deadline_shuts_no_socket_but_its_own() -> None:
+    mine, other = socket.socketpair()
+    another, rest = socket.socketpair()
+    with mine, other, another, rest:
+        with deadline.deadline(another.fileno(), 20), deadline.deadline(mine.fileno(), 0.05) as call:
+            assert mine.recv(1) == b""
+            assert call.cut
+        rest.sendall(b"x")
+        assert another.recv(1) == b"x"
+
+
+def test_a_call_that_ended_is_not_shut_later() -> None:
+    mine, other = socket.socketpair()
+    with mine, other:
+        with deadline.deadline(mine.fileno(), 0.05) as call:
+            pass
+        with deadline.deadline(mine.fileno(), 0.1) as next_call:
+            assert mine.recv(1) == b""
+        assert next_call.cut and not call.cut
+
+
+def test_many_short_calls_leave_nothing_behind() -> None:
+    mine, other = socket.socketpair()
+    with mine, other:
+        for _ in range(2_000):
+            with deadline.deadline(mine.fileno(), 600):
+                pass
+    assert len(deadline._watchdog._due) < 500
+
+
+def test_a_result_that_comes_too_late_is_handed_on() -> None:
+    go_on, late = threading.Event(), []
+
+    def call() -> str:
+        go_on.wait(20)
+        return "late"
+
+    with pytest.raises(deadline.Late):
+        deadline.in_time(call, 0.01, late.append)
+    go_on.set()
+    until(lambda: late == ["late"], 20, "the result to be handed on")
+
+
+def test_an_error_comes_out_of_the_thread() -> None:
+    def call() -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        deadline.in_time(call, 20, lambda result: None)
