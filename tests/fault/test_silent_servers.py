@@ -24,7 +24,7 @@ def mirror(
     warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Mirror]:
     """A mirror that has copied and was stopped, whose sink has a second for each statement."""
-    monkeypatch.setitem(sink_session.SETTINGS, "statement_timeout", "1s")  # type: ignore[arg-type]
+    monkeypatch.setitem(sink_session.SETTINGS, "statement_timeout", "1s")
     monkeypatch.setattr(pg, "GRACE_SECONDS", 0.5)
     made = orders(make_mirror, warehouse, seed)
     made.start().wait_running()
