@@ -10,6 +10,7 @@ import ctypes
 import io
 import re
 import select
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,13 +23,15 @@ import psycopg2.extras
 from psycopg2 import sql
 
 from core.domain.endpoint import Endpoint
-from core.drivers.deadline import GRACE_SECONDS, Late, deadline, in_time, shut
+from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.logins import Refusals
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
 ROLLBACK_SECONDS = 5.0
 """For a ROLLBACK: a server that does not answer it ends the transaction with the line."""
+ANSWER_BYTES = 256 * 1024 * 1024
+"""The most that one statement may answer, which libpq holds whole; a COPY is read piece by piece and has no limit."""
 
 TEXT_SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY",
@@ -66,6 +69,7 @@ __all__ = [
     "DriverError",
     "Named",
     "NoAnswer",
+    "TooMuch",
     "cancel",
     "codec",
     "connect",
@@ -91,6 +95,13 @@ class NoAnswer(psycopg2.OperationalError):
         super().__init__(f"does not answer within {seconds:g} s")
 
 
+class TooMuch(psycopg2.OperationalError):
+    """A statement's answer was cut: it went on beyond what is held of one."""
+
+    def __init__(self) -> None:
+        super().__init__(f"answered one statement with more than {ANSWER_BYTES / 1024**2:g} MiB, and was cut off")
+
+
 class Connection(psycopg2.extensions.connection):
     """A connection each of whose calls ends at a deadline: the server's limit of a statement and `GRACE_SECONDS`."""
 
@@ -102,6 +113,9 @@ class Connection(psycopg2.extensions.connection):
         self.transaction_ms: int | None = None
         """The limit of the open transaction, where it has one of its own."""
         super().__init__(*args, **options)
+        self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
+        """libpq's PGcancel: made now, because the connection behind `pgconn_ptr` may be freed in any moment later."""
+        weakref.finalize(self, _libpq.PQfreeCancel, self.to_cancel).atexit = False
 
     def cursor(self, *args: Any, **options: Any) -> Cursor:  # type: ignore[override]
         """A cursor with deadlines."""
@@ -133,13 +147,13 @@ class Cursor(psycopg2.extensions.cursor):
 
     def execute(self, query: Any, vars: Any = None) -> None:
         """As psycopg2's, in time."""
-        with _answered(self.connection, self.connection.seconds):
+        with _answered(self.connection, self.connection.seconds, ANSWER_BYTES):
             super().execute(query, vars)
 
     def copy_expert(self, sql: Any, file: Any, size: int = COPY_BUFFER) -> None:
         """As psycopg2's, in time, what `file` takes for reading or writing included."""
-        given: Any = _Drained(file, self.connection) if hasattr(file, "read") else file
-        with _answered(self.connection, self.connection.seconds):
+        with _answered(self.connection, self.connection.seconds) as call:
+            given: Any = _Drained(file, call.descriptor) if call and hasattr(file, "read") else file
             super().copy_expert(sql, given, size)
 
 
@@ -151,9 +165,9 @@ class _Drained:
     still, the one with the deadlines among them.
     """
 
-    def __init__(self, file: Any, connection: Connection) -> None:
+    def __init__(self, file: Any, descriptor: int) -> None:
         self._file = file
-        self._descriptor = connection.fileno()
+        self._descriptor = descriptor
 
     def read(self, size: int = -1) -> Any:
         """The next bytes."""
@@ -177,14 +191,23 @@ class _Drained:
 
 
 @contextmanager
-def _answered(connection: Connection, seconds: float | None) -> Iterator[None]:
-    """A call that has to be answered in so many seconds; raises `NoAnswer` where it was not."""
-    with deadline(connection.fileno(), seconds) as call:
+def _answered(connection: Connection, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call | None]:
+    """A call that has to be answered in so many seconds and bytes; raises `NoAnswer` or `TooMuch` where it was not.
+
+    None for a line that libpq has closed already: whatever is asked there fails at once.
+    """
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        yield None
+        return
+    with limited(descriptor, seconds, most_bytes) as call:
         try:
-            yield
+            yield call
         except psycopg2.Error as error:
-            if call.cut:
+            if call.cut is Cut.LATE:
                 raise NoAnswer(seconds or 0) from error
+            if call.cut is Cut.MUCH:
+                raise TooMuch from error
             raise
 
 
@@ -208,11 +231,8 @@ def cancel(connection: Connection) -> None:
     psycopg2's `cancel` holds the interpreter's lock (`psyco_conn_cancel` in psycopg/connection_type.c) while PQcancel
     waits for the server to close that line, without a limit. This may wait as long, but alone.
     """
-    with suppress(psycopg2.Error):
-        request = _libpq.PQgetCancel(connection.pgconn_ptr)
-        if request:
-            _libpq.PQcancel(request, ctypes.create_string_buffer(256), 256)
-            _libpq.PQfreeCancel(request)
+    if not connection.closed and connection.to_cancel:
+        _libpq.PQcancel(connection.to_cancel, ctypes.create_string_buffer(256), 256)
 
 
 def connect(

@@ -26,6 +26,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"sink {place} {text}", "", code, "sink")
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "sink")

@@ -30,6 +30,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"source {place} {text}", "", code, "source").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "source")

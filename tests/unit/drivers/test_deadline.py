@@ -19,7 +19,7 @@ import pytest
 
 from core.drivers import deadline, pg
 from core.drivers.session import Dialect, Session
-from core.errors import Unreachable
+from core.errors import TooLarge, Unreachable
 from core.sources.dws.faults import classify
 from tests.support.fake_server import FakeServer, Mode, fake_server
 from tests.support.waiting import until
@@ -27,6 +27,8 @@ from tests.support.waiting import until
 ROOT = Path(__file__).parents[3]
 SECRET = "canary-4711"
 LIMIT_MS = 100
+SOON = 5.0
+"""Seconds that a busy machine may take for a limit of a fifth of one; a hang is longer."""
 DIALECT = Dialect("source", ("core.sources.dws", "queries.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS)
 
 
@@ -60,6 +62,13 @@ def took(call: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
+def connected_pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP line."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mine = socket.create_connection(server.getsockname())
+        return mine, server.accept()[0]
+
+
 class Endless(io.RawIOBase):
     """Rows without end."""
 
@@ -79,7 +88,7 @@ CALLS: dict[str, Callable[[pg.Cursor], object]] = {
 def test_a_call_that_is_not_answered_ends_at_its_deadline(silent: FakeServer, name: str) -> None:
     connection = connected(silent)
     with connection.cursor() as cursor:
-        assert took(lambda: CALLS[name](cursor)) < 2
+        assert took(lambda: CALLS[name](cursor)) < SOON
     assert connection.closed
     assert name == "copy in without end" or silent.closed.wait(20)  # whose end waits behind rows that nobody reads
 
@@ -89,13 +98,95 @@ def test_an_end_of_a_transaction_that_is_not_answered_ends_at_its_deadline(end: 
     with fake_server(Mode.HANG, answered=2) as server:
         connection = pg.connect(server.endpoint(), SECRET, "slotkeeper/test", {"statement_timeout": str(LIMIT_MS)})
         connection.cursor().execute("SELECT 1")  # behind a BEGIN
-        assert took(getattr(connection, end)) < 2
+        assert took(getattr(connection, end)) < SOON
 
 
 @pytest.mark.parametrize("mode", [Mode.TRICKLE, Mode.FLOOD])
 def test_rows_without_end_have_an_end(mode: Mode) -> None:
     with fake_server(mode) as server:
-        assert took(lambda: session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)) < 2
+        assert took(lambda: session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)) < SOON
+
+
+def test_an_answer_that_is_more_than_is_held_of_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pg, "ANSWER_BYTES", 1024**2)
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 60)
+    with (
+        fake_server(Mode.FLOOD) as server,
+        pytest.raises(TooLarge, match=r"source dws1 \(.*\) answered one statement with more than 1 MiB"),
+    ):
+        session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
+
+
+def test_many_answers_over_one_line_are_counted_one_by_one() -> None:
+    mine, other = connected_pair()
+    with mine, other:
+        for _ in range(3):
+            with deadline.limited(mine.fileno(), 20, 1_000) as call:
+                other.sendall(b"x" * 900)
+                until(lambda: deadline.received(mine.fileno()) == call.limit - 100, 20, "it to come")  # type: ignore[operator]
+                assert not call.too_much
+        assert not call.cut
+
+
+def test_a_line_that_is_no_tcp_has_no_count() -> None:
+    mine, other = socket.socketpair()
+    with mine, other:
+        assert deadline.received(mine.fileno()) is None
+
+
+def test_a_descriptor_beyond_the_first_thousand_is_kept_too() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _MANY_FILES], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.split() == ["done"], ran.stderr
+
+
+_MANY_FILES = """
+import os, resource, socket
+from core.drivers import deadline
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4096), most))
+kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+mine, other = socket.socketpair()
+with deadline.limited(mine.fileno(), 0.05) as call:
+    mine.recv(1)
+assert call.cut
+print("done")
+"""
+
+
+def test_a_child_of_a_fork_has_limits_of_its_own_and_leaves_its_parents_calls_alone() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _FORKED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.split() == ["done"], ran.stderr
+
+
+_FORKED = """
+import os, signal, socket
+from core.drivers import deadline
+
+def waited(line):
+    with deadline.limited(line.fileno(), 0.05) as call:
+        line.recv(1)
+    assert call.cut is deadline.Cut.LATE
+
+mine, other = socket.socketpair()
+with deadline.interrupts_heard(), deadline.limited(mine.fileno(), 60) as call:
+    before = set(os.listdir("/proc/self/fd"))
+    child = os.fork()
+    if not child:
+        assert signal.set_wakeup_fd(-1) == -1
+        assert len(os.listdir("/proc/self/fd")) == len(before) - 3  # pipe and copy of the parent's
+        one, two = socket.socketpair()
+        waited(one)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    other.send(b"x")
+    assert mine.recv(1) == b"x" and call.cut is None
+waited(mine)
+print("done")
+"""
 
 
 @pytest.mark.parametrize("mode", [Mode.MUTE, Mode.HANG_AT_LOGIN])
@@ -164,9 +255,9 @@ def test_a_deadline_shuts_no_socket_but_its_own() -> None:
     mine, other = socket.socketpair()
     another, rest = socket.socketpair()
     with mine, other, another, rest:
-        with deadline.deadline(another.fileno(), 20), deadline.deadline(mine.fileno(), 0.05) as call:
+        with deadline.limited(another.fileno(), 20), deadline.limited(mine.fileno(), 0.05) as call:
             assert mine.recv(1) == b""
-            assert call.cut
+            assert call.cut is deadline.Cut.LATE
         rest.sendall(b"x")
         assert another.recv(1) == b"x"
 
@@ -174,9 +265,9 @@ def test_a_deadline_shuts_no_socket_but_its_own() -> None:
 def test_a_call_that_ended_is_not_shut_later() -> None:
     mine, other = socket.socketpair()
     with mine, other:
-        with deadline.deadline(mine.fileno(), 0.05) as call:
+        with deadline.limited(mine.fileno(), 0.05) as call:
             pass
-        with deadline.deadline(mine.fileno(), 0.1) as next_call:
+        with deadline.limited(mine.fileno(), 0.1) as next_call:
             assert mine.recv(1) == b""
         assert next_call.cut and not call.cut
 
@@ -185,13 +276,14 @@ def test_many_short_calls_leave_nothing_behind() -> None:
     mine, other = socket.socketpair()
     with mine, other:
         for _ in range(2_000):
-            with deadline.deadline(mine.fileno(), 600):
+            with deadline.limited(mine.fileno(), 600):
                 pass
     assert len(deadline._watchdog._due) < 500
 
 
 def test_a_result_that_comes_too_late_is_handed_on() -> None:
-    go_on, late = threading.Event(), []
+    go_on = threading.Event()
+    late: list[str] = []
 
     def call() -> str:
         go_on.wait(20)
