@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -257,6 +257,13 @@ def interrupts_heard() -> Iterator[None]:
         signal.set_wakeup_fd(before)
 
 
+def cut_off() -> None:
+    """Cut off whatever this process waits for now, in any thread: calls fail as at Ctrl-C, logins as where late."""
+    _watchdog.shut_all()
+    for aside in list(_asides):
+        aside.ended.set()
+
+
 class Late(Exception):
     """A call in a thread of its own did not end in time."""
 
@@ -296,19 +303,27 @@ class _Aside(threading.Thread, Generic[T]):
             self._unwanted(one)
 
 
+_asides: set[_Aside[Any]] = set()
+"""Those that somebody waits for."""
+
+
 def in_time(call: Callable[[], T], seconds: float, unwanted: Callable[[T], None]) -> T:
     """What a call gives that has no socket yet to shut: it runs in a thread, which is left behind where it is late.
 
     Raises what it raises, and `Late`. Waiting here ends at Ctrl-C; a result that comes later goes to `unwanted`.
     """
     aside = _Aside(call, unwanted)
-    aside.start()
+    _asides.add(aside)
     try:
-        if not aside.ended.wait(seconds):
+        aside.start()
+        aside.ended.wait(seconds)
+        if aside.error is not None:
+            raise aside.error
+        if not aside.result:
             raise Late
+        return aside.result[0]
     except BaseException:
         aside.leave()
         raise
-    if aside.error is not None:
-        raise aside.error
-    return aside.result[0]
+    finally:
+        _asides.discard(aside)

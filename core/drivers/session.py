@@ -20,6 +20,8 @@ from core.sqltext import dotted, statements
 Book = tuple[str, str]
 """A package and its file of named statements."""
 Rows = list[tuple[Any, ...]]
+PING_LIMIT_MS = 2_000
+"""For a question that is asked only to get an answer."""
 
 
 @dataclass(frozen=True, slots=True)

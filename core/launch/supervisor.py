@@ -165,7 +165,7 @@ class Supervisor:
             self._bound_log()
             self._recorder.tick()
             if asked is None and self._stop_is_wanted():
-                asked = time.monotonic() + self._limits.stop + self._limits.grace
+                asked = time.monotonic() + self._limits.stop
                 self._tell("stop asked", "driver asked to end (SIGTERM)")
                 if self._driver is not None:
                     processes.terminate(self._driver)

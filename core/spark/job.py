@@ -23,9 +23,11 @@ from core.clock import SystemClock
 from core.config.load import load_usable
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
+from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
+from core.engine.driver.pulse import Pulse
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
@@ -34,11 +36,14 @@ from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
-from core.wiring.driver import WiredSessions
+from core.wiring.driver import WiredSessions, pinged
 from core.wiring.worker import ENTRIES
 
 CRASHED = 1
 POLL_SECONDS = 3.0
+CUT_OFF_AFTER = 4.5
+"""Seconds that a job which is asked to end has for ending well: most of the loop's own limit for its tasks."""
+CUT_OFF_EVERY = 0.25
 
 
 class WantedStates:
@@ -78,6 +83,31 @@ class WantedStates:
             self.terminated.wait(min(left, 0.25))
 
 
+class Ending(threading.Thread):
+    """Once the job is asked to end: cuts off, after a while and until it has, whatever its driver waits for.
+
+    `jobs stop` takes ten seconds at most, and each of the driver's calls may take as long. What is cut off counts as
+    an answer that was lost; the next start finds out (docs/adr/0002-progress-row-and-fence.md).
+    """
+
+    def __init__(self, asked: threading.Event) -> None:
+        super().__init__(name="slotkeeper-ending", daemon=True)
+        self._asked = asked
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        self._asked.wait()
+        seconds = CUT_OFF_AFTER
+        while not self._done.wait(seconds):
+            cut_off()
+            seconds = CUT_OFF_EVERY
+
+    def stop(self) -> None:
+        """The job has ended."""
+        self._done.set()
+        self._asked.set()
+
+
 class Watchman(threading.Thread):
     """Every few seconds: is our supervisor alive?"""
 
@@ -115,13 +145,15 @@ def drive(options: argparse.Namespace) -> int:
         wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, wanted_states.on_signal)
-        watchman = Watchman(Path(options.state_dir), job.name, options.run)
+        watchman, ending = Watchman(Path(options.state_dir), job.name, options.run), Ending(wanted_states.terminated)
         if not options.foreground:
             watchman.start()
+        ending.start()
         try:
             code = _drive(job, options, store, wanted_states)
         finally:
             watchman.stop()
+            ending.stop()
         with suppress(Busy, StateError):  # only a supervisor that adopted us reads it
             store.note_exit(options.run, code)
         return code
@@ -129,6 +161,7 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
+    pulse: Pulse | None = None
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
@@ -136,6 +169,8 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
+        pulse = Pulse(pinged(job), SystemClock(), narrator.unanswered)
+        pulse.start()
         wired = JobContext(
             job,
             sessions,
@@ -154,6 +189,8 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
+        if pulse is not None:
+            pulse.stop()
         sessions.close()
         if runner is not None:
             runner.close()

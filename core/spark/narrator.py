@@ -42,6 +42,8 @@ class StoreNarrator:
             unit=positions.unit,
             place=positions.name,
         )
+        self._unanswered = ""
+        """What stands above every other reason: a server that answers nobody."""
         self._reported_at = 0.0
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
@@ -119,6 +121,14 @@ class StoreNarrator:
             self._report = replace(self._report, reason=text)
         self._tell(now=bool(text))
 
+    def unanswered(self, text: str) -> None:
+        """That a server does not answer, for so long; "" once all do. Told at once; called from a thread of its own."""
+        if text and not self._unanswered:
+            with suppress(Busy, StateError):
+                self._store.record_error(self._report.job, text.split()[0], "", text)
+        self._unanswered = text
+        self._tell(now=True)
+
     def failed(self, error: SlotkeeperError) -> None:
         """The job needs a person."""
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
@@ -139,7 +149,7 @@ class StoreNarrator:
             return
         self._reported_at = self._clock.monotonic()
         try:
-            self._store.put_report(self._report)
+            self._store.put_report(replace(self._report, reason=self._unanswered or self._report.reason))
         except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return
