@@ -20,7 +20,7 @@ from types import FrameType
 from typing import NoReturn
 
 from core.clock import SystemClock
-from core.config.load import load_usable
+from core.config.load import load_usable, text_of
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
 from core.drivers.deadline import cut_off
@@ -34,6 +34,7 @@ from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.state import started
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring.driver import WiredSessions, pinged
@@ -139,8 +140,8 @@ class Watchman(threading.Thread):
 
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
-    job = _job(options)
     with Store.open(Path(options.state_dir)) as store:
+        job = _job(options, store)
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
         wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -225,13 +226,21 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
-def _job(options: argparse.Namespace) -> JobSpec:
-    loaded = load_usable(Path(options.config), os.environ)
+def _job(options: argparse.Namespace, store: Store) -> JobSpec:
+    """The job as this run was started with it: what is in the file by now counts from the next `jobs start` on."""
+    kept = started.kept(store.folder, options.run)
+    file = Path(options.config)
+    text = text_of(file) if kept is None else kept
+    loaded = load_usable(file, os.environ, text=text)
     if options.job in loaded.refused:
         raise loaded.refused[options.job]
     if options.job not in loaded.jobs:
         raise ConfigError(f"{options.config}: no job {options.job!r}")
     job = loaded.jobs[options.job]
+    if kept is None:
+        for row in store.runs(job.name):
+            started.drop(store.folder, row.run)  # of runs that a kill left behind
+        started.keep(store.folder, options.run, text)
     return replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 

@@ -37,10 +37,10 @@ class Silence:
     since: float | None = None
     why: str = ""
 
-    def told(self, place: str, now: float) -> str:
+    def said(self, place: str, now: float) -> str:
         """What to say of it: "" as long as it may still answer in time.
 
-        >>> Silence(10.0).told("source dws1 (h:1)", 14.0), Silence(10.0).told("source dws1 (h:1)", 22.0)
+        >>> Silence(10.0).said("source dws1 (h:1)", 14.0), Silence(10.0).said("source dws1 (h:1)", 22.0)
         ('', 'source dws1 (h:1) does not answer, for 12 s now')
         """
         if self.since is None or (now - self.since < SAID_AFTER and not self.why):
@@ -95,7 +95,7 @@ class Pulse:
         said = ""
         while not self._done.wait(_TURN):
             now = self._clock.monotonic()
-            text = "; ".join(filter(None, (silence.told(server.place, now) for server, silence in self._servers)))
+            text = "; ".join(filter(None, (silence.said(server.place, now) for server, silence in self._servers)))
             if text or said:
                 self._tell(text)
             said = text
