@@ -5,25 +5,18 @@ Next door: `tests/support/fake_server.py` has the servers; `tests/unit/drivers/t
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.fake_server import FakeServer, Mode, fake_server
-from tests.unit.config.samples import VALID
+from tests.support.fake_server import Mode
+from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, opened
 
-ROOT = Path(__file__).parents[2]
-SECRET = "canary-4711"
-LOGIN_SECONDS, STATEMENT_SECONDS, SINK_SECONDS = 2, 4, 7
-"""The limit of a login as it is configured here; of a status (2 s) and of a look at a sink (5 s), with our grace."""
+STATEMENT_SECONDS, SINK_SECONDS = 4, 7
+"""The limit of a status (2 s) and of a look at a sink (5 s), with our grace."""
 STARTING = 10.0
 """What an interpreter on a busy machine may take to start, beside the limit; a hang is longer."""
 UNREACHABLE, INTERRUPTED = 5, 130
@@ -35,46 +28,6 @@ DOCTOR, LIST, SHOW, PEEK, VERIFY = (
     ("slots", "peek", "ods.orders"),
     ("verify", "orders_rt"),
 )
-
-
-@dataclass
-class Place:
-    """Both servers of a configuration, in one mode, and where it lies."""
-
-    source: FakeServer
-    sink: FakeServer
-    folder: Path
-
-    def begin(self, words: tuple[str, ...]) -> subprocess.Popen[str]:
-        """A command as somebody at a prompt starts it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "console", *words, "--config", str(self.folder / "slotkeeper.toml")],
-            cwd=ROOT,
-            env={**os.environ, "HOME": str(self.folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def files(self) -> str:
-        """All that was written, but the secret's own file."""
-        found = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "password"]
-        return "".join(path.read_text("utf-8", "replace") for path in found)
-
-
-@contextmanager
-def opened(mode: Mode, folder: Path) -> Iterator[Place]:
-    secret = folder / "password"
-    secret.write_text(SECRET, "utf-8")
-    secret.chmod(0o600)
-    with fake_server(mode) as source, fake_server(mode) as sink:
-        text = VALID.replace('password_env = "DWS1_PASSWORD"\n', "").replace('environment = "PROD"\n', "")
-        for host, port, server in (("h1", 8000, source), ("h2", 5432, sink)):
-            login = f'password_file = "{secret}"\nsslmode = "disable"\nconnect_timeout = "{LOGIN_SECONDS}s"'
-            text = text.replace(f'"{host}"', '"127.0.0.1"').replace(f"port = {port}", f"port = {server.port}\n{login}")
-        config = folder / "slotkeeper.toml"
-        config.write_text(text.replace("[state]", f'[state]\ndir = "{folder / "state"}"'), "utf-8")
-        yield Place(source, sink, folder)
 
 
 def ended(command: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -94,6 +47,7 @@ QUICK = [
 SILENT = {
     Mode.MUTE: LOGIN_SECONDS,
     Mode.HANG_AT_LOGIN: LOGIN_SECONDS,
+    Mode.TLS_HANG: LOGIN_SECONDS,
     Mode.HANG: STATEMENT_SECONDS,
     Mode.TRICKLE: STATEMENT_SECONDS,
     Mode.FLOOD: STATEMENT_SECONDS,
@@ -132,6 +86,7 @@ def code_of(place: Place, words: tuple[str, ...]) -> tuple[int, str]:
     [
         (Mode.ECHO, DOCTOR),
         (Mode.GARBAGE, LIST),
+        (Mode.NO_TLS, LIST),
         pytest.param(Mode.CLEARTEXT, VERIFY, marks=pytest.mark.chaos),
         pytest.param(Mode.ECHO, VERIFY, marks=pytest.mark.chaos),
         pytest.param(Mode.ECHO, LIST, marks=pytest.mark.chaos),

@@ -39,6 +39,7 @@ class Mode(Enum):
     FLOOD = "then sends rows as fast as they are taken, for ever"
     GARBAGE = "answers the startup with bytes of no protocol"
     NO_TLS = "refuses TLS, and logs in without"
+    TLS_HANG = "says yes to TLS, and then nothing"
     CLEARTEXT = "asks for the password in clear, and refuses it"
     ECHO = "refuses the login with what it was sent, the password too"
 
@@ -52,7 +53,8 @@ class FakeServer:
         self.received = bytearray()
         self.statements: list[str] = []
         self.asked, self.cancelled, self.closed = threading.Event(), threading.Event(), threading.Event()
-        """Set at the first statement without an answer (MUTE: the first client), a request to cancel, a lost client."""
+        """Set at the first statement without an answer (a login that gets none: at that), a request to cancel, a lost
+        client."""
         self.answered = answered
         self._columns = columns
         self._ended = threading.Event()
@@ -61,9 +63,14 @@ class FakeServer:
         self.port = int(self._socket.getsockname()[1])
         threading.Thread(target=self._accept, name="fake-server", daemon=True).start()
 
+    @property
+    def sslmode(self) -> str:
+        """Without TLS, but where the mode is about it."""
+        return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
+
     def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
-        """Where it is, without a password and without TLS."""
-        plain = {"sslmode": "disable", "connect_timeout_ms": connect_timeout_ms}
+        """Where it is, without a password."""
+        plain = {"sslmode": self.sslmode, "connect_timeout_ms": connect_timeout_ms}
         return Endpoint(name, "127.0.0.1", self.port, "gaussdb", "etl", **plain)  # type: ignore[arg-type]
 
     def close(self) -> None:
@@ -98,12 +105,17 @@ class FakeServer:
     def _logged_in(self, client: socket.socket) -> bool:
         code, body = self._startup(client)
         while code in (_TLS, _GSS):
+            if code == _TLS and self.mode is Mode.TLS_HANG:
+                client.sendall(b"S")
+                self.asked.set()
+                return False
             client.sendall(b"N")
             code, body = self._startup(client)
         if code == _CANCEL:
             self.cancelled.set()  # and the line stays open: whoever waits for its end waits for ever
             return False
         if self.mode is Mode.HANG_AT_LOGIN:
+            self.asked.set()
             return False
         if self.mode is Mode.GARBAGE:
             client.sendall(bytes(range(255, 0, -1)) * 40)

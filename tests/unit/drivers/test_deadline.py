@@ -189,7 +189,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("mode", [Mode.MUTE, Mode.HANG_AT_LOGIN])
+@pytest.mark.parametrize("mode", [Mode.MUTE, Mode.HANG_AT_LOGIN, Mode.TLS_HANG])
 def test_a_login_that_is_not_answered_ends_with_its_own_limit(mode: Mode) -> None:
     with fake_server(mode) as server:
         assert took(session(server).ready) < 4
