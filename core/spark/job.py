@@ -45,6 +45,8 @@ POLL_SECONDS = 3.0
 CUT_OFF_AFTER = 4.5
 """Seconds that a job which is asked to end has for ending well: most of the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
+SPARK_WITHIN = 7.0
+"""Seconds after which nothing of Spark's end is waited for: its supervisor kills what is left 1.5 s later."""
 
 
 class WantedStates:
@@ -77,6 +79,10 @@ class WantedStates:
                 self._known = self._store.wanted(self._job)
         return self._known
 
+    def seconds(self) -> float:
+        """The monotonic clock."""
+        return self._clock.monotonic()
+
     def pause(self, seconds: float) -> None:
         """Wait at most so long, in small pieces, while nothing else is wished."""
         end = self._clock.monotonic() + seconds
@@ -91,17 +97,22 @@ class Ending(threading.Thread):
     an answer that was lost; the next start finds out (docs/adr/0002-progress-row-and-fence.md).
     """
 
-    def __init__(self, asked: threading.Event) -> None:
+    def __init__(self, wanted_states: WantedStates) -> None:
         super().__init__(name="slotkeeper-ending", daemon=True)
-        self._asked = asked
+        self._wanted_states = wanted_states
+        self._asked = wanted_states.terminated
         self._done = threading.Event()
 
     def run(self) -> None:
         self._asked.wait()
-        seconds = CUT_OFF_AFTER
-        while not self._done.wait(seconds):
-            cut_off()
-            seconds = CUT_OFF_EVERY
+        asked_at = self._wanted_states.seconds()
+        while True:
+            if self._wanted_states.spark is not None:  # it may only be starting
+                self._wanted_states.spark.end_by(asked_at + SPARK_WITHIN)
+            if self._done.wait(CUT_OFF_EVERY):
+                return
+            if self._wanted_states.seconds() >= asked_at + CUT_OFF_AFTER:
+                cut_off()
 
     def stop(self) -> None:
         """The job has ended."""
@@ -146,7 +157,7 @@ def drive(options: argparse.Namespace) -> int:
         wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, wanted_states.on_signal)
-        watchman, ending = Watchman(Path(options.state_dir), job.name, options.run), Ending(wanted_states.terminated)
+        watchman, ending = Watchman(Path(options.state_dir), job.name, options.run), Ending(wanted_states)
         if not options.foreground:
             watchman.start()
         ending.start()
