@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from console.__main__ import main
+from core.services import sessions
 from tests.support.fake_server import Mode
 from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, opened
 
@@ -121,3 +123,16 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_server(mode: Mode, words: tuple[
         assert time.monotonic() - began < 1
     assert code == INTERRUPTED, err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [("errors", "list", "orders_rt"), VERIFY])
+def test_a_command_does_not_wait_the_minutes_of_a_step_for_a_store(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sessions, "STORE_LIMIT_MS", 500)
+    with opened(Mode.HANG, tmp_path) as place:
+        began = time.monotonic()
+        assert main([*words, "--config", str(place.folder / "slotkeeper.toml")])
+        took = time.monotonic() - began
+    assert "does not answer within" in capsys.readouterr().err
+    assert took < STATEMENT_SECONDS + STARTING
