@@ -51,7 +51,8 @@ class Silence:
 class Pulse:
     """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets what there is to say, "" at its end.
 
-    `tell` is called from one thread, again and again as long as there is something to say.
+    `tell` is called from one thread, again and again as long as there is something to say, and every few seconds
+    where there is nothing: also a driver that waits in a long call reports that it lives.
     """
 
     def __init__(self, servers: Sequence[Pinged], clock: Clock, tell: Callable[[str], None]) -> None:
@@ -92,10 +93,11 @@ class Pulse:
             self._done.wait(EVERY)
 
     def _tell_on(self) -> None:
-        said = ""
+        said, beat_at = "", self._clock.monotonic()
         while not self._done.wait(_TURN):
             now = self._clock.monotonic()
             text = "; ".join(filter(None, (silence.said(server.place, now) for server, silence in self._servers)))
-            if text or said:
+            if text or said or now - beat_at >= SAID_AFTER:
                 self._tell(text)
+                beat_at = now
             said = text
