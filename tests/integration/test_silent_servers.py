@@ -1,12 +1,12 @@
 """Commands before servers that hang, trickle or lie: each ends in its time with one line, and at Ctrl-C at once.
 
-Next door: `tests/support/fake_server.py` has the servers; `tests/unit/drivers/test_deadline.py` the calls themselves.
+Next door: `tests/chaos/test_silence.py` has every command before every such server; `tests/support/fake_server.py` has
+the servers, `tests/unit/drivers/test_deadline.py` the calls themselves.
 """
 
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -15,54 +15,22 @@ import pytest
 from console.__main__ import main
 from core.services import sessions
 from tests.support.fake_server import Mode
-from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, opened
+from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, ended, opened
 
-STATEMENT_SECONDS, SINK_SECONDS = 4, 7
-"""The limit of a status (2 s) and of a look at a sink (5 s), with our grace."""
+STATEMENT_SECONDS = 4
+"""The limit of a status (2 s), with our grace."""
 STARTING = 10.0
 """What an interpreter on a busy machine may take to start, beside the limit; a hang is longer."""
-UNREACHABLE, INTERRUPTED = 5, 130
+INTERRUPTED = 130
 
-DOCTOR, LIST, SHOW, PEEK, VERIFY = (
-    ("doctor",),
-    ("slots", "list"),
-    ("slots", "show", "ods.orders", "orders_slot"),
-    ("slots", "peek", "ods.orders"),
-    ("verify", "orders_rt"),
-)
-
-
-def ended(command: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Its exit code, and what it told; one that hangs is killed."""
-    try:
-        out, err = command.communicate(timeout=40)
-    except subprocess.TimeoutExpired:
-        command.kill()
-        out, err = command.communicate()
-    return command.returncode, out, err
-
-
+DOCTOR, LIST, VERIFY = ("doctor",), ("slots", "list"), ("verify", "orders_rt")
 QUICK = [
     (Mode.MUTE, LIST, LOGIN_SECONDS),
     (Mode.HANG, LIST, STATEMENT_SECONDS),
 ]
-SILENT = {
-    Mode.MUTE: LOGIN_SECONDS,
-    Mode.HANG_AT_LOGIN: LOGIN_SECONDS,
-    Mode.TLS_HANG: LOGIN_SECONDS,
-    Mode.HANG: STATEMENT_SECONDS,
-    Mode.TRICKLE: STATEMENT_SECONDS,
-    Mode.FLOOD: STATEMENT_SECONDS,
-}
-REST = [
-    pytest.param(mode, words, seconds + (SINK_SECONDS if words is DOCTOR else 0), marks=pytest.mark.chaos)
-    for mode, seconds in SILENT.items()
-    for words in (DOCTOR, LIST, SHOW, PEEK, VERIFY)
-    if not any(known[:2] == (mode, words) for known in QUICK)
-]
 
 
-@pytest.mark.parametrize(("mode", "words", "seconds"), [*QUICK, *REST])
+@pytest.mark.parametrize(("mode", "words", "seconds"), QUICK)
 def test_a_command_before_a_silent_server_ends_in_its_time_and_names_it(
     mode: Mode, words: tuple[str, ...], seconds: int, tmp_path: Path
 ) -> None:
@@ -89,10 +57,6 @@ def code_of(place: Place, words: tuple[str, ...]) -> tuple[int, str]:
         (Mode.ECHO, DOCTOR),
         (Mode.GARBAGE, LIST),
         (Mode.NO_TLS, LIST),
-        pytest.param(Mode.CLEARTEXT, VERIFY, marks=pytest.mark.chaos),
-        pytest.param(Mode.ECHO, VERIFY, marks=pytest.mark.chaos),
-        pytest.param(Mode.ECHO, LIST, marks=pytest.mark.chaos),
-        pytest.param(Mode.GARBAGE, DOCTOR, marks=pytest.mark.chaos),
     ],
 )
 def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tuple[str, ...], tmp_path: Path) -> None:
@@ -109,8 +73,6 @@ def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tu
         (Mode.MUTE, DOCTOR),
         (Mode.HANG, VERIFY),
         (Mode.TRICKLE, LIST),
-        *(pytest.param(Mode.HANG, words, marks=pytest.mark.chaos) for words in (DOCTOR, LIST, SHOW, PEEK)),
-        *(pytest.param(Mode.FLOOD, words, marks=pytest.mark.chaos) for words in (LIST, VERIFY)),
     ],
 )
 def test_ctrl_c_ends_a_command_that_waits_for_a_server(mode: Mode, words: tuple[str, ...], tmp_path: Path) -> None:

@@ -60,3 +60,13 @@ def opened(mode: Mode, folder: Path) -> Iterator[Place]:
         config = folder / "slotkeeper.toml"
         config.write_text(text.replace("[state]", f'[state]\ndir = "{folder / "state"}"'), "utf-8")
         yield Place(source, sink, folder)
+
+
+def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str, str]:
+    """Its exit code, and what it told; one that hangs is killed."""
+    try:
+        out, err = command.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        command.kill()
+        out, err = command.communicate()
+    return command.returncode, out, err
