@@ -45,9 +45,11 @@ def _run(args: Sequence[str]) -> int:
         return startup.open_console(shared)
     from console.cli import reset_warning
     from console.commands import main as main_cli  # Typer is loaded for commands only
+    from core.drivers.deadline import interrupts_heard
 
-    reset_warning.tell(args)
-    return main_cli.run(args)
+    with interrupts_heard():
+        reset_warning.tell(args)
+        return main_cli.run(args)
 
 
 def _log() -> Path:

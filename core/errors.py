@@ -55,6 +55,14 @@ class SlotkeeperError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    @property
+    def silent(self) -> bool:
+        """Whether the server said nothing until our own limit, not even that one of its own has ended the statement.
+
+        A narrower question gets no answer either. The code is of SQLSTATE's class 08, a lost connection.
+        """
+        return self.timed_out and self.code.startswith("08")
+
     def after_limit(self, timed_out: bool = True) -> Self:
         """The same error, with whether our own limit ended what was asked."""
         self.timed_out = timed_out

@@ -27,6 +27,7 @@ import typer
 
 from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson, Reason
+from core.bounded import TooLong, output_of, text_of
 from core.config.model import Loaded
 from core.domain.finding import Finding, Level
 from core.domain.master import WORKERS_NEED, Master, MasterKind
@@ -52,6 +53,8 @@ _ASK_JAVA = (
     "    print(json.dumps({'error': f'{error}. {error.hint}'}))\n"
 )
 _JAVA_SECONDS = 60.0
+_MOST_BYTES = 1024 * 1024
+"""Of an answer about Java, and of a file of logind's: either has some hundred bytes."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BESIDE_HEAP = 300 << 20
 """What a JVM takes beside its heap, and a place's worker: measured 250 to 320 MB in all with a small heap."""
@@ -160,8 +163,7 @@ def _spark() -> Iterator[Finding]:
 def _ask_java() -> Mapping[str, str]:
     command = [sys.executable, "-P", "-c", _ASK_JAVA]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
-        found: Mapping[str, str] = json.loads(ran.stdout)
+        found: Mapping[str, str] = json.loads(output_of(command, _JAVA_SECONDS, _MOST_BYTES)[1])
     except (OSError, subprocess.SubprocessError, ValueError):
         return {"error": "asking for Java failed"}
     return found
@@ -244,8 +246,8 @@ def kills_left_processes(root: Path) -> bool:
     for file in files:
         parsed = configparser.ConfigParser(interpolation=None, strict=False)
         try:
-            parsed.read_string(file.read_text("utf-8", "replace"))
-        except (OSError, configparser.Error):
+            parsed.read_string(text_of(file, _MOST_BYTES, "replace"))
+        except (OSError, TooLong, configparser.Error):
             continue
         text = parsed.get("Login", "KillUserProcesses", fallback="").strip().lower()
         found = text in ("yes", "true", "on", "1") if text else found

@@ -19,7 +19,7 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.select import ConfirmJob, Job, Json, Reason, StateDir
-from console.monitor.health import why_of
+from console.monitor.health import STALE_SECONDS, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.audit import AuditLine
@@ -346,12 +346,21 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
         ("supervisor", _who(view.supervisor, view.supervisor_alive)),
-        ("reported", output.second(view.reported_at)),
+        ("reported", _reported(view)),
         ("config", view.config),
     ]
     for label, value in rows:
         if value not in (None, ""):
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
+
+
+def _reported(view: JobView) -> str | None:
+    """When its driver reported last; how long ago, where a living one should have since."""
+    at = output.second(view.reported_at)
+    if view.reported_at is None or not view.driver_alive or not view.reported:
+        return at
+    silent = (SystemClock().utc() - view.reported_at).total_seconds()
+    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > STALE_SECONDS else at
 
 
 def _brief(view: JobView) -> dict[str, object]:

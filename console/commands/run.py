@@ -32,6 +32,8 @@ LAUNCH = Launch()
 """How the driver is started; tests put a driver without Spark here."""
 
 _FOLLOW_SECONDS = 0.25
+_MOST_BYTES = 1024 * 1024
+"""So much of the log is held at a time."""
 
 
 @app.command()
@@ -107,18 +109,28 @@ def _follow(log: Path, offset: int, done: threading.Event) -> None:
     last = False
     while not last:
         last = done.wait(_FOLLOW_SECONDS)
-        size = _size(log)
-        if size < offset:  # it was cut because it had grown too long
-            offset = 0
-        if size == offset:
-            continue
+        offset = _shown(log, offset, last)
+
+
+def _shown(log: Path, offset: int, last: bool) -> int:
+    """Show whole lines from there on, at the `last` time the rest as well; where they end. It is read in pieces."""
+    size = _size(log)
+    if size < offset:  # it was cut because it had grown too long
+        offset = 0
+    while offset < size:
         with log.open("rb") as reading:
             reading.seek(offset)
-            added = reading.read(size - offset)
-        whole = len(added) if last else added.rfind(b"\n") + 1
+            added = reading.read(min(size - offset, _MOST_BYTES))
+        ends = last and offset + len(added) >= size
+        whole = len(added) if ends else added.rfind(b"\n") + 1
+        if not whole and len(added) == _MOST_BYTES:
+            whole = _MOST_BYTES  # a line longer than a piece goes on in the next one
+        if not whole:
+            break
         offset += whole
         for line in added[:whole].splitlines():
             diagnostics.note(line.decode("utf-8", "backslashreplace"))
+    return offset
 
 
 def _size(log: Path) -> int:

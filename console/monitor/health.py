@@ -93,7 +93,7 @@ def _living(view: JobView, why: str, now: datetime) -> tuple[Level, str]:
     report = view.report if view.reported else None
     retry = _retrying(report)
     if retry or view.trouble or why:
-        return Level.WARNING, retry or why
+        return Level.WARNING, why or retry  # of servers that do not answer and lanes that wait for them, the first
     return Level.FINE, _progress(report)
 
 

@@ -62,13 +62,16 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
     return load_usable(path, env, options).whole()
 
 
-def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
+def load_usable(
+    path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS, text: str | None = None
+) -> Loaded:
     """The checked configuration; a job with an error is refused alone. Raises ConfigError for what all jobs share.
 
-    `options` are typed values by dotted path, None where not typed. No secret is resolved and nothing is connected to.
+    `options` are typed values by dotted path, None where not typed; `text` stands for the file's own. No secret is
+    resolved and nothing is connected to.
     """
     file = find(path, env)
-    text = _text(file)
+    text = text_of(file) if text is None else text
     tree = _tree(file, text)
     reading = Reading(file, tree, find_lines(text))
     build.check_top(reading)
@@ -114,7 +117,8 @@ def _note_state_dir(reading: Reading, state_dir: Path) -> None:
     reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a configuration file, or a ConfigError; at most 1 MiB is read."""
     shown = safe(file)
     try:
         with file.open("rb") as stream:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from core.bounded import TooLong, output_of
 from core.domain.endpoint import SecretRef
 from core.domain.text import safe
 from core.errors import ConfigError
@@ -118,15 +119,17 @@ def _from_command(ref: SecretRef) -> str:
     except ValueError:
         raise ConfigError(f"{where} is not a command: a quote is not closed") from None
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_LIMIT, check=False)
+        code, written = output_of(words, COMMAND_LIMIT, SIZE_MAX)
+    except TooLong:
+        raise ConfigError(f"{where} writes more than 64 KiB, which no password has") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{where} has not ended within {COMMAND_LIMIT:.0f} s") from None
     except OSError as error:
         raise ConfigError(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
-    if done.returncode:
+    if code:
         # its own words are not repeated: they may hold the secret
-        raise ConfigError(f"{where} ended with status {done.returncode}", "run the command by hand to see why")
-    return _line(done.stdout, where)
+        raise ConfigError(f"{where} ended with status {code}", "run the command by hand to see why")
+    return _line(written, where)
 
 
 def _line(raw: bytes, where: str) -> str:

@@ -6,14 +6,16 @@ Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an
 
 from __future__ import annotations
 
+import ctypes
 import io
-import os
 import re
-import socket
+import select
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO
+from functools import partial
+from typing import IO, Any
 
 import psycopg2
 import psycopg2.extensions
@@ -21,12 +23,15 @@ import psycopg2.extras
 from psycopg2 import sql
 
 from core.domain.endpoint import Endpoint
+from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.logins import Refusals
 
-Connection = psycopg2.extensions.connection
-Cursor = psycopg2.extensions.cursor
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
+ROLLBACK_SECONDS = 5.0
+"""For a ROLLBACK: a server that does not answer it ends the transaction with the line."""
+ANSWER_BYTES = 256 * 1024 * 1024
+"""The most that one statement may answer, which libpq holds whole; a COPY is read piece by piece and has no limit."""
 
 TEXT_SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY",
@@ -48,6 +53,13 @@ COPY_BUFFER = 262_144
 
 _refusals = Refusals()
 
+_libpq = ctypes.CDLL(psycopg2._psycopg.__file__)
+"""The libpq that psycopg2 is linked to, whose symbols are found through it; calls release the interpreter's lock."""
+_libpq.PQgetCancel.restype = ctypes.c_void_p
+_libpq.PQgetCancel.argtypes = [ctypes.c_void_p]
+_libpq.PQcancel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+_libpq.PQfreeCancel.argtypes = [ctypes.c_void_p]
+
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 __all__ = [
@@ -56,11 +68,16 @@ __all__ = [
     "Cursor",
     "DriverError",
     "Named",
+    "NoAnswer",
+    "TooMuch",
+    "cancel",
     "codec",
     "connect",
     "connect_quietly",
     "copy_in",
     "failure",
+    "limit",
+    "limit_transaction",
     "named",
     "number",
     "sever",
@@ -69,6 +86,153 @@ __all__ = [
     "transaction",
     "without_values",
 ]
+
+
+class NoAnswer(psycopg2.OperationalError):
+    """Our own deadline ended a call: the server did not answer, nor did it keep to its own limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"does not answer within {seconds:g} s")
+
+
+class TooMuch(psycopg2.OperationalError):
+    """A statement's answer was cut: it went on beyond what is held of one."""
+
+    def __init__(self) -> None:
+        super().__init__(f"answered one statement with more than {ANSWER_BYTES / 1024**2:g} MiB, and was cut off")
+
+
+class Connection(psycopg2.extensions.connection):
+    """A connection each of whose calls ends at a deadline: the server's limit of a statement and `GRACE_SECONDS`."""
+
+    def __init__(self, *args: Any, login_ms: int, **options: Any) -> None:
+        self.login_ms = login_ms
+        """For what is sent before the server has a limit."""
+        self.limit_ms: int | None = login_ms
+        """The server's limit of a statement as it was set, in milliseconds; 0 for none, None where none was set."""
+        self.transaction_ms: int | None = None
+        """The limit of the open transaction, where it has one of its own."""
+        super().__init__(*args, **options)
+        self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
+        """libpq's PGcancel: made now, because the connection behind `pgconn_ptr` may be freed in any moment later."""
+        weakref.finalize(self, _libpq.PQfreeCancel, self.to_cancel).atexit = False
+
+    def cursor(self, *args: Any, **options: Any) -> Cursor:  # type: ignore[override]
+        """A cursor with deadlines."""
+        return super().cursor(*args, cursor_factory=Cursor, **options)
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of a call; None for a server without a limit."""
+        limit_ms = self.limit_ms if self.transaction_ms is None else self.transaction_ms
+        return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
+
+    def commit(self) -> None:
+        """COMMIT, in time; where that is not answered, it may or may not have taken effect. Raises psycopg2.Error."""
+        with _answered(self, self.seconds):
+            self.transaction_ms = None
+            super().commit()
+
+    def rollback(self) -> None:
+        """ROLLBACK, in time. Raises psycopg2.Error."""
+        self.transaction_ms = None
+        with _answered(self, ROLLBACK_SECONDS):
+            super().rollback()
+
+
+class Cursor(psycopg2.extensions.cursor):
+    """A cursor whose statements end at the deadline of its connection's."""
+
+    connection: Connection
+
+    def execute(self, query: Any, vars: Any = None) -> None:
+        """As psycopg2's, in time."""
+        with _answered(self.connection, self.connection.seconds, ANSWER_BYTES):
+            super().execute(query, vars)
+
+    def copy_expert(self, sql: Any, file: Any, size: int = COPY_BUFFER) -> None:
+        """As psycopg2's, in time, what `file` takes for reading or writing included."""
+        with _answered(self.connection, self.connection.seconds) as call:
+            given: Any = _Drained(file, call.descriptor) if call and hasattr(file, "read") else file
+            super().copy_expert(sql, given, size)
+
+
+class _Drained:
+    """What COPY FROM reads: its end, or its error, comes only once the line takes bytes again.
+
+    psycopg2 ends a COPY with PQputCopyEnd under the interpreter's lock (`_pq_copy_in_v3` in psycopg/pqpath.c), which
+    sends up to 8 KB that libpq still has: where the server has stopped reading, all threads of the process would stand
+    still, the one with the deadlines among them.
+    """
+
+    def __init__(self, file: Any, descriptor: int) -> None:
+        self._file = file
+        self._descriptor = descriptor
+
+    def read(self, size: int = -1) -> Any:
+        """The next bytes."""
+        try:
+            data = self._file.read(size)
+        except BaseException:
+            self._drain()
+            raise
+        if not data:
+            self._drain()
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)  # what can be read may also be what COPY TO writes into
+
+    def _drain(self) -> None:
+        # Linux calls a socket writable from a third of its buffer on, which is more than is left to be sent
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLOUT)
+        waiting.poll()
+
+
+@contextmanager
+def _answered(connection: Connection, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call | None]:
+    """A call that has to be answered in so many seconds and bytes; raises `NoAnswer` or `TooMuch` where it was not.
+
+    None for a line that libpq has closed already: whatever is asked there fails at once.
+    """
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        yield None
+        return
+    with limited(descriptor, seconds, most_bytes) as call:
+        try:
+            yield call
+        except psycopg2.Error as error:
+            if call.cut is Cut.LATE:
+                raise NoAnswer(seconds or 0) from error
+            if call.cut is Cut.MUCH:
+                raise TooMuch from error
+            raise
+
+
+def limit(connection: Connection, limit_ms: int) -> None:
+    """Limit the session's statements at the server; the deadline of a call follows. 0 is no limit."""
+    connection.limit_ms = connection.login_ms
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = %s", (limit_ms,))
+    connection.limit_ms = limit_ms
+
+
+def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
+    """Give the statements of the open transaction another limit, at the server and here. 0 is no limit."""
+    cursor.connection.transaction_ms = limit_ms
+    cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
+
+
+def cancel(connection: Connection) -> None:
+    """Ask the server, over a line of its own, to end the statement that another thread runs here; says nothing.
+
+    psycopg2's `cancel` holds the interpreter's lock (`psyco_conn_cancel` in psycopg/connection_type.c) while PQcancel
+    waits for the server to close that line, without a limit. This may wait as long, but alone.
+    """
+    if not connection.closed and connection.to_cancel:
+        _libpq.PQcancel(connection.to_cancel, ctypes.create_string_buffer(256), 256)
 
 
 def connect(
@@ -87,6 +251,7 @@ def connect(
     try:
         connection.autocommit = True
         apply_settings(connection, {**TEXT_SETTINGS, **(settings or {})})
+        connection.limit_ms = _limit_of(settings or {})
         connection.autocommit = autocommit
     except BaseException:
         connection.close()
@@ -110,37 +275,77 @@ def connect_quietly(
             raise
         return connect(endpoint, password, application_name, settings, autocommit=True)
     connection.autocommit = True
+    connection.limit_ms = _limit_of(settings)
     return connection
+
+
+_UNITS = {"": 1, "ms": 1, "s": 1_000, "min": 60_000}
+
+
+def _limit_of(settings: Mapping[str, str]) -> int | None:
+    """The statement_timeout among settings, in milliseconds.
+
+    >>> _limit_of({"statement_timeout": "600s"}), _limit_of({"statement_timeout": "3000"}), _limit_of({})
+    (600000, 3000, None)
+    """
+    found = re.fullmatch(r"(\d+)(ms|s|min|)", settings.get("statement_timeout", ""))
+    return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
     seconds = max(2, endpoint.connect_timeout_ms // 1000)
+    login = endpoint, password, application_name
     with _refusals.turn(endpoint, password, seconds) as standing:
         if standing:
             again = "refused twice, not asked again, so that no account gets locked"
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
-            connection = psycopg2.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                dbname=endpoint.database,
-                user=endpoint.user,
-                password=password,
-                sslmode=endpoint.sslmode,
-                application_name=application_name[:63],
-                connect_timeout=seconds,
-                keepalives=1,
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-                tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-                options=options or None,
-            )
+            connection = in_time(partial(_connect, *login, options, seconds), seconds + GRACE_SECONDS, _end)
+        except Late:
+            raise NoAnswer(seconds + GRACE_SECONDS) from None
+        except UnicodeDecodeError:  # psycopg2 reads what libpq quotes of the answer
+            raise psycopg2.OperationalError("what answers there is no PostgreSQL server") from None
         except psycopg2.OperationalError as error:
-            _refusals.refused(endpoint, password, str(error).strip())
-            raise
+            text = str(error)
+            if password and password in text:  # a server may answer with what it was sent
+                text = text.replace(password, "***")
+                error = psycopg2.OperationalError(text)
+            _refusals.refused(endpoint, password, text.strip())
+            if "timeout expired" in text:
+                raise NoAnswer(seconds) from None
+            raise error from None
         _refusals.taken(endpoint, password)
         return connection
+
+
+def _connect(endpoint: Endpoint, password: str, application_name: str, options: str, seconds: int) -> Connection:
+    """A login; libpq's `connect_timeout` counts per address of a host and not while its name is looked up.
+
+    PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
+    """
+    return psycopg2.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=password,
+        sslmode=endpoint.sslmode,
+        application_name=application_name[:63],
+        connect_timeout=seconds,
+        keepalives=1,
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
+        options=options or None,
+        connection_factory=partial(Connection, login_ms=endpoint.connect_timeout_ms),
+    )
+
+
+def _end(connection: Connection) -> None:
+    """A login that came too late."""
+    shut(connection.fileno())
+    connection.close()
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
@@ -169,8 +374,8 @@ def sever(connection: Connection) -> None:
     `close` waits for the statement of another thread, and a request to cancel for a server that may not answer either.
     The server finds the line gone and ends the session.
     """
-    with suppress(psycopg2.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+    with suppress(psycopg2.Error):
+        shut(connection.fileno())
 
 
 def failure(error: BaseException) -> tuple[str, str]:

@@ -7,7 +7,7 @@ Next door: `pg.py` connects; `core.sources.dws.session` and `core.sinks.postgres
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -20,6 +20,8 @@ from core.sqltext import dotted, statements
 Book = tuple[str, str]
 """A package and its file of named statements."""
 Rows = list[tuple[Any, ...]]
+PING_LIMIT_MS = 2_000
+"""For a question that is asked only to get an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,7 @@ class Session:
         """Ask the server to end the statement that another thread runs here; nothing where none is under way."""
         connection = self._connection
         if connection is not None:
-            with suppress(pg.DriverError):
-                connection.cancel()
+            pg.cancel(connection)
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
@@ -150,8 +151,7 @@ class Session:
         if self._endpoint.socket_timeout_ms:
             limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
         if limit_ms != self._limit_ms:
-            with connection.cursor() as cursor:
-                cursor.execute("SET statement_timeout = %s", (limit_ms,))
+            pg.limit(connection, limit_ms)
             self._limit_ms = limit_ms
 
     # -- one statement, in autocommit -------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class Statements:
             f"WITH done AS ({verb} RETURNING {dn} AS dn, {kind} AS kind) "
             "SELECT dn, count(*) FILTER (WHERE kind = 'i'), count(*) FILTER (WHERE kind = 'u'), "
             "count(*) FILTER (WHERE kind = 'd'), count(*) FILTER (WHERE kind = 'k') FROM done GROUP BY dn",
-            values,  # type: ignore[arg-type]  # a tuple or a dict, as the statement asks
+            values,
         )
         names = dict(self.names)
         return {names[row[0]]: Events(*row[1:]) for row in cursor.fetchall()}

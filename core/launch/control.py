@@ -204,7 +204,7 @@ def _stop_without_supervisor(store: Store, view: JobView) -> None:
     """Nobody else ends this driver for certain: ask it, wait, end what was recorded, and write it down."""
     run = store.run(view.run)
     limits = Launch.parse(run.launch if run else "").limits
-    if view.driver is not None and not processes.end(view.driver, limits.stop + limits.grace):
+    if view.driver is not None and not processes.end(view.driver, limits.stop):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) cannot be ended", "it may hang in the kernel")
     # Until here the driver may have brought up a new supervisor, which then writes the same.
     if observe(store, view.name).state.is_open and not observe(store, view.name).supervisor_alive:

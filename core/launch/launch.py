@@ -29,10 +29,14 @@ SUPERVISOR_LOCK = "supervisor"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and counts of a supervisor; tests shorten them."""
+    """Seconds and counts of a supervisor; tests shorten them.
+
+    `stop` is what a driver has for its end before it is killed, so that `jobs stop` takes ten seconds at most; `grace`
+    is the time between two kills.
+    """
 
     poll: float = 0.25
-    stop: float = 10.0
+    stop: float = 8.5
     grace: float = 10.0
     leftover: float = 10.0
     backoff_first: float = 1.0

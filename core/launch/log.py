@@ -14,8 +14,13 @@ from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
+from core.bounded import end_of
 from core.domain.text import safe
 from core.state.folder import StateFolder
+
+_LONGEST = 2_000
+SHOWN_BYTES = 8 * 1024 * 1024
+"""So much of a log's end is read at most, and of a line `_LONGEST` bytes."""
 
 
 def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
@@ -54,10 +59,7 @@ def say(folder: StateFolder, job: str, text: str) -> None:
 def last_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log, every hostile byte visible."""
     try:
-        with path.open("rb") as reading:
-            reading.seek(0, os.SEEK_END)
-            reading.seek(max(0, reading.tell() - count * 2_000))
-            lines = reading.read().splitlines()
+        lines = end_of(path, min(count * _LONGEST, SHOWN_BYTES))[0].splitlines()
     except FileNotFoundError:
         return []
-    return [safe(line, 2_000) for line in lines[-count:]]
+    return [safe(line[:_LONGEST], _LONGEST) for line in lines[-count:]]

@@ -28,6 +28,7 @@ from core.launch import log
 from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
 from core.launch.recorder import Recorder
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from core.state import started
 from core.state.sqlite import Store
 
 
@@ -165,7 +166,7 @@ class Supervisor:
             self._bound_log()
             self._recorder.tick()
             if asked is None and self._stop_is_wanted():
-                asked = time.monotonic() + self._limits.stop + self._limits.grace
+                asked = time.monotonic() + self._limits.stop
                 self._tell("stop asked", "driver asked to end (SIGTERM)")
                 if self._driver is not None:
                     processes.terminate(self._driver)
@@ -240,6 +241,8 @@ class Supervisor:
         if ended.event is not None:
             self._event(ended.event, reason, ended.trouble, ended.safe)
         self._store.end_run(self._run, ended.exit_code, reason)
+        with contextlib.suppress(OSError):
+            started.drop(self._store.folder, self._run)
         self._tell("run ended", reason)
         self._recorder.tick(now=True)
 

@@ -100,6 +100,9 @@ class SourceSession(Protocol):
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the tables that jobs read there."""
 
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours, Unreachable after a few seconds."""
+
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
 
@@ -221,6 +224,9 @@ class StoreSession(SinkSession, Protocol):
 
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""
+
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours, Unreachable after a few seconds."""
 
 
 class SinkKind(Protocol):

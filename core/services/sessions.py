@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint, Login
@@ -15,6 +16,9 @@ from core.ports.kinds import SourceSession, StoreSession
 from core.ports.source import SlotViewer
 from core.sinks import registry as sinks
 from core.sources import registry as sources
+
+STORE_LIMIT_MS = 30_000
+"""Of one statement that a command asks of a store: somebody waits, who would not for the ten minutes of a step."""
 
 
 def poll_name(what: str) -> str:
@@ -46,5 +50,6 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
 def open_store(job: JobSpec) -> StoreSession:
     """A session where a job's progress rows live that is not the job's."""
     endpoint, kind = job.store_at
+    endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS)
     positions = sources.open(job.source_kind).positions
     return sinks.open(kind).connect(login(endpoint, poll_name(job.name)), job.progress_schema, positions)

@@ -19,12 +19,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.bounded import TooLong, output_of, text_of
 from core.errors import ConfigError
 from core.spark.folders import private_folder
 
 OLDEST = 17
 """Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
+_MOST_BYTES = 1024 * 1024
+"""A `release` file and the properties of a Java have some thousand bytes."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()
@@ -94,24 +97,19 @@ def _ask(binary: Path, origin: str) -> Java | None:
     try:
         home = binary.resolve(strict=True).parent.parent
         if (home / "lib" / "modules").exists():
-            released = re.search(r'^JAVA_VERSION="([^"]+)"', (home / "release").read_text("utf-8"), re.MULTILINE)
+            released = re.search(r'^JAVA_VERSION="([^"]+)"', text_of(home / "release", _MOST_BYTES), re.MULTILINE)
             if released:
                 return Java(home, released[1], origin)
-    except OSError:
+    except (OSError, ValueError):
         pass
     try:
-        answer = subprocess.run(
-            [str(binary), "-XshowSettings:properties", "-version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ASKING_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        command = [str(binary), "-XshowSettings:properties", "-version"]
+        code, answer = output_of(command, _ASKING_SECONDS, _MOST_BYTES, errors_too=True)
+    except (OSError, subprocess.SubprocessError, TooLong):
         return None
-    said = dict(_SETTING.findall(answer.stderr + answer.stdout))
+    if code:
+        return None
+    said = dict(_SETTING.findall(answer.decode("utf-8", "replace")))
     return Java(Path(said["home"]), said["version"], origin) if {"home", "version"} <= said.keys() else None
 
 
@@ -137,11 +135,11 @@ def _write(path: Path, text: str) -> bool:
     try:
         if not (private_folder(path.parent.parent) and private_folder(path.parent)):
             return False
-        if not (path.exists() and path.read_text("utf-8") == text and os.access(path, os.X_OK)):
+        if not (path.exists() and text_of(path, _MOST_BYTES) == text and os.access(path, os.X_OK)):
             fresh = path.with_name(f".java-{os.getpid()}")
             fresh.write_text(text, "utf-8")
             fresh.chmod(0o700)
             fresh.replace(path)
         return os.access(path, os.X_OK)
-    except OSError:
+    except (OSError, ValueError):
         return False

@@ -20,25 +20,33 @@ from types import FrameType
 from typing import NoReturn
 
 from core.clock import SystemClock
-from core.config.load import load_usable
+from core.config.load import load_usable, text_of
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
+from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
+from core.engine.driver.pulse import Pulse
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.state import started
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
-from core.wiring.driver import WiredSessions
+from core.wiring.driver import WiredSessions, pinged
 from core.wiring.worker import ENTRIES
 
 CRASHED = 1
 POLL_SECONDS = 3.0
+CUT_OFF_AFTER = 4.5
+"""Seconds that a job which is asked to end has for ending well: most of the loop's own limit for its tasks."""
+CUT_OFF_EVERY = 0.25
+SPARK_WITHIN = 7.0
+"""Seconds after which nothing of Spark's end is waited for: its supervisor kills what is left 1.5 s later."""
 
 
 class WantedStates:
@@ -71,11 +79,45 @@ class WantedStates:
                 self._known = self._store.wanted(self._job)
         return self._known
 
+    def seconds(self) -> float:
+        """The monotonic clock."""
+        return self._clock.monotonic()
+
     def pause(self, seconds: float) -> None:
         """Wait at most so long, in small pieces, while nothing else is wished."""
         end = self._clock.monotonic() + seconds
         while (left := end - self._clock.monotonic()) > 0 and self.now() is WantedState.RUN:
             self.terminated.wait(min(left, 0.25))
+
+
+class Ending(threading.Thread):
+    """Once the job is asked to end: cuts off, after a while and until it has, whatever its driver waits for.
+
+    `jobs stop` takes ten seconds at most, and each of the driver's calls may take as long. What is cut off counts as
+    an answer that was lost; the next start finds out (docs/adr/0002-progress-row-and-fence.md).
+    """
+
+    def __init__(self, wanted_states: WantedStates) -> None:
+        super().__init__(name="slotkeeper-ending", daemon=True)
+        self._wanted_states = wanted_states
+        self._asked = wanted_states.terminated
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        self._asked.wait()
+        asked_at = self._wanted_states.seconds()
+        while True:
+            if self._wanted_states.spark is not None:  # it may only be starting
+                self._wanted_states.spark.end_by(asked_at + SPARK_WITHIN)
+            if self._done.wait(CUT_OFF_EVERY):
+                return
+            if self._wanted_states.seconds() >= asked_at + CUT_OFF_AFTER:
+                cut_off()
+
+    def stop(self) -> None:
+        """The job has ended."""
+        self._done.set()
+        self._asked.set()
 
 
 class Watchman(threading.Thread):
@@ -109,19 +151,21 @@ class Watchman(threading.Thread):
 
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
-    job = _job(options)
     with Store.open(Path(options.state_dir)) as store:
+        job = _job(options, store)
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
         wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, wanted_states.on_signal)
-        watchman = Watchman(Path(options.state_dir), job.name, options.run)
+        watchman, ending = Watchman(Path(options.state_dir), job.name, options.run), Ending(wanted_states)
         if not options.foreground:
             watchman.start()
+        ending.start()
         try:
             code = _drive(job, options, store, wanted_states)
         finally:
             watchman.stop()
+            ending.stop()
         with suppress(Busy, StateError):  # only a supervisor that adopted us reads it
             store.note_exit(options.run, code)
         return code
@@ -129,6 +173,7 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
+    pulse: Pulse | None = None
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
@@ -136,6 +181,8 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
+        pulse = Pulse(pinged(job), SystemClock(), narrator.unanswered)
+        pulse.start()
         wired = JobContext(
             job,
             sessions,
@@ -154,6 +201,8 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
+        if pulse is not None:
+            pulse.stop()
         sessions.close()
         if runner is not None:
             runner.close()
@@ -188,13 +237,21 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
-def _job(options: argparse.Namespace) -> JobSpec:
-    loaded = load_usable(Path(options.config), os.environ)
+def _job(options: argparse.Namespace, store: Store) -> JobSpec:
+    """The job as this run was started with it: what is in the file by now counts from the next `jobs start` on."""
+    kept = started.kept(store.folder, options.run)
+    file = Path(options.config)
+    text = text_of(file) if kept is None else kept
+    loaded = load_usable(file, os.environ, text=text)
     if options.job in loaded.refused:
         raise loaded.refused[options.job]
     if options.job not in loaded.jobs:
         raise ConfigError(f"{options.config}: no job {options.job!r}")
     job = loaded.jobs[options.job]
+    if kept is None:
+        for row in store.runs(job.name):
+            started.drop(store.folder, row.run)  # of runs that a kill left behind
+        started.keep(store.folder, options.run, text)
     return replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 

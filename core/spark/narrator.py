@@ -43,6 +43,8 @@ class StoreNarrator:
             place=kind.positions.name,
             keeps_positions=kind.traits.keeps_positions,
         )
+        self._unanswered = ""
+        """What stands above every other reason: a server that answers nobody."""
         self._reported_at = 0.0
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
@@ -120,6 +122,14 @@ class StoreNarrator:
             self._report = replace(self._report, reason=text)
         self._tell(now=bool(text))
 
+    def unanswered(self, text: str) -> None:
+        """That a server does not answer, for so long; "" once all do. Told at once; called from a thread of its own."""
+        if text and not self._unanswered:
+            with suppress(Busy, StateError):
+                self._store.record_error(self._report.job, text.split()[0], "", text)
+        self._unanswered = text
+        self._tell(now=True)
+
     def failed(self, error: SlotkeeperError) -> None:
         """The job needs a person."""
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
@@ -140,7 +150,7 @@ class StoreNarrator:
             return
         self._reported_at = self._clock.monotonic()
         try:
-            self._store.put_report(self._report)
+            self._store.put_report(replace(self._report, reason=self._unanswered or self._report.reason))
         except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return

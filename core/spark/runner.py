@@ -90,6 +90,10 @@ class SparkRunner:
         self._warmed = self._clock.monotonic()
         return self._send(entry, None, "warm", counted=False)
 
+    def end_by(self, at: float) -> None:
+        """From that moment of the monotonic clock on `close` waits for nothing of Spark's end."""
+        self._context.end_by(at)
+
     def close(self) -> None:
         """Cancel everything and end Spark; safe twice."""
         with self._lock:

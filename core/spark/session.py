@@ -17,6 +17,7 @@ import signal
 import site
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +87,10 @@ class Context:
             self._remains.jvm.wait(seconds)
         return self._remains.jvm.poll() is not None
 
+    def end_by(self, at: float) -> None:
+        """From that moment (monotonic seconds) on nothing of Spark's end is waited for, its class archive neither."""
+        self._remains.end_by = at
+
     def stop(self) -> None:
         """Stop Spark and its processes, by force after a limit; safe twice, and with a JVM that is dead already."""
         with self._lock:
@@ -102,6 +107,10 @@ class _Remains:
         self.sockets = sockets
         self.archive = archive
         self.gateway: Any = None
+        self.end_by = float("inf")
+
+    def _at_most(self, seconds: float) -> float:
+        return max(0.0, min(seconds, self.end_by - time.monotonic()))
 
     @property
     def jvm(self) -> Popen[bytes]:
@@ -150,7 +159,7 @@ class _Remains:
 
         asking = threading.Thread(target=ask, name="spark-stop", daemon=True)
         asking.start()
-        asking.join(STOP_SECONDS)
+        asking.join(self._at_most(STOP_SECONDS))
         return done.is_set()
 
     def _waited(self) -> bool:
@@ -158,7 +167,7 @@ class _Remains:
         try:
             if self.jvm.stdin is not None:
                 self.jvm.stdin.close()
-            return self.jvm.wait(STOP_SECONDS + (ARCHIVE_SECONDS if self.archive.fresh else 0.0)) == 0
+            return self.jvm.wait(self._at_most(STOP_SECONDS + (ARCHIVE_SECONDS if self.archive.fresh else 0.0))) == 0
         except (OSError, TimeoutExpired):
             return False
 

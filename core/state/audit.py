@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from core.bounded import end_of
 from core.clock import SystemClock
 from core.domain.audit import Actor, AuditLine, Phase
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
+SHOWN_BYTES = 32 * 1024 * 1024
+"""So much of the file's end is read: some ten thousands of lines. The file itself keeps all."""
 
 
 def actor() -> Actor:
@@ -43,10 +46,14 @@ def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Lines, the newest first; `damaged` counts lines that cannot be read."""
+    """Lines, the newest first; `damaged` counts lines that cannot be read.
+
+    Not `whole`: older lines that were asked for are in the file only.
+    """
 
     lines: tuple[AuditLine, ...]
     damaged: int
+    whole: bool = True
 
 
 class Audit:
@@ -77,14 +84,14 @@ class Audit:
     def read(self, limit: int = 200) -> Read:
         """The newest lines; none where nothing was ever done."""
         try:
-            texts = self.file.read_text(encoding="utf-8", errors="replace").splitlines()
+            content, whole = end_of(self.file, SHOWN_BYTES)
         except FileNotFoundError:
             return Read((), 0)
         except OSError as error:
             raise StateError(f"the audit {self.file} cannot be read: {error.strerror}") from error
-        found = [_parsed(text) for text in reversed(texts)]
+        found = [_parsed(text) for text in reversed(content.decode("utf-8", "replace").splitlines())]
         lines = tuple(line for line in found if line is not None)
-        return Read(lines[:limit], len(found) - len(lines))
+        return Read(lines[:limit], len(found) - len(lines), whole or len(lines) >= limit)
 
 
 def _parsed(text: str) -> AuditLine | None:

@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from core.bounded import TooLong, text_of
 from core.domain.reset import MARKS, OpenReset
 from core.state.faults import StateError
 from core.state.folder import StateFolder
@@ -47,9 +48,11 @@ class ResetFiles:
         if not _NAME.fullmatch(name):
             return None
         try:
-            return self._path(kind, name).read_text(encoding="utf-8")
+            return text_of(self._path(kind, name))
         except FileNotFoundError:
             return None
+        except TooLong as error:
+            raise StateError(f"{self._path(kind, name)} has {error}, which no file of ours has") from error
         except (OSError, ValueError) as error:
             raise StateError(f"{self._path(kind, name)} cannot be read: {error}") from error
 
@@ -82,7 +85,7 @@ def marks(folder: Path) -> list[OpenReset]:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return text_of(path)
     except (OSError, ValueError):
         return ""
 

@@ -10,11 +10,15 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from core.config.secrets import resolve
+from core.domain.endpoint import Endpoint, Login
 from core.domain.spec import JobSpec
+from core.engine.driver.pulse import Pinged
 from core.ports.driver import Target
 from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
+from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.wiring.worker import encoding_of, session_beside, session_name, source_session, store_session, who
 
@@ -94,6 +98,24 @@ def _end(*sessions: SourceSession | SinkSession) -> None:
             one.close()
     finally:
         late.cancel()
+
+
+def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
+    """A job's source and its store, each over a session that is asked only whether it answers.
+
+    Their name is not that of the job's other sessions, whose end a start waits for. Raises ConfigError.
+    """
+
+    def login(endpoint: Endpoint) -> Login:
+        return Login(endpoint, resolve(endpoint.password), f"slotkeeper-pulse/{job.name}"[:63])
+
+    source = sources.open(job.source_kind).connect(login(job.source))
+    endpoint, kind = job.store_at
+    store = sinks.open(kind).connect(login(endpoint), job.progress_schema)
+    return (
+        Pinged(f"source {job.source.place}", source.ping, source.sever),
+        Pinged(f"sink {endpoint.place}", store.ping, store.sever),
+    )
 
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:

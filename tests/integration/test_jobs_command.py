@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from console.commands import jobs as command
 from core.domain.job import JobState
 from core.state.audit import FILE, Audit
 from tests.support.jobs import Jobs
@@ -102,3 +103,14 @@ def test_a_job_is_stopped_even_where_the_audit_cannot_be_written(
     (jobs.folder / "state" / FILE).mkdir()
     assert call(jobs, "stop", "orders") == 0
     assert "not in the audit" in capsys.readouterr().err
+
+
+def test_a_driver_that_lives_and_no_longer_reports_is_shown_as_that(
+    jobs: Jobs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.start("orders")
+    assert call(jobs, "show", "orders") == 0
+    assert "has not reported" not in capsys.readouterr().out
+    monkeypatch.setattr(command, "STALE_SECONDS", -60.0)
+    assert call(jobs, "show", "orders") == 0
+    assert "its driver lives and has not reported for" in capsys.readouterr().out

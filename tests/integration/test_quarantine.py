@@ -318,7 +318,7 @@ def test_while_nothing_is_held_a_step_sends_what_it_sends_without_a_quarantine(
         class Heard(pg.Cursor):
             def execute(self, query: object, vars: object = None) -> None:
                 said.append(str(query))
-                super().execute(query, vars)  # type: ignore[arg-type]
+                super().execute(query, vars)
 
         pairs.step(sink, [(1, 1, "I", 1, 1)])
         pairs.session.ready().cursor_factory = Heard

@@ -262,6 +262,6 @@ def _copy_of(begun: Begun) -> _Copy:
 
 def _advised(error: SlotkeeperError) -> SlotkeeperError:
     """The error, with what to do about a limit of time at the sink."""
-    if error.where == "sink" and error.timed_out:
+    if error.where == "sink" and error.timed_out and not error.silent:
         error.hint = error.hint or LONGER
     return error

@@ -10,7 +10,7 @@ import re
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
-from core.errors import AccessRefused, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
+from core.errors import AccessRefused, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 
 BAD_ROW = ("22", "23")
 LIMIT = "57014"
@@ -24,6 +24,10 @@ _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
+    if isinstance(error, pg.NoAnswer):
+        return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"sink {place} {text}", "", code, "sink")
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "sink")

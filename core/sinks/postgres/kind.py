@@ -17,7 +17,9 @@ from core.domain.promise import SinkTraits
 from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
+from core.drivers.session import PING_LIMIT_MS
 from core.errors import Defect
 from core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
@@ -132,6 +134,12 @@ class PostgresConnection:
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""
         return doctor.findings(PostgresViewer(self.session), asked, utc)
+
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours."""
+        with self.session.transaction() as cursor:
+            pg.limit_transaction(cursor, PING_LIMIT_MS)
+            cursor.execute("SELECT 1")
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""

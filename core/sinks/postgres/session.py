@@ -6,6 +6,9 @@ driver's rows) use this one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from core.clock import Clock
 from core.domain.endpoint import Endpoint
 from core.drivers import pg
@@ -36,8 +39,9 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     Idle as well: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement Behavior),
     the other is set where the server has it.
     """
-    limit = str(max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0)
-    cursor.execute("SET LOCAL statement_timeout = %s", (limit,))
+    limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
+    limit = str(limit_ms)
+    pg.limit_transaction(cursor, limit_ms)
     idle = "idle_in_transaction_session_timeout"
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 
@@ -61,6 +65,14 @@ class SinkSession(Session):
         self.dialect = DIALECTS[kind]
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
+
+    @contextmanager
+    def transaction(self) -> Iterator[pg.Cursor]:
+        """As any session's; where the endpoint says how long its line may be silent, that limits each statement."""
+        with super().transaction() as cursor:
+            if self._endpoint.socket_timeout_ms:
+                pg.limit_transaction(cursor, self._endpoint.socket_timeout_ms)
+            yield cursor
 
     def of_dialect(self, name: str, of: Book = POSTGRES.book) -> str:
         """The name of a statement: of the one that this dialect has for itself, where there is one."""

@@ -45,7 +45,7 @@ class PollTurn:
     @property
     def everywhere(self) -> bool:
         """Whether the error is the server's, not the table's."""
-        return isinstance(self.error, Unreachable) and not self.error.timed_out
+        return isinstance(self.error, Unreachable) and (not self.error.timed_out or self.error.silent)
 
 
 @dataclass
@@ -136,7 +136,7 @@ class StatusPoller:
         try:
             mine.unread = self._reader.unread(table)
         except SlotkeeperError as error:
-            if not error.timed_out:
+            if not error.timed_out or error.silent:
                 raise
             mine.late = True
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)

@@ -28,6 +28,10 @@ _POOLER = ("pooler: failed to create", "could not connect", "Connection refused"
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
     code, text = pg.failure(error)
+    if isinstance(error, pg.NoAnswer):
+        return Unreachable(f"source {place} {text}", "", code, "source").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "source")

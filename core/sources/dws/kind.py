@@ -16,7 +16,9 @@ from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
+from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
+from core.drivers.session import PING_LIMIT_MS
 from core.ports.kinds import SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
 from core.sources.dws.peek import DwsPeek
@@ -77,6 +79,10 @@ class DwsConnection:
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the tables that jobs read there."""
         return doctor.findings(self.viewer(), asked, utc)
+
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours."""
+        self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""

@@ -196,7 +196,7 @@ class Windows:
         try:
             rows = self.reader.read(self.identity, self.table, self.shard, window, self.only)
         except SlotkeeperError as error:
-            if not error.timed_out or self.width <= 1:
+            if not error.timed_out or error.silent or self.width <= 1:
                 raise
             self.width = max(1, self.width // NARROWER)
             return None

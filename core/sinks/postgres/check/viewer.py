@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from core.drivers import pg
 from core.drivers.session import Book, Rows
 from core.ports.progress import LaneSeen
 from core.sinks.postgres.session import SinkSession
 
+LIMIT_MS = 5_000
+"""A look's own limit: somebody waits for it, who would not for the ten minutes of a step."""
 _SQL: Book = ("core.sinks.postgres.check", "viewer.sql")
 
 
@@ -77,7 +80,9 @@ class PostgresViewer:
         self.session.close()
 
     def _rows(self, name: str, parameters: dict[str, Any]) -> Rows:
-        return self.session.fetched(name, parameters, _SQL)
+        with self.session.transaction() as cursor:
+            pg.limit_transaction(cursor, LIMIT_MS)
+            return self.session.run(cursor, name, parameters, _SQL).fetchall()
 
 
 def _rights(rows: Rows) -> Rights | None:

@@ -1,0 +1,89 @@
+"""What is read of files and of other programs, each with a most: nothing of either is held whole without one.
+
+Next door: `core.drivers.pg` bounds what a server answers, `core.launch.log` the log files.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from select import POLLIN, poll
+
+STATE_FILE_BYTES = 16 * 1024 * 1024
+"""A file of the state folder that is read whole: a plan for a thousand DNs has less than one MiB."""
+_BLOCK = 65_536
+
+
+class TooLong(ValueError):
+    """There is more than is read of such a thing."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(f"more than {_size(most_bytes)}")
+
+
+def text_of(path: Path, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
+    """The text of a UTF-8 file, whole. Raises OSError, UnicodeDecodeError, and TooLong."""
+    with path.open("rb") as reading:
+        content = reading.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise TooLong(most_bytes)
+    return content.decode("utf-8", errors)
+
+
+def end_of(path: Path, most_bytes: int) -> tuple[bytes, bool]:
+    """The end of a file, from the beginning of a line on, and whether that is all of it. Raises OSError."""
+    with path.open("rb") as reading:
+        size = reading.seek(0, os.SEEK_END)
+        begin = max(0, size - most_bytes)
+        reading.seek(max(0, begin - 1))  # one byte more: the piece may begin where a line does
+        content = reading.read(min(size, most_bytes + 1))
+    return (content.partition(b"\n")[2], False) if begin else (content, True)
+
+
+def output_of(words: Sequence[str], seconds: float, most_bytes: int, errors_too: bool = False) -> tuple[int, bytes]:
+    """Run a program without input; its exit code and what it wrote, its errors among it where `errors_too`.
+
+    It is killed where it takes too long or writes too much. Raises OSError, subprocess.TimeoutExpired, TooLong.
+    """
+    stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
+    end = time.monotonic() + seconds
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+    assert child.stdout is not None
+    try:
+        written = _drained(child.stdout.fileno(), end, most_bytes)
+        return child.wait(max(0.0, end - time.monotonic())), written
+    except TimeoutError:
+        raise subprocess.TimeoutExpired(words, seconds) from None
+    finally:
+        child.stdout.close()  # what it has started may hold the other end for ever
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def _drained(descriptor: int, end: float, most_bytes: int) -> bytes:
+    waiting, written = poll(), bytearray()
+    waiting.register(descriptor, POLLIN)
+    while True:
+        if not waiting.poll(max(0.0, end - time.monotonic()) * 1000):
+            raise TimeoutError
+        block = os.read(descriptor, _BLOCK)
+        if not block:
+            return bytes(written)
+        written += block
+        if len(written) > most_bytes:
+            raise TooLong(most_bytes)
+
+
+def _size(most_bytes: int) -> str:
+    """
+    >>> _size(65_536), _size(16 * 1024 * 1024), _size(100)
+    ('64 KiB', '16 MiB', '100 bytes')
+    """
+    for unit, of in ((2**20, "MiB"), (2**10, "KiB")):
+        if most_bytes >= unit and most_bytes % unit == 0:
+            return f"{most_bytes // unit} {of}"
+    return f"{most_bytes} bytes"

@@ -1,0 +1,329 @@
+"""Limits of calls that block in C: at one, or at Ctrl-C, the socket of a call is shut down, and the call fails.
+
+psycopg2 waits in libpq, which begins its poll again after a signal, so that neither a handler of Python's nor an
+exception gets through. Only the socket reaches such a call: `shutdown` on a copy of its descriptor, never `close`,
+which would free the number under libpq for another file. One thread of the process waits for the next deadline and for
+signals, in one `poll`, and asks the kernel how much of an answer has come, which libpq would hold whole.
+Decision: docs/adr/0024-nothing-that-hangs.md. Next door: `pg.py` has every call under one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 2.0
+"""How much later than the server's own limit ours ends a call: the server's answer says more."""
+COUNT_SECONDS = 0.1
+"""How often the kernel is asked how much has come; so much more than its limit a call may get."""
+
+_STALE = 64
+_RECEIVED = 128
+"""Where `tcpi_bytes_received` is in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
+
+
+class Cut(Enum):
+    """Why the socket of a call was shut."""
+
+    LATE = "its time was over"
+    MUCH = "more came than it may get"
+    INTERRUPTED = "Ctrl-C"
+
+
+class Call:
+    """A call under way; `cut` says why its socket was shut, where it was."""
+
+    __slots__ = ("at", "cut", "descriptor", "limit", "over")
+
+    def __init__(self, descriptor: int, at: float | None, most_bytes: int | None) -> None:
+        self.descriptor = os.dup(descriptor)  # libpq closes its own where a line breaks, and the number is used again
+        self.at = at
+        came = None if most_bytes is None else received(self.descriptor)
+        self.limit = None if came is None or most_bytes is None else came + most_bytes
+        """In bytes since the line was opened."""
+        self.cut: Cut | None = None
+        self.over = False
+
+    def shut(self, why: Cut) -> None:
+        """Shut the socket down; only while the call is not over."""
+        self.cut = self.cut or why
+        shut(self.descriptor)
+
+    def end(self) -> None:
+        """Let its copy of the descriptor go; a second time does nothing."""
+        if not self.over:
+            self.over = True
+            os.close(self.descriptor)
+
+    @property
+    def too_much(self) -> bool:
+        """Whether more has come than it may get."""
+        return self.limit is not None and (received(self.descriptor) or 0) > self.limit
+
+
+class Watchdog:
+    """The limits of this process's calls and the thread that keeps them, started with the first call."""
+
+    def __init__(self) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: set[Call] = set()
+        self._due: list[tuple[float, int, Call]] = []
+        """A heap; calls that ended stay in it until they are many."""
+        self._numbers = 0
+        self._count_at = float("inf")
+        self._next = float("inf")
+        self._reading = self._writing = -1
+
+    def forked(self) -> None:
+        """Begin anew in a child of a fork: threads do not come along, and pipe and descriptors are the parent's.
+
+        The parent's calls are not ours to shut, and a signal that we get is none of its.
+        """
+        calls, pipe = self._calls, (self._reading, self._writing)
+        self._begin_anew()
+        for call in calls:
+            call.end()
+        if pipe[1] >= 0:
+            heard_by = signal.set_wakeup_fd(-1)  # whoever forked is its process's main thread now
+            if heard_by not in (-1, pipe[1]):
+                signal.set_wakeup_fd(heard_by)
+            for one in pipe:
+                os.close(one)
+
+    def wakeup(self) -> int:
+        """What `signal.set_wakeup_fd` takes; the thread runs."""
+        with self._lock:
+            self._start()
+            return self._writing
+
+    def begin(self, descriptor: int, seconds: float | None, most_bytes: int | None) -> Call:
+        """A call on this socket begins, with so much to go (None: no limit); whoever begins it ends it."""
+        now = time.monotonic()
+        call = Call(descriptor, None if seconds is None else now + seconds, most_bytes)
+        with self._lock:
+            self._start()
+            self._calls.add(call)
+            wakes = float("inf")
+            if call.at is not None:
+                self._numbers += 1
+                heapq.heappush(self._due, (call.at, self._numbers, call))
+                wakes = call.at
+            if call.limit is not None and self._count_at == float("inf"):
+                self._count_at = now + COUNT_SECONDS
+                wakes = min(wakes, self._count_at)
+            sooner = wakes < self._next
+        if sooner:
+            self._wake()
+        return call
+
+    def end(self, call: Call) -> None:
+        """It is over: nothing shuts its socket any more."""
+        with self._lock:
+            self._calls.discard(call)
+            call.end()
+            if len(self._due) > _STALE + 2 * len(self._calls):
+                self._due = [one for one in self._due if not one[2].over]
+                heapq.heapify(self._due)
+
+    def shut_all(self) -> None:
+        """Shut the sockets of all calls under way, as at Ctrl-C."""
+        with self._lock:
+            for call in self._calls:
+                call.shut(Cut.INTERRUPTED)
+
+    def _start(self) -> None:
+        if self._writing >= 0:
+            return
+        thread = threading.Thread(target=self._run, name="slotkeeper-deadlines", daemon=True)
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to be had: the next call asks again
+            os.close(self._reading)
+            os.close(self._writing)
+            self._reading = self._writing = -1
+            raise
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # a full pipe wakes too
+            os.write(self._writing, b"\0")
+
+    def _run(self) -> None:
+        waiting = select.poll()  # not `select`, which takes no descriptor from 1,024 on
+        waiting.register(self._reading, select.POLLIN)
+        while True:
+            seconds = self._shut_due()
+            woken = waiting.poll(None if seconds is None else seconds * 1000)
+            heard = os.read(self._reading, 4096) if woken else b""
+            # whoever takes the signal for something else, as a job's driver does, ends its calls itself
+            if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                self.shut_all()
+
+    def _shut_due(self) -> float | None:
+        """Shut what is due, or got too much; seconds until the next turn, None where nothing is to be waited for."""
+        with self._lock:
+            now = time.monotonic()
+            while self._due and (self._due[0][2].over or self._due[0][0] <= now):
+                call = heapq.heappop(self._due)[2]
+                if not call.over:
+                    call.shut(Cut.LATE)
+            if self._count_at <= now:
+                self._count()
+            self._next = min(self._due[0][0] if self._due else float("inf"), self._count_at)
+            return None if self._next == float("inf") else max(0.0, self._next - now)
+
+    def _count(self) -> None:
+        self._count_at = float("inf")
+        for call in self._calls:
+            if call.limit is not None:
+                self._count_at = time.monotonic() + COUNT_SECONDS
+                if call.too_much:
+                    call.shut(Cut.MUCH)
+
+
+_watchdog = Watchdog()
+os.register_at_fork(after_in_child=_watchdog.forked)
+
+
+@contextmanager
+def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
+    """The block's calls on this socket end after so many seconds, or bytes of answers, by whatever error they raise.
+
+    None is no limit: they end at Ctrl-C only. `cut` of the call says why they were. A call that was answered in the
+    same moment counts as answered. Bytes are counted on Linux and for TCP only.
+    """
+    call = _watchdog.begin(descriptor, seconds, most_bytes)
+    try:
+        yield call
+    finally:
+        _watchdog.end(call)
+
+
+def shut(descriptor: int) -> None:
+    """Shut a socket down and leave the descriptor open: whoever waits there gets its end."""
+    with _lent(descriptor) as line, suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def received(descriptor: int) -> int | None:
+    """How many bytes have come on this line since it was opened; None where the system does not tell."""
+    with _lent(descriptor) as line:
+        try:
+            answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
+        except (AttributeError, OSError):  # another system; no TCP
+            return None
+    return struct.unpack_from("=Q", answer, _RECEIVED)[0] if len(answer) == _RECEIVED + 8 else None
+
+
+@contextmanager
+def _lent(descriptor: int) -> Iterator[socket.socket]:
+    """A socket over this descriptor, which it does not close; family and type are of no consequence for our calls."""
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
+    try:
+        yield line
+    finally:
+        line.detach()
+
+
+@contextmanager
+def interrupts_heard() -> Iterator[None]:
+    """For the block, which is a command's: Ctrl-C ends what blocks in C, so that Python's handler comes to run.
+
+    Only in the main thread; whoever sets another wakeup descriptor or another handler hears signals instead.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.set_wakeup_fd(_watchdog.wakeup(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+
+
+def cut_off() -> None:
+    """Cut off whatever this process waits for now, in any thread: calls fail as at Ctrl-C, logins as where late."""
+    _watchdog.shut_all()
+    for aside in list(_asides):
+        aside.ended.set()
+
+
+class Late(Exception):
+    """A call in a thread of its own did not end in time."""
+
+
+class _Aside(threading.Thread, Generic[T]):
+    """A call whose result is waited for, or not wanted any more."""
+
+    def __init__(self, call: Callable[[], T], unwanted: Callable[[T], None]) -> None:
+        super().__init__(name="slotkeeper-login", daemon=True)
+        self._call = call
+        self._unwanted = unwanted
+        self._lock = threading.Lock()
+        self._left = False
+        self.ended = threading.Event()
+        self.result: list[T] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            result = self._call()
+        except BaseException as error:
+            self.error = error
+        else:
+            with self._lock:
+                self.result.append(result)
+                late = self._left
+            if late:
+                self._unwanted(result)
+        self.ended.set()
+
+    def leave(self) -> None:
+        """Nobody waits any more: what comes, or has just come, is given to `unwanted`."""
+        with self._lock:
+            self._left = True
+            come = list(self.result)
+        for one in come:
+            self._unwanted(one)
+
+
+_asides: set[_Aside[Any]] = set()
+"""Those that somebody waits for."""
+
+
+def in_time(call: Callable[[], T], seconds: float, unwanted: Callable[[T], None]) -> T:
+    """What a call gives that has no socket yet to shut: it runs in a thread, which is left behind where it is late.
+
+    Raises what it raises, and `Late`. Waiting here ends at Ctrl-C; a result that comes later goes to `unwanted`.
+    """
+    aside = _Aside(call, unwanted)
+    _asides.add(aside)
+    try:
+        aside.start()
+        aside.ended.wait(seconds)
+        if aside.error is not None:
+            raise aside.error
+        if not aside.result:
+            raise Late
+        return aside.result[0]
+    except BaseException:
+        aside.leave()
+        raise
+    finally:
+        _asides.discard(aside)

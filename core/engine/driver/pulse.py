@@ -1,0 +1,103 @@
+"""Whether a job's servers answer at all, asked beside it over sessions of their own; told, and nothing else.
+
+What a job waits for may be long in itself (a copy, a large step), and its limit minutes away: that a server answers
+nobody is known within seconds only by asking it something short. Nothing is decided by it: retries, leases and fences
+go by what their own calls say. Next door: `core.spark.job` starts one, `core.wiring.driver` has the sessions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from core.clock import Clock
+from core.errors import SlotkeeperError, Unreachable
+
+EVERY = 3.0
+"""Seconds between two questions to a server."""
+SAID_AFTER = 5.0
+"""Seconds without an answer after which it is said: with `EVERY` and a turn of the teller below the 10 s promised."""
+_TURN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """A server in words ("source dws1 (h:8000)"), a short question to it, and what ends a question that hangs."""
+
+    place: str
+    ask: Callable[[], None]
+    sever: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Silence:
+    """Since when a server has not answered (monotonic seconds), None where it has; `why` is its own word, if any."""
+
+    since: float | None = None
+    why: str = ""
+
+    def said(self, place: str, now: float) -> str:
+        """What to say of it: "" as long as it may still answer in time.
+
+        >>> Silence(10.0).said("source dws1 (h:1)", 14.0), Silence(10.0).said("source dws1 (h:1)", 22.0)
+        ('', 'source dws1 (h:1) does not answer, for 12 s now')
+        """
+        if self.since is None or (now - self.since < SAID_AFTER and not self.why):
+            return ""
+        return f"{self.why or f'{place} does not answer'}, for {now - self.since:.0f} s now"
+
+
+class Pulse:
+    """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets what there is to say, "" at its end.
+
+    `tell` is called from one thread, again and again as long as there is something to say, and every few seconds
+    where there is nothing: also a driver that waits in a long call reports that it lives.
+    """
+
+    def __init__(self, servers: Sequence[Pinged], clock: Clock, tell: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._tell = tell
+        self._servers = [(one, Silence()) for one in servers]
+        self._done = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask_on, args=each, name="slotkeeper-pulse", daemon=True)
+            for each in self._servers
+        ]
+        self._threads.append(threading.Thread(target=self._tell_on, name="slotkeeper-pulse", daemon=True))
+
+    def start(self) -> None:
+        """Begin asking."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask and tell no more; waits for nobody but the teller."""
+        self._done.set()
+        for server, _ in self._servers:
+            server.sever()
+        self._threads[-1].join(2.0)
+
+    def _ask_on(self, server: Pinged, silence: Silence) -> None:
+        while not self._done.is_set():
+            began = self._clock.monotonic()
+            silence.since = began if silence.since is None else silence.since
+            try:
+                server.ask()
+            except Unreachable as error:
+                silence.why = "" if error.timed_out else error.message
+            except SlotkeeperError:
+                silence.since, silence.why = None, ""  # it answered: what it refuses, the job itself is told as well
+            else:
+                silence.since, silence.why = None, ""
+            self._done.wait(EVERY)
+
+    def _tell_on(self) -> None:
+        said, beat_at = "", self._clock.monotonic()
+        while not self._done.wait(_TURN):
+            now = self._clock.monotonic()
+            text = "; ".join(filter(None, (silence.said(server.place, now) for server, silence in self._servers)))
+            if text or said or now - beat_at >= SAID_AFTER:
+                self._tell(text)
+                beat_at = now
+            said = text

@@ -1,0 +1,78 @@
+"""Lines that go silent in the middle of a step: our own deadline cuts them, and nothing is lost or applied twice.
+
+Next door: `test_fence.py` has answers that are lost at once; `tests/unit/drivers/test_deadline.py` the deadlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from core.drivers import pg
+from core.embedded.warehouse import Warehouse
+from core.sinks.postgres import session as sink_session
+from tests.support.flow import orders, written
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.proxy import Line, Proxy, proxy
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def mirror(
+    warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Mirror]:
+    """A mirror that has copied and was stopped, whose sink has a second for each statement."""
+    monkeypatch.setitem(sink_session.SETTINGS, "statement_timeout", "1s")
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 0.5)
+    made = orders(make_mirror, warehouse, seed)
+    made.start().wait_running()
+    made.stop()
+    yield made
+
+
+@pytest.fixture
+def line(mirror: Mirror) -> Iterator[Proxy]:
+    """What the job reaches its sink through; the tests themselves do not."""
+    with proxy(mirror.job.sink.port) as made:
+        through = replace(
+            mirror.job.sink, host="127.0.0.1", port=made.port, sslmode="disable", connect_timeout_ms=2_000
+        )
+        mirror.job = replace(mirror.job, sink=through)
+        yield made
+
+
+def said(mirror: Mirror) -> str:
+    """What the job tells of its errors, and its lanes of theirs."""
+    return " ".join([*mirror.heard.retries, *(f"{lane.error}" for lane in mirror.heard.now.values())])
+
+
+@pytest.mark.parametrize(
+    ("words", "becomes"),
+    [
+        pytest.param(b"FROM STDIN", Line.BLACK_HOLE, id="a COPY that goes nowhere", marks=pytest.mark.chaos),
+        pytest.param(b"FROM STDIN", Line.HALF_OPEN, id="a COPY that is never answered", marks=pytest.mark.chaos),
+        pytest.param(b"COMMIT", Line.BLACK_HOLE, id="a COMMIT that goes nowhere", marks=pytest.mark.chaos),
+        pytest.param(b"COMMIT", Line.HALF_OPEN, id="a COMMIT that is never answered"),
+    ],
+)
+def test_a_step_whose_sink_goes_silent_loses_and_doubles_nothing(
+    mirror: Mirror, line: Proxy, words: bytes, becomes: Line, seed: int
+) -> None:
+    staged, hit = [False], [False]
+
+    def on_sent(data: bytes) -> None:
+        staged[0] = staged[0] or b"FROM STDIN" in data
+        if staged[0] and not hit[0] and words in data:
+            hit[0] = True
+            line.set(becomes)
+
+    mirror.start().wait_running()
+    line.on_sent = on_sent
+    with written(mirror, seed):
+        until(lambda: hit[0], 20, "a step to reach its sink")
+        until(lambda: "does not answer" in said(mirror), 20, "the job to say so")
+        line.set(Line.THROUGH)
+    mirror.wait_applied(mirror.booked())
+    mirror.stop()

@@ -1,0 +1,127 @@
+"""The product path over lines that go silent: the job says so within ten seconds, and a stop takes ten at most.
+
+Next door: `tests/fault/test_silent_servers.py` has the fence over such a line, `tests/support/proxy.py` the lines.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.domain.job import JobState
+from tests.support.mirrored import Mirrored
+from tests.support.product import Product
+from tests.support.proxy import Line, Proxy, proxy
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
+SAID_WITHIN = 10.0
+STOPPED_WITHIN = 10.0
+SIDES = ["source", "sink"]
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path, seed: int) -> Iterator[Product]:
+    """Servers with 20,000 rows that all tests of this module share; the copy has many small chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(spark_cache))
+        made = Product(tmp_path_factory.mktemp("product") / "p", rows=20_000, seed=seed, chunk=250)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def lines(product: Product) -> Iterator[dict[str, Proxy]]:
+    """What jobs of a test reach their servers through, by side."""
+    with proxy(product.warehouse.server.port) as source, proxy(product.sink.port) as sink:
+        yield {"source": source, "sink": sink}
+        product.quiet()
+        for job in product.jobs:
+            job.end()
+            job.drop_slot()
+        product.warehouse.purge()
+
+
+def job_over(product: Product, lines: dict[str, Proxy], name: str) -> Mirrored:
+    """A job whose configuration names the proxies."""
+    made = product.job(name)
+    text = made.config.read_text("utf-8")
+    for side, port in (("sources", lines["source"].port), ("sinks", lines["sink"].port)):
+        text = re.sub(rf'(\[{side}\.[^\]]+\](?:\n(?!\[).*)*?\nhost = )"[^"]*"', r'\1"127.0.0.1"', text)
+        text = re.sub(rf"(\[{side}\.[^\]]+\](?:\n(?!\[).*)*?\nport = )\d+", rf"\g<1>{port}", text)
+    made.config.write_text(text, "utf-8")
+    return made
+
+
+def says(job: Mirrored, side: str) -> bool:
+    """Whether `jobs show` would name the side that does not answer."""
+    return re.search(rf"\b{side} \S+ \(.*does not answer", job.view().reason) is not None
+
+
+def said_after(job: Mirrored, side: str) -> float:
+    """Seconds until it is said."""
+    began = time.monotonic()
+    until(lambda: says(job, side), SAID_WITHIN, f"{side} to be named, not: {job.view().reason}")
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("phase", ["idle", "streaming", "copying", "paused"])
+def test_a_line_that_goes_silent_is_said_and_a_stop_is_obeyed(
+    product: Product, lines: dict[str, Proxy], side: str, phase: str
+) -> None:
+    job = job_over(product, lines, f"silent_{phase}_{side}").start()
+    if phase in ("streaming", "copying"):
+        product.write(300.0)
+    if phase == "copying":
+        job.wait_copying(0.05)
+    else:
+        job.wait_state(JobState.RUNNING)
+    if phase == "paused":
+        job.pause()
+    lines[side].set(Line.BLACK_HOLE)
+    said = said_after(job, side)
+    stopped = job.stop()
+    print(f"figure: {phase} {side}: said after {said:.1f} s, stopped after {stopped:.1f} s", flush=True)
+    assert said < SAID_WITHIN
+    assert stopped < STOPPED_WITHIN
+    assert job.left() == []
+    lines[side].set(Line.THROUGH)
+    job.start_again()
+    product.quiet()
+    job.wait_equal()
+    assert job.stop() < STOPPED_WITHIN
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_job_that_starts_before_a_silent_server_says_so_and_a_stop_is_obeyed(
+    product: Product, lines: dict[str, Proxy], side: str
+) -> None:
+    job = job_over(product, lines, f"silent_start_{side}")
+    lines[side].set(Line.BLACK_HOLE)
+    job.start_again()
+    said = said_after(job, side)
+    stopped = job.stop()
+    print(f"figure: start {side}: said after {said:.1f} s, stopped after {stopped:.1f} s", flush=True)
+    assert said < SAID_WITHIN
+    assert stopped < STOPPED_WITHIN
+    assert job.left() == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_job_goes_on_by_itself_once_the_line_is_whole_again(
+    product: Product, lines: dict[str, Proxy], side: str
+) -> None:
+    job = job_over(product, lines, f"silent_while_{side}").start()
+    product.write(300.0)
+    job.wait_state(JobState.RUNNING)
+    lines[side].set(Line.BLACK_HOLE)
+    said_after(job, side)
+    lines[side].set(Line.THROUGH)
+    until(lambda: not says(job, side), 60, "the job to say no more that it waits")
+    product.quiet()
+    job.wait_equal()

@@ -1,0 +1,199 @@
+"""A server on loopback that speaks enough of PostgreSQL's protocol to be a bad one: silent, endless, or none at all.
+
+Each mode is one way in which a server goes wrong (`Mode`). It runs in threads of its own and never ends by itself.
+Protocol: PostgreSQL documentation, "Message Formats" (https://www.postgresql.org/docs/current/protocol-message-formats.html).
+Next door: `proxy.py` breaks the line to a right one.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
+
+from core.domain.endpoint import Endpoint
+
+TRICKLE_SECONDS = 0.5
+_STARTUP, _CANCEL, _TLS, _GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
+_SETTINGS = {
+    "server_version": "15.0",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+}
+
+
+class Mode(Enum):
+    """What the server does; up to there it is a right one."""
+
+    MUTE = "accepts, and never sends a byte"
+    HANG_AT_LOGIN = "reads the startup, and never answers it"
+    HANG = "logs in, answers as many statements as it was told to, then none"
+    TRICKLE = "then sends a row every half second, for ever"
+    FLOOD = "then sends rows as fast as they are taken, for ever"
+    GARBAGE = "answers the startup with bytes of no protocol"
+    NO_TLS = "refuses TLS, and logs in without"
+    TLS_HANG = "says yes to TLS, and then nothing"
+    CLEARTEXT = "asks for the password in clear, and refuses it"
+    ECHO = "refuses the login with what it was sent, the password too"
+
+
+class FakeServer:
+    """A server in one mode; `port` is where, `received` what clients sent, `closed` set once a client has gone."""
+
+    def __init__(self, mode: Mode, answered: int = 0, columns: Sequence[str] = ("a",)) -> None:
+        """`answered` statements get an empty answer before the mode begins, whatever they ask."""
+        self.mode = mode
+        self.received = bytearray()
+        self.statements: list[str] = []
+        self.asked, self.cancelled, self.closed = threading.Event(), threading.Event(), threading.Event()
+        """Set at the first statement without an answer (a login that gets none: at that), a request to cancel, a lost
+        client."""
+        self.answered = answered
+        self._columns = columns
+        self._ended = threading.Event()
+        self._clients: list[socket.socket] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._socket.getsockname()[1])
+        threading.Thread(target=self._accept, name="fake-server", daemon=True).start()
+
+    @property
+    def sslmode(self) -> str:
+        """Without TLS, but where the mode is about it."""
+        return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
+
+    def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
+        """Where it is, without a password."""
+        plain = {"sslmode": self.sslmode, "connect_timeout_ms": connect_timeout_ms}
+        return Endpoint(name, "127.0.0.1", self.port, "gaussdb", "etl", **plain)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """End it and all its lines."""
+        self._ended.set()
+        for one in (self._socket, *self._clients):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            self._clients.append(client)
+            threading.Thread(target=self._serve, args=(client,), name="fake-server-client", daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError, EOFError, ValueError):  # a closed socket has no descriptor to wait for
+            if self.mode is Mode.MUTE:
+                self.asked.set()
+            elif self._logged_in(client):
+                self._talk(client)
+            # nothing more is read: what the client still sends stays in the line
+            gone = select.poll()
+            gone.register(client, select.POLLRDHUP)
+            gone.poll()
+        self.closed.set()
+
+    def _logged_in(self, client: socket.socket) -> bool:
+        code, body = self._startup(client)
+        while code in (_TLS, _GSS):
+            if code == _TLS and self.mode is Mode.TLS_HANG:
+                client.sendall(b"S")
+                self.asked.set()
+                return False
+            client.sendall(b"N")
+            code, body = self._startup(client)
+        if code == _CANCEL:
+            self.cancelled.set()  # and the line stays open: whoever waits for its end waits for ever
+            return False
+        if self.mode is Mode.HANG_AT_LOGIN:
+            self.asked.set()
+            return False
+        if self.mode is Mode.GARBAGE:
+            client.sendall(bytes(range(255, 0, -1)) * 40)
+            return False
+        if self.mode in (Mode.CLEARTEXT, Mode.ECHO):
+            client.sendall(_message(b"R", struct.pack("!i", 3)))
+            _, password = self._message(client)
+            sent = body + password if self.mode is Mode.ECHO else b"password authentication failed"
+            shown = sent.replace(b"\0", b" ")
+            client.sendall(_message(b"E", b"SFATAL\0C28P01\0M" + shown + b"\0\0"))
+            client.shutdown(socket.SHUT_RDWR)
+            return False
+        settings = b"".join(_message(b"S", f"{name}\0{value}\0".encode()) for name, value in _SETTINGS.items())
+        key = _message(b"K", struct.pack("!ii", 4711, 42))
+        client.sendall(_message(b"R", struct.pack("!i", 0)) + settings + key + _READY)
+        return True
+
+    def _talk(self, client: socket.socket) -> None:
+        while True:
+            kind, body = self._message(client)
+            if kind == b"X":
+                return
+            if kind == b"Q" and not self._answer(client, body.rstrip(b"\0").decode(errors="replace")):
+                return
+
+    def _answer(self, client: socket.socket, statement: str) -> bool:
+        setting = statement.startswith("SET ")  # of the login: a session is set up before it is asked anything
+        if not setting:
+            self.statements.append(statement)
+        if setting or self.mode is Mode.NO_TLS or len(self.statements) <= self.answered:
+            client.sendall(_message(b"C", b"SET\0") + _READY)
+            return True
+        if "FROM STDIN" in statement:
+            client.sendall(_message(b"G", b"\0" + struct.pack("!h", 0)))
+        self.asked.set()
+        if self.mode in (Mode.TRICKLE, Mode.FLOOD):
+            self._rows(client)
+        return False
+
+    def _rows(self, client: socket.socket) -> None:
+        fields = b"".join(name.encode() + b"\0" + struct.pack("!ihihih", 0, 0, 25, -1, -1, 0) for name in self._columns)
+        client.sendall(_message(b"T", struct.pack("!h", len(self._columns)) + fields))
+        value = b"x" * (1 if self.mode is Mode.TRICKLE else 8_000)
+        row = _message(b"D", struct.pack("!h", len(self._columns)) + struct.pack("!i", len(value)) + value)
+        while not self._ended.wait(TRICKLE_SECONDS if self.mode is Mode.TRICKLE else 0.001):
+            client.sendall(row)
+
+    def _startup(self, client: socket.socket) -> tuple[int, bytes]:
+        body = self._exactly(client, struct.unpack("!i", self._exactly(client, 4))[0] - 4)
+        return int(struct.unpack("!i", body[:4])[0]), body[4:]
+
+    def _message(self, client: socket.socket) -> tuple[bytes, bytes]:
+        kind = self._exactly(client, 1)
+        return kind, self._exactly(client, struct.unpack("!i", self._exactly(client, 4))[0] - 4)
+
+    def _exactly(self, client: socket.socket, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            part = client.recv(size - len(found))
+            if not part:
+                raise EOFError
+            found += part
+        self.received += found
+        return found
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+_READY = _message(b"Z", b"I")
+
+
+@contextmanager
+def fake_server(mode: Mode, answered: int = 0) -> Iterator[FakeServer]:
+    """A server in this mode, for the block."""
+    server = FakeServer(mode, answered)
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,94 @@
+"""Nothing of a file or of another program is held without a most, and what is too much is said at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.bounded import STATE_FILE_BYTES, TooLong, end_of, output_of, text_of
+from core.config import secrets
+from core.domain.endpoint import SecretRef
+from core.errors import ConfigError
+from core.launch.log import last_lines
+from core.state.acks import KIND, NAME, AckFile
+from core.state.audit import Audit
+from core.state.faults import StateError
+from core.state.folder import StateFolder
+
+ENDLESS = (sys.executable, "-c", "import sys\nwhile True: sys.stdout.write('secret' * 9999)")
+
+
+def test_a_program_that_writes_without_end_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(TooLong, match="more than 64 KiB"):
+        output_of(ENDLESS, 60, 65_536)
+
+
+def test_a_program_that_never_ends_is_ended_and_so_is_waiting_for_what_it_left_behind() -> None:
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        output_of(("sh", "-c", "sleep 30 & sleep 30"), 0.2, 100)
+    assert time.monotonic() - began < 20
+
+
+def test_what_a_program_wrote_comes_with_its_exit_code() -> None:
+    assert output_of(("sh", "-c", "printf out; printf err >&2; exit 3"), 20, 100) == (3, b"out")
+    assert output_of(("sh", "-c", "printf out; printf err >&2"), 20, 100, errors_too=True) == (0, b"outerr")
+
+
+def test_a_password_command_that_floods_is_refused_without_a_word_of_it() -> None:
+    with pytest.raises(ConfigError, match="writes more than 64 KiB, which no password has") as raised:
+        secrets.resolve(SecretRef("command", shlex.join(ENDLESS), "password"))
+    assert "secretsecret" not in str(raised.value)
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("x" * 101, "utf-8")
+    with pytest.raises(TooLong, match="more than 100 bytes"):
+        text_of(path, 100)
+    assert text_of(path, 101) == "x" * 101
+
+
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [
+        (100, (b"one\ntwo\nthree\n", True)),
+        (10, (b"two\nthree\n", False)),
+        (9, (b"three\n", False)),
+        (6, (b"three\n", False)),
+    ],
+)
+def test_the_end_of_a_file_begins_where_a_line_does(tmp_path: Path, most: int, found: tuple[bytes, bool]) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"one\ntwo\nthree\n")
+    assert end_of(path, most) == found
+
+
+def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path) -> None:
+    folder = StateFolder.open(tmp_path / "state")
+    (folder.path / KIND).mkdir()
+    (folder.path / KIND / f"{NAME}.json").touch()
+    os.truncate(folder.path / KIND / f"{NAME}.json", STATE_FILE_BYTES + 1)
+    with pytest.raises(StateError, match=f"{NAME}.json has more than 16 MiB, which no file of ours has"):
+        AckFile(folder).read()
+
+
+def test_the_audit_of_years_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = Audit(StateFolder.open(tmp_path / "state"))
+    audit.file.write_text("{}\n" * 50, "utf-8")
+    monkeypatch.setattr("core.state.audit.SHOWN_BYTES", 30)
+    found = audit.read(5)
+    assert (found.damaged, found.whole) == (10, False)
+
+
+def test_a_line_of_a_log_without_an_end_is_shown_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 100_000 + b"\nlast\n")
+    assert last_lines(path, 1_000_000)[-1] == "last"
+    assert max(map(len, last_lines(path, 1_000_000))) <= 2_000
