@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.domain.kept import Kept
+from core.domain.lock_owner import LockOwner
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.reset import ResetEntry, Swap
@@ -133,6 +134,19 @@ class Store(Rows, Protocol):
 
     def create_tables(self) -> None: ...
     def take_lease(self) -> bool: ...
+    def pass_lease(self) -> None:
+        """Go on without the lease's lock, until it can be had: the epoch of the rows is the fence."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether this session goes on without it."""
+
+    def lease_owners(self) -> list[LockOwner]:
+        """Who else has the lease's lock, as far as it is shown."""
+
+    def target_owners(self, target: str) -> list[LockOwner]:
+        """The same of a target's."""
+
     def take_target(self, target: str) -> bool: ...
     def leased(self, asks: bool = True) -> bool: ...
     def writer(self, target: str) -> str: ...

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from core.config.model import Loaded, owners
+from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
@@ -190,9 +191,10 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
             holder = ""
             with suppress(SlotkeeperError):
                 holder = progress.holder()
-            what = f"the lease of {job.channel.source_table} slot {job.slot} is held"
-            hint = "stop that job or wait for that command"
-            raise Refused(f"{what}: {holder or 'by whom is not known'}", hint, where="sink")
+            owners = progress.lease_owners()
+            what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
+            hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
+            raise Refused(what, hint, where="sink")
         reset = progress.open_reset()
         if reset:
             hint = f"slotkeeper slots reset --resume {typed(job.channel.source_table, job.slot)}"

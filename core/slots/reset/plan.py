@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from core.domain.kept import Kept
+from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
@@ -309,7 +310,10 @@ def lease_check(ctx: ResetContext) -> Check:
         if _taken(ctx):
             return Check("lease", True, "taken from its holder")
     wrong = f"; --steal {ctx.steal} is not its id" if ctx.steal else ""
-    return Check("lease", False, f"held: {ctx.resets.holder() or 'by a session without rows'}{wrong}")
+    owners, job = ctx.resets.lease_owners(), ctx.job
+    what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, ctx.resets.holder())
+    cure = f"; {end_it(owners)}" if is_stranger(owners) else ""
+    return Check("lease", False, f"{what}{wrong}{cure}")
 
 
 def _taken(ctx: ResetContext) -> bool:

@@ -14,7 +14,8 @@ from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
-from core.sinks.postgres.progress.store import PostgresProgress, key_of, lock_number, parameters_of, row_of
+from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
 from core.sinks.postgres.session import SinkSession
 
