@@ -197,5 +197,8 @@ class ResetStore(Store, Protocol):
     def reset(self, reset: str) -> ResetEntry | None: ...
     def open_entry(self) -> ResetEntry | None: ...
     def history(self, limit: int = 100) -> list[ResetEntry]: ...
-    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
-        """The plans of resets that have ended, the newest first, and when: ms since 1970 by the sink's clock."""
+    def note_epoch(self, reset: str, epoch: int) -> None:
+        """The epoch that the reset has raised."""
+
+    def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
+        """The plans of resets that have ended, the newest first, and the epoch that each raised, where it is told."""

@@ -103,7 +103,8 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
         return [OwnLane(shard, place, place, None) for shard, place in own]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
-        at = None if one.age is None else now - timedelta(seconds=one.age)
+        # an age below 0 is of a sink whose clock was set back since: it says nothing
+        at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
 

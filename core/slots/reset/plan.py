@@ -282,7 +282,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
-        ended = ((plan_from(text, ctx.positions), at) for text, at in ctx.resets.ended())
+        ended = ((plan_from(text, ctx.positions), raised) for text, raised in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 

@@ -139,7 +139,8 @@ class PostgresProgress:
         if not found:
             return ""
         job, run, host, user, pid, age = found[0]
-        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
+        heard = f"{age:.0f} s ago" if age >= 0 else "before the sink's clock was set back"
+        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {heard}"
 
     def open_reset(self) -> str:
         """The id of the slot's reset that a crash left behind, or nothing."""
