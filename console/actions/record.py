@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
+from core.domain.elapsed import elapsed
 from core.domain.job_view import Identity
 
 TO_BEGIN = timedelta(seconds=60)
@@ -78,8 +79,9 @@ def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: date
         return Stage.ENDED
     if alive(record.child) or alive(record.command):
         return Stage.RUNNING
-    if record.child is None and record.command is None and now - record.started_at < TO_BEGIN:
-        return Stage.BEGINNING
+    if record.child is None and record.command is None:
+        past = elapsed(record.started_at, now)
+        return Stage.BEGINNING if past is not None and past < TO_BEGIN.total_seconds() else Stage.GONE
     return Stage.GONE
 
 

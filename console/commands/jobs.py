@@ -23,6 +23,7 @@ from console.monitor.health import STALE_SECONDS, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.audit import AuditLine
+from core.domain.elapsed import elapsed
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.job_view import Identity, JobView
 from core.domain.text import safe
@@ -465,7 +466,8 @@ def _quiet_seconds(view: JobView, now: datetime) -> float | None:
     if view.report is None or view.reported_at is None:
         return None
     ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]
-    return round(min(ages) + (now - view.reported_at).total_seconds(), 1) if ages else None
+    past = elapsed(view.reported_at, now)
+    return round(min(ages) + past, 1) if ages and past is not None else None
 
 
 def _streaming(store: Store, job: str, exit_code: bool = False) -> JobView:

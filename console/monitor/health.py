@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import JobFacts, Level, unread_meanwhile
+from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
@@ -85,7 +86,9 @@ def _at_rest(view: JobView, why: str) -> tuple[Level, str]:
 
 def _living(view: JobView, why: str, now: datetime) -> tuple[Level, str]:
     if view.reported_at is not None and view.reported:
-        silent = (now - view.reported_at).total_seconds()
+        silent = elapsed(view.reported_at, now)
+        if silent is None:
+            return Level.WARNING, "its driver lives and has not reported since this host's clock was set back"
         if silent > SILENT_SECONDS:
             return Level.CRITICAL, f"its driver lives and has not reported for {silent:.0f} s"
         if silent > STALE_SECONDS:

@@ -69,7 +69,7 @@ class Reader:
         jobs = complete([facts(view, now) for view in views], self.loaded, last(store))
         jobs = [self._throughput.with_rates(one, now) for one in jobs]
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
-        events.sort(key=lambda one: (one.at, one.id), reverse=True)
+        events.sort(key=lambda one: one.id, reverse=True)  # as they were recorded: a clock may have been set back
         audit = Audit(store.folder).read(200)
         return Local(
             now,

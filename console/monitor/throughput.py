@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
 from console.monitor.snapshot import JobFacts, LanePace
+from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.state.frames import Frame
 from core.state.metrics import Metrics
@@ -19,6 +20,8 @@ from core.state.metrics import Metrics
 _SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
 _NEAR = timedelta(seconds=20)
 _STEP = 30.0
+_SET_BACK = timedelta(seconds=30)
+"""A frame that is older by more was recorded after the clock was set back; less is one that was seen before."""
 _COPYING = (JobState.PENDING, JobState.SNAPSHOT)
 
 
@@ -60,6 +63,8 @@ class Throughput:
 
     def _see(self, frame: Frame) -> None:
         followed = self._jobs.setdefault(frame.view.name, _Followed())
+        if followed.at is not None and followed.at - frame.at > _SET_BACK:
+            followed = self._jobs[frame.view.name] = _Followed()
         if followed.at is not None and frame.at <= followed.at:
             return
         followed.at, followed.run, followed.lags = frame.at, frame.view.run, frame.lags
@@ -71,10 +76,10 @@ class Throughput:
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:
             return job
-        moment, old = now.timestamp(), (now - followed.at).total_seconds()
+        moment, old = now.timestamp(), elapsed(followed.at, now)
         # a lag that is not looked at any more grows with the clock: what was applied then is all that is applied now
-        more = old if old > OLD_SECONDS else 0.0
-        lags = {dn: None if lag is None else lag + more for dn, lag in followed.lags.items()}
+        more = old if old is None or old > OLD_SECONDS else 0.0
+        lags = {dn: None if lag is None or more is None else lag + more for dn, lag in followed.lags.items()}
         tracks = followed.tracks
         throughput = {
             dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))
@@ -87,6 +92,6 @@ class Throughput:
             lag_seconds=max(known) if known and len(known) == len(lags) and job.state not in _COPYING else None,
             rate=tracks.whole.rate(moment),
             spark=tracks.whole.spark(moment),
-            busy=tracks.busy() if not more else None,
+            busy=tracks.busy() if more == 0 else None,
             throughput=throughput,
         )

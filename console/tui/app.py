@@ -20,6 +20,7 @@ from console.tui.navigation import Navigation, lazily
 from console.tui.screens.base import Frame
 from console.tui.services import Services
 from console.views.rows import STALE_SECONDS
+from core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
     from console.tui.history_mode import HistoryMode
@@ -99,7 +100,7 @@ class ConsoleApp(Navigation):
 
     def is_stale(self, at: datetime) -> bool:
         """Whether something seen then is older than it should be."""
-        return (self.now - at).total_seconds() > max(STALE_SECONDS, _MISSED * self.every)
+        return is_older(at, self.now, max(STALE_SECONDS, _MISSED * self.every))
 
     def on_mount(self) -> None:
         """Begin to collect."""

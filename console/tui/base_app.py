@@ -29,7 +29,7 @@ from console.tui.textual_patches import PatchedApp
 from console.tui.theme import DARK, MONO, THEMES, NoColour
 from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
-from console.tui.write_mode import Arming
+from console.tui.write_mode import Arming, Instant
 from core.domain.text import safe
 
 MESSAGE_SECONDS = 8.0
@@ -65,7 +65,7 @@ class Shell(PatchedApp):
         self.every = INTERVALS[1]
         self.said: Said | None = None
         self.defect: Exception | None = None
-        self.touched = services.clock.utc()
+        self.touched = Instant(services.clock.utc(), services.clock.monotonic())
         self._arming: Arming | None = None
         self._question: Callable[[], object] | None = None
         self._forgetting: Timer | None = None
@@ -133,7 +133,7 @@ class Shell(PatchedApp):
     async def on_event(self, event: events.Event) -> None:
         """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.touched = self.services.clock.utc()
+            self.touched = self.instant()
             then = self._question
             if self.said is not None:
                 self._forget()
@@ -155,10 +155,14 @@ class Shell(PatchedApp):
 
     # Arming
 
+    def instant(self) -> Instant:
+        """Now, for what is armed and for when the last key was pressed."""
+        return Instant(self.services.clock.utc(), self.services.clock.monotonic())
+
     @property
     def armed(self) -> Arming | None:
         """Who may change something from here, until when; None while this console only reads. Pausing stops nothing."""
-        one, now = self._arming, self.services.clock.utc()
+        one, now = self._arming, self.instant()
         return one if one is not None and not one.ended(now, self.touched) else None
 
     def arm(self, reason: str) -> None:
@@ -167,7 +171,7 @@ class Shell(PatchedApp):
         if refused:
             self.say(refused, Level.WARNING)
             return
-        self._arming = write_mode.armed(reason, self.services.clock.utc())
+        self._arming = write_mode.armed(reason, self.instant())
         self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
         self.redrawn()
 
@@ -182,7 +186,7 @@ class Shell(PatchedApp):
         one = self._arming
         if one is None:
             return False
-        why = one.ended(self.services.clock.utc(), self.touched)
+        why = one.ended(self.instant(), self.touched)
         if why:
             self._arming = None
             self.say(why, Level.WARNING)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from console.actions.commands import Doing
     from console.tui.services import Services
-    from console.tui.write_mode import Arming
+    from console.tui.write_mode import Arming, Instant
     from console.views.quarantine import Choice
     from console.views.slots import SlotFacts
 
@@ -37,7 +37,7 @@ class Host(Protocol):
     every: float
     said: Said | None
     """What the line of messages says."""
-    touched: datetime
+    touched: Instant
     """When a key was pressed last."""
     shown: MonitorState
     counts: dict[str, int]
@@ -62,6 +62,7 @@ class Host(Protocol):
     @property
     def now(self) -> datetime: ...
     def now_real(self) -> datetime: ...
+    def instant(self) -> Instant: ...
     def is_stale(self, at: datetime) -> bool: ...
 
     # What is said and shown

@@ -15,28 +15,39 @@ FORBIDDEN = "this console was started with --read-only: nothing can be changed f
 
 
 @dataclass(frozen=True, slots=True)
+class Instant:
+    """One moment by both clocks of this host: one may be set, the other does not count a machine that sleeps."""
+
+    utc: datetime
+    monotonic: float
+
+    def since(self, past: Instant) -> float:
+        """Seconds since then, by the clock that counts more of them."""
+        return max((self.utc - past.utc).total_seconds(), self.monotonic - past.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
 class Arming:
-    """Somebody said why, and until when it holds."""
+    """Somebody said why, and when; it holds for ten minutes by either clock."""
 
     reason: str
-    until: datetime
+    since: Instant
 
-    def countdown(self, now: datetime) -> str:
+    def countdown(self, now: Instant) -> str:
         """What is left of it.
 
-        >>> Arming("INC-1", datetime(2026, 1, 1, 0, 10)).countdown(datetime(2026, 1, 1, 0, 0, 19))
+        >>> at = datetime(2026, 1, 1)
+        >>> Arming("INC-1", Instant(at, 0.0)).countdown(Instant(at + timedelta(seconds=19), 19.0))
         '9:41'
         """
-        left = max(0, int((self.until - now).total_seconds()))
+        left = max(0, int(LASTS.total_seconds() - now.since(self.since)))
         return f"{left // 60}:{left % 60:02}"
 
-    def ended(self, now: datetime, touched: datetime) -> str:
+    def ended(self, now: Instant, touched: Instant) -> str:
         """Why it does not hold any more, where `touched` is the time of the last key; "" while it holds."""
-        if now >= self.until:
+        if now.since(self.since) >= LASTS.total_seconds():
             return "read-only again: ten minutes are over"
-        if self.until - now > LASTS:  # a clock that was set back must not make it longer
-            return "read-only again: the clock of this host was set back"
-        return "read-only again: no key for five minutes" if now - touched >= IDLE else ""
+        return "read-only again: no key for five minutes" if now.since(touched) >= IDLE.total_seconds() else ""
 
 
 def refusal(reason: str, read_only: bool) -> str:
@@ -50,6 +61,6 @@ def refusal(reason: str, read_only: bool) -> str:
     return "" if len(reason.strip()) >= _LEAST else f"say why: `:rw REASON`, at least {_LEAST} characters"
 
 
-def armed(reason: str, now: datetime) -> Arming:
+def armed(reason: str, now: Instant) -> Arming:
     """Armed from now on."""
-    return Arming(reason.strip(), now + LASTS)
+    return Arming(reason.strip(), now)

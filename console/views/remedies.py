@@ -221,6 +221,19 @@ _LEASE = Remedy(
     "another run of this job, or a reset, holds it",
     (_WAIT, Option("stop it there; slotkeeper jobs start JOB --take-over ends a holder that is gone")),
 )
+_STRANGER = Remedy(
+    "somebody else has the lease's lock",
+    "a session that is no job of ours took a lock of the same number; it can change nothing of ours",
+    (
+        Option("have its user or an administrator end it: the message names it"),
+        Option("slotkeeper jobs start JOB --take-over goes on without it: each step is fenced by the progress rows"),
+    ),
+)
+_STRANGERS_TARGET = Remedy(
+    "somebody else has the target's lock",
+    "a session that is no job of ours took it; nothing passes this lock, because no fence is behind it",
+    (Option("have its user or an administrator end it: the message names it"), _START),
+)
 UNKNOWN_KIND = Remedy(
     "not a kind that is known here",
     "the message is all there is",
@@ -238,10 +251,12 @@ _BY_WORDS = (
     (r"waiting for (a transaction|transactions) that|cannot be told here", _OPEN),
     (r"row security|redaction policy", _MASKED),
     (r"target \S.* is gone|half-done copy", _COPY_LOST),
-    (r"target \S.* belongs to job", _TAKEN),
+    (r"target \S.* belongs to (no job|nobody)", _STRANGERS_TARGET),
+    (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),
     (r"session that holds the lease does not answer", _DOWN),
+    (r"the lease of .* is held: by (no job|a session)", _STRANGER),
     (r"the lease of|holds the lease", _LEASE),
     (r"password|login|permission denied|not permitted", _LOGIN),
     (r"statement timeout|time limit|timed out|not within", _SLOW),

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from console.monitor.snapshot import Level
+from core.domain.elapsed import elapsed
 from core.domain.ttl import in_words
 
 UNKNOWN = "?"
@@ -167,12 +168,13 @@ def _matcher(wanted: str) -> Callable[[str], bool]:
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago, with its unit.
+    """How long ago, with its unit; unknown where it lies ahead of the clock.
 
     >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
     ('?', '4s')
     """
-    return UNKNOWN if at is None else in_words(max(0.0, (now - at).total_seconds()))
+    past = None if at is None else elapsed(at, now)
+    return UNKNOWN if past is None else in_words(past)
 
 
 def seconds(value: float | None) -> str:

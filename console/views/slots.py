@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
+from core.domain.elapsed import elapsed
 from core.domain.text import safe
 from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
@@ -145,10 +146,9 @@ def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
 
 
 def remaining(left: TimeLeft | None, seen_at: datetime | None, now: datetime) -> float | None:
-    """Seconds left now of what was left when it was seen; None where unknown."""
-    if left is None or seen_at is None:
-        return None
-    return max(0.0, left.seconds - max(0.0, (now - seen_at).total_seconds()))
+    """Seconds left now of what was left when it was seen; None where unknown, as after a clock here was set back."""
+    past = None if seen_at is None else elapsed(seen_at, now)
+    return None if left is None or past is None else max(0.0, left.seconds - past)
 
 
 def deadline(left: TimeLeft | None, now: datetime) -> str:

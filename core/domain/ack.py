@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.domain.elapsed import elapsed
+
 
 @dataclass(frozen=True, slots=True)
 class Ack:
@@ -19,5 +21,7 @@ class Ack:
 
 
 def is_quiet(ack: Ack | None, now: datetime) -> bool:
-    """Whether an alert with this acknowledgement needs nobody now."""
-    return ack is not None and (ack.until is None or now < ack.until)
+    """Whether an alert with this acknowledgement needs nobody now; a clock that was set back ends a silence."""
+    if ack is None:
+        return False
+    return ack.until is None or (now < ack.until and elapsed(ack.at, now) is not None)

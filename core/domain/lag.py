@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from core.domain.elapsed import elapsed
+
 FRESH_SECONDS = 15.0
 """A lane at its latest lags by 0 while the source has told that latest within this time: idle lanes look no oftener."""
 _CLOSE, _HOUR = 600.0, 3_600.0
@@ -30,7 +32,12 @@ class Curve:
         return len(self._times)
 
     def see(self, at: float, latest: int) -> None:
-        """At that moment (seconds of any clock) this was latest; a latest that falls begins a new curve."""
+        """At that moment (seconds of any clock) this was latest.
+
+        A latest that falls begins a new curve, and so does a clock that was set back: no lag is told across it.
+        """
+        if self._times and elapsed(self._times[-1], at) is None:
+            self._times, self._latest = [], []
         if self._times and at < self._times[-1]:
             return
         if self._latest and latest < self._latest[-1]:
@@ -53,7 +60,7 @@ class Curve:
         (0.0, 5.75, None, 50.0)
         """
         place = bisect_right(self._latest, point) - 1
-        if place < 0:
+        if place < 0 or elapsed(self._times[-1], now) is None:
             return None
         if place == len(self._latest) - 1:
             unseen = max(0.0, now - self._times[place])

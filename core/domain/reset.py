@@ -426,17 +426,17 @@ def time_check(left: float | None) -> Check:
     return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
 
 
-def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
+def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int | None]]) -> Check:
     """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
 
-    `ended` are the resets that have ended, the newest first, each with its end. An epoch is the time at which it was
-    raised (ms since 1970, both by the sink's clock): one beyond the end of the reset before it is a start's.
+    `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind
+    it is a start's. Epochs are compared, never times: a sink's clock may have been set back.
     """
     name = "target is untouched"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
         return Check(name, True, "the rows come back as those of a copy, or were those of a stream all along")
-    for plan, at in ended:
-        if epoch > at:
+    for plan, raised in ended:
+        if epoch != raised:
             break
         if all(move.seen.row.state in STREAMING for move in plan.moves):
             return Check(name, True, "no start came since the rows were those of a stream")

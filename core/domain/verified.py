@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.domain.elapsed import elapsed
 from core.domain.ttl import in_words
 
 APART = "equal apart from quarantine"
@@ -41,7 +42,8 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
     """
     if found is None:
         return "never verified"
-    ago = f"{in_words(max(0.0, (now - found.at).total_seconds()))} ago"
+    past = elapsed(found.at, now)
+    ago = f"at {found.at:%Y-%m-%dT%H:%M:%SZ}, ahead of this clock" if past is None else f"{in_words(past)} ago"
     apart = f" ({found.quarantined} in quarantine)" if found.quarantined else ""
     match found.verdict:
         case "equal":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.domain.kept import Kept
+from core.domain.lock_owner import LockOwner
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.reset import ResetEntry, Swap
@@ -134,6 +135,19 @@ class Store(Rows, Protocol):
 
     def create_tables(self) -> None: ...
     def take_lease(self) -> bool: ...
+    def pass_lease(self) -> None:
+        """Go on without the lease's lock, until it can be had: the epoch of the rows is the fence."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether this session goes on without it."""
+
+    def lease_owners(self) -> list[LockOwner]:
+        """Who else has the lease's lock, as far as it is shown."""
+
+    def target_owners(self, target: str) -> list[LockOwner]:
+        """The same of a target's."""
+
     def take_target(self, target: str) -> bool: ...
     def leased(self, asks: bool = True) -> bool: ...
     def writer(self, target: str) -> str: ...
@@ -184,5 +198,8 @@ class ResetStore(Store, Protocol):
     def reset(self, reset: str) -> ResetEntry | None: ...
     def open_entry(self) -> ResetEntry | None: ...
     def history(self, limit: int = 100) -> list[ResetEntry]: ...
-    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
-        """The plans of resets that have ended, the newest first, and when: ms since 1970 by the sink's clock."""
+    def note_epoch(self, reset: str, epoch: int) -> None:
+        """The epoch that the reset has raised."""
+
+    def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
+        """The plans of resets that have ended, the newest first, and the epoch that each raised, where it is told."""

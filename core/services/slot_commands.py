@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from core.config.model import Loaded, owners
 from core.domain.position import Position
+from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
@@ -102,7 +103,8 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
         return [OwnLane(shard, place, place, None) for shard, place in _places(job, lanes).items()]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
-        at = None if one.age is None else now - timedelta(seconds=one.age)
+        # an age below 0 is of a sink whose clock was set back since: it says nothing
+        at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
 
@@ -203,9 +205,10 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
             holder = ""
             with suppress(SlotkeeperError):
                 holder = progress.holder()
-            what = f"the lease of {job.channel.source_table} slot {job.slot} is held"
-            hint = "stop that job or wait for that command"
-            raise Refused(f"{what}: {holder or 'by whom is not known'}", hint, where="sink")
+            owners = progress.lease_owners()
+            what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
+            hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
+            raise Refused(what, hint, where="sink")
         reset = progress.open_reset()
         if reset:
             hint = f"slotkeeper slots reset --resume {typed(job.channel.source_table, job.slot)}"

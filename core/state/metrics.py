@@ -120,9 +120,7 @@ class Metrics:
 
     def events_until(self, at: datetime, limit: int = 100) -> list[EventRow]:
         """What had happened to all jobs until then, the newest first."""
-        rows = self._store.read(
-            "SELECT * FROM events WHERE at <= ? ORDER BY at DESC, id DESC LIMIT ?", at.timestamp(), limit
-        )
+        rows = self._store.read("SELECT * FROM events WHERE at <= ? ORDER BY id DESC LIMIT ?", at.timestamp(), limit)
         return [event_from(row) for row in rows]
 
     def _kept(self, rows: Iterable[sqlite3.Row]) -> list[NumberedFrame]:

@@ -233,7 +233,9 @@ def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
 ) -> None:
     monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
     other = WiredSessions(replace(mirror.job, name="under another name"), "elsewhere")
-    assert other.store().take_lease()
+    assert other.store().take_lease() and other.store().take_target(mirror.job.locked_target)
     mirror.take_over = True
-    assert isinstance(mirror.start().wait_error(), Refused)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "the lease of ods.orders slot" in error.message, "a living job's lease is not passed"
     other.close()

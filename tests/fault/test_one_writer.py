@@ -17,7 +17,7 @@ from core.embedded.warehouse import Warehouse
 from core.engine.driver import lease, start, upkeep
 from core.engine.driver.lease import Leases
 from core.errors import Refused
-from core.sinks.postgres.progress.store import lock_number
+from core.sinks.postgres.progress.locks import lock_number
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

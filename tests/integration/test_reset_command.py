@@ -204,7 +204,7 @@ def test_anothers_lease_is_refused_and_stolen_by_its_id_only(shell: Shell) -> No
     plan = shell.planned("--to", "earliest")["id"]
     other = worker.open_progress(shell.mirror.job, "elsewhere", worker.who(shell.mirror.job, "run-1"))
     assert other.take_lease()
-    refused(shell.execute(plan), f"'lease' does not hold: held: job {shell.mirror.job.name} run run-1 by")
+    refused(shell.execute(plan), f"is held: job {shell.mirror.job.name} run run-1 by")
     refused(shell.execute(plan, "--steal", "run-2"), "--steal run-2 is not its id")
     code, _, err = shell.execute(plan, "--steal", "run-1")
     assert code == 0, err

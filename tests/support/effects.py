@@ -100,11 +100,15 @@ class Effects:
         self.position = new
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Image]) -> None:
-        """One chunk of a copy: planned, taken, filled, committed."""
+        """One chunk of a copy: planned, taken, filled, committed; then steps may follow, which no copy lets commit."""
         planned(self._store, self.epoch)
         text = copy_lines(rows, list(COLUMNS))
-        assert sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
-        sink.finish_chunk()
+        try:
+            assert sink.copy_chunk(self.lane, self.epoch, 0, io.BytesIO(text)) == text.count(b"\n")
+            sink.finish_chunk()
+        finally:
+            self.session.rollback()
+            self._store.set_state(Turn(self.epoch, 1, (LaneState.COPYING,), LaneState.RUNNING))
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """What the target holds, values as the oracle has them."""

@@ -59,6 +59,9 @@ class StillClock(SystemClock):
     def utc(self) -> datetime:
         return self.at
 
+    def monotonic(self) -> float:
+        return 1_000.0 + (self.at - NOW).total_seconds()
+
 
 @dataclass
 class StillFeed(Collector):

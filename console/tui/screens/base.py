@@ -253,7 +253,7 @@ class Frame(Screen[None]):
         one = Identity(
             environments=app.environments,
             who=app.services.who,
-            armed=armed.countdown(app.now_real()) if armed else "",
+            armed=armed.countdown(app.instant()) if armed else "",
             every=app.every,
             seen="? (not read yet)" if at is None else age(at, app.now),
             stale=at is not None and app.is_stale(at),

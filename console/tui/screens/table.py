@@ -188,7 +188,7 @@ class TableScreen(Frame):
             self.draw_panel()
 
     def _is_calm(self) -> bool:
-        return (self.console.now_real() - self.console.touched).total_seconds() < CALM_SECONDS
+        return self.console.instant().since(self.console.touched) < CALM_SECONDS
 
     def _calm(self, listed: list[Row]) -> list[Row]:
         """Shortly after a key, rows stay where they are, unless the key was pressed to order them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 
+from core.domain.lock_owner import UNSEEN, explain_lease, lease_cure, target_cure
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, Superseded, Unreachable
@@ -23,11 +24,40 @@ LOST_WAIT = 30.0
 
 
 def take_target(ctx: JobContext, part: JobContext) -> None:
-    """Take the lock on the channel's target; Refused, by naming who holds it, where another job does."""
+    """Take the lock on the channel's target; Refused, by naming who holds it, where another job does.
+
+    Where the lease was passed, this lock is what starts of one job take turns by: who has it is ended, as elsewhere the
+    lease's session is.
+    """
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
         if ctx.clock.monotonic() >= end:
             raise _taken(part, store.writer(part.job.locked_target))
+        if store.passes and not is_taken(part):
+            store.end_others()
+        pause(ctx, 0.1 if store.passes else 0.5)  # a driver that lost the lock asks for it again every second
+
+
+def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
+    """Take the channel's lease, till `end` by the monotonic clock; Refused, by naming who holds it.
+
+    `--take-over` ends sessions of earlier starts of this job, and goes on without the lock where somebody else's
+    session has it: the progress rows' epoch is the fence (ADR 31). A session that has the lock of our rows as well is a
+    job's that could not be ended: it is not passed.
+    """
+    store = part.sessions.store()
+    while not store.take_lease():
+        ends = ctx.take_over and not is_taken(part)
+        if ends:
+            store.end_others()
+        if ctx.clock.monotonic() >= end or store.passes:
+            found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
+            what = explain_lease(place, found, store.holder())
+            if not ends or any(one.rows for one in found):
+                raise Refused(what, lease_cure(found), where="sink")
+            store.pass_lease()
+            ctx.narrator.retrying(f"{what}; goes on without it")
+            return
         pause(ctx, 0.5)
 
 
@@ -37,9 +67,10 @@ def is_taken(part: JobContext) -> bool:
 
 
 def _taken(part: JobContext, holder: str) -> Refused:
-    whose = holder or "another start of this job"
+    owners = part.sessions.store().target_owners(part.job.locked_target)
+    whose = holder or ("another start of this job" if owners else f"nobody who can be told: {UNSEEN}")
     what = f"target {part.job.sink.database}.{part.job.locked_target} belongs to {whose}"
-    return Refused(what, "one target takes one job: choose another target, or stop that job", where="sink")
+    return Refused(what, target_cure(owners), where="sink")
 
 
 class Leases:
@@ -86,7 +117,7 @@ class Leases:
     def _again(self, part: JobContext) -> None:
         now, store = self._ctx.clock.monotonic(), part.sessions.store()
         self._lost = now if self._lost is None else self._lost
-        if store.take_lease() and store.take_target(part.job.locked_target):
+        if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
         holder = store.writer(part.job.locked_target)
         # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign

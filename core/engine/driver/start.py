@@ -75,6 +75,9 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     if fresh:
         stores[0].insert(fresh)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
+    for part, store in zip(parts, stores, strict=True):
+        if store.passes:  # without the lease a reset may have begun since, and its rows are of this epoch by now
+            _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
     _silence_the_old(ctx, epoch)
     try:
@@ -256,21 +259,11 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
 def _take_leases(ctx: JobContext, parts: tuple[JobContext, ...]) -> None:
     """One lease per channel, because another job may hold one of them; and the lock on its target.
 
-    `--take-over` passes the lease of our own rows only, never a target that another job writes to.
+    `--take-over` passes the lease of our own rows only, never a target that anybody else has.
     """
     end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
-        store, job = part.sessions.store(), part.job
-        while not store.take_lease():
-            if ctx.take_over and not lease.is_taken(part):
-                store.end_others()
-            if ctx.clock.monotonic() >= end:
-                raise Refused(
-                    f"the lease of {job.channel.source_table} slot {job.slot} is held: {store.holder()}",
-                    "stop that job, or start with --take-over",
-                    where="sink",
-                )
-            pause(ctx, 0.5)
+        lease.take_lease(ctx, part, end)
         lease.take_target(ctx, part)
 
 

@@ -49,6 +49,10 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
     """
     age = store.registered_age()
     ttl = ctx.sessions.starter().record_ttl() if age is not None else None
+    if age is not None and ttl is not None and age < 0:
+        what = f"the sink's clock was set back by {-age:.0f} s or more since the slot was registered last"
+        what += f", and records of this table are deleted after {ttl} s: whether any were cannot be told"
+        raise Refused(what, "set that clock right, or take a new snapshot", where="sink")
     if age is not None and ttl is not None and age >= ttl:
         what = f"nobody registered for {age:.0f} s, and records of this table are deleted after {ttl} s, read or not"
         raise trouble(TroubleName.SLOT_LOST, what)

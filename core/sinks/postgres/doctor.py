@@ -10,6 +10,7 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
+from core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
 from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.errors import ErrorKind, SlotkeeperError
@@ -17,6 +18,7 @@ from core.ports.kinds import SinkAsked
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check.target import image_of, target_of
 from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
+from core.sinks.postgres.progress import locks
 from core.sqltext import dotted, quoted
 
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
@@ -37,6 +39,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     yield _progress_finding(place, asked.progress_schema, viewer)
     yield from _left_behind(place, asked, viewer)
     for job in asked.jobs:
+        yield from _lock_findings(place, job, asked.progress_schema, viewer)
         yield from _target_findings(f"{place} {job.channel.target}", job, server, viewer)
         yield from _fit_findings(f"{place} {job.channel.target}", job, viewer, asked)
 
@@ -77,6 +80,24 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
             )
             drop = f"slotkeeper slots drop {typed(table, slot)}"
             yield Finding(place, Level.WARN, f"{text}; name the table again, or `{drop}`")
+
+
+def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
+    """A start's two locks where somebody has one who is no job of these progress rows: said as the start would say it.
+
+    A lock that another coordinator has is not shown here: only a start, which tries for it, can tell.
+    """
+    key = job.lane_key()
+    lease, target = locks.lease_lock(key), locks.target_lock(job.locked_target)
+    rows = locks.rows_lock(schema, key)
+    with viewer.session.transaction() as cursor:
+        of_lease, of_target = (locks.owners(viewer.session, cursor, one, rows) for one in (lease, target))
+    if of_lease and is_stranger(of_lease):
+        what = explain_lease(f"{job.channel.source_table} slot {job.slot}", of_lease, "")
+        yield Finding(place, Level.WARN, f"{what}; {lease_cure(of_lease)}")
+    if of_target and not of_target[0].rows:
+        what = f"target {job.sink.database}.{job.locked_target} belongs to {explain_writer(of_target[0], True)}"
+        yield Finding(place, Level.WARN, f"{what}; {target_cure(of_target)}")
 
 
 def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: PostgresViewer) -> Iterator[Finding]:

@@ -319,18 +319,19 @@ SELECT job, source, source_table, slot FROM {schema}.slotkeeper_progress
 WHERE target = %(target)s AND NOT (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)
 LIMIT 1
 
--- name: writer
--- Who holds a target's lock without that of our rows: a job whose steps our epoch does not fence.
--- The locks are read once: what is referred to twice is not folded into the query.
-WITH held AS (
+-- name: lock_owners
+-- Who has a lock of this database, and whether that of our progress rows beside it: a job whose steps our epoch fences.
+-- The locks are read once: what is referred to twice is not folded into the query. A prepared transaction has no pid.
+WITH taken AS (
     SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-SELECT a.application_name, a.usename, l.pid, current_database()
-FROM held l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.number = %(lock)s AND l.pid <> pg_backend_pid()
-  AND NOT EXISTS (SELECT 1 FROM held o WHERE o.pid = l.pid AND o.number = %(rows)s)
-LIMIT 1
+SELECT l.pid, a.usename, a.application_name, extract(epoch FROM a.backend_start)::float8,
+       extract(epoch FROM clock_timestamp() - a.backend_start)::float8, a.query,
+       EXISTS (SELECT 1 FROM taken o WHERE o.pid = l.pid AND o.number = %(rows)s) AS of_our_rows
+FROM taken l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.number = %(lock)s AND (l.pid IS NULL OR l.pid <> pg_backend_pid())
+ORDER BY of_our_rows DESC, l.pid
 
 -- name: end_sessions
 -- Ends our own sessions of earlier epochs at the sink; only the same login's.

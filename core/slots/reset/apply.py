@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.domain.audit import AuditLine, Phase
+from core.domain.elapsed import elapsed
 from core.domain.reset import (
     BEGUN,
     DONE,
@@ -96,8 +97,12 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
     job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
         raise Refused(f"plan {plan.id} is of {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
-    if ctx.clock.utc().timestamp() > plan.expires:
+    now = ctx.clock.utc().timestamp()
+    if now > plan.expires:
         raise Refused(f"plan {plan.id} has expired", "make a new one: without --execute")
+    if elapsed(plan.made, now) is None:
+        what = f"plan {plan.id} was made at a time that this host's clock has not reached: it was set back"
+        raise Refused(what, "make a new one: without --execute")
     if (order.rows or 0) != plan.skipped:
         typed = "nothing" if order.rows is None else str(order.rows)
         raise Refused(f"{plan.skipped} changes would be skipped, typed was {typed}", f"add --rows {plan.skipped}")
@@ -122,7 +127,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     """What an older epoch did between the status and the new epoch is in the rows by now: then nothing is written."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
-        epoch = take_over(ctx)
+        epoch = take_over(ctx, entry)
         moved = ctx.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
@@ -135,9 +140,10 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     return finish(ctx, entry, plan, epoch)
 
 
-def take_over(ctx: ResetContext) -> int:
+def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
     """Raise the epoch and silence what older sessions may still send; returns the epoch."""
     epoch = ctx.resets.raise_epoch()
+    ctx.resets.note_epoch(entry.id, epoch)
     ctx.probe("after_epoch")
     if not ctx.silence():
         end = ctx.clock.monotonic() + LOST_ANSWER_WAIT

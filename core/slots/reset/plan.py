@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from core.domain.kept import Kept
+from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
@@ -281,7 +282,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
-        ended = ((plan_from(text, ctx.positions), at) for text, at in ctx.resets.ended())
+        ended = ((plan_from(text, ctx.positions), raised) for text, raised in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
 
@@ -309,7 +310,10 @@ def lease_check(ctx: ResetContext) -> Check:
         if _taken(ctx):
             return Check("lease", True, "taken from its holder")
     wrong = f"; --steal {ctx.steal} is not its id" if ctx.steal else ""
-    return Check("lease", False, f"held: {ctx.resets.holder() or 'by a session without rows'}{wrong}")
+    owners, job = ctx.resets.lease_owners(), ctx.job
+    what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, ctx.resets.holder())
+    cure = f"; {end_it(owners)}" if is_stranger(owners) else ""
+    return Check("lease", False, f"{what}{wrong}{cure}")
 
 
 def _taken(ctx: ResetContext) -> bool:

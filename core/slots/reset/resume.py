@@ -25,7 +25,7 @@ def resume(ctx: ResetContext) -> Result:
     ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_resume_intent")
     try:
-        epoch = apply.take_over(ctx)
+        epoch = apply.take_over(ctx, entry)
     except Trouble as error:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise

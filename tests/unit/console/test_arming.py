@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.tui.write_mode import FORBIDDEN, IDLE, LASTS, armed, refusal
+from console.tui.write_mode import FORBIDDEN, Instant, armed, refusal
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 
@@ -20,26 +20,32 @@ def test_a_read_only_console_is_never_armed() -> None:
     assert refusal("INC-2304", read_only=True) == FORBIDDEN
 
 
+def later(utc: float, monotonic: float | None = None) -> Instant:
+    """So many seconds later, by the one clock and by the other."""
+    return Instant(NOW + timedelta(seconds=utc), 50.0 + (utc if monotonic is None else monotonic))
+
+
 @pytest.mark.parametrize(
-    ("later", "idle", "ended"),
+    ("now", "touched", "ended"),
     [
-        (timedelta(0), timedelta(0), ""),
-        (timedelta(minutes=9, seconds=59), timedelta(0), ""),
-        (LASTS, timedelta(0), "ten minutes"),
-        (timedelta(minutes=6), IDLE, "no key"),
-        (timedelta(minutes=6), IDLE - timedelta(seconds=1), ""),
-        (timedelta(seconds=-1), timedelta(0), "set back"),
+        (later(0), later(0), ""),
+        (later(599), later(599), ""),
+        (later(600), later(600), "ten minutes"),
+        (later(360), later(60), "no key"),
+        (later(360), later(61), ""),
+        (later(-3_600 + 599, 599), later(-3_600 + 599, 599), ""),
+        (later(-3_600 + 600, 600), later(-3_600 + 600, 600), "ten minutes"),
+        (later(-3_600 + 301, 301), later(0, 0), "no key"),
+        (later(3_600, 1), later(3_600, 1), "ten minutes"),
     ],
 )
-def test_it_ends_by_time_by_nobody_being_there_and_by_a_clock_that_goes_back(
-    later: timedelta, idle: timedelta, ended: str
-) -> None:
-    now = NOW + later
-    said = armed(" INC-2304 ", NOW).ended(now, now - idle)
+def test_it_ends_by_either_clock_whichever_was_set(now: Instant, touched: Instant, ended: str) -> None:
+    said = armed(" INC-2304 ", later(0)).ended(now, touched)
     assert (ended in said) if ended else said == ""
 
 
 def test_what_is_left_is_counted_down_and_never_below_nothing() -> None:
-    one = armed("INC-2304", NOW)
+    one = armed("INC-2304", later(0))
     assert one.reason == "INC-2304"
-    assert [one.countdown(NOW + timedelta(seconds=n)) for n in (0, 19, 599, 700)] == ["10:00", "9:41", "0:01", "0:00"]
+    assert [one.countdown(later(n)) for n in (0, 19, 599, 700)] == ["10:00", "9:41", "0:01", "0:00"]
+    assert one.countdown(later(-3_600, 19)) == "9:41"

@@ -151,7 +151,7 @@ def test_status_counts_rows_in_quarantine(state: JobState, quarantined: int, lev
     assert RUNNING.report is not None
     report = replace(RUNNING.report, quarantined=quarantined)
     reason = "why" if state in (JobState.FAILED, JobState.PAUSED) else ""
-    found = facts(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.changed_at or NOW)
+    found = facts(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.reported_at or NOW)
     assert (found.level, found.quarantined) == (level, quarantined) and words in found.wrong
     assert found.only_quarantined is (level is Level.WARNING and state is not JobState.PAUSED)
 

@@ -7,10 +7,22 @@ from core.domain.lag import FRESH_SECONDS, Curve
 
 def test_a_lane_that_stands_still_lags_more_and_more() -> None:
     curve = Curve()
-    for second in range(0, 7_200, 5):
+    lags = []
+    for second in range(0, 7_205, 5):
         curve.see(float(second), 1_000 + second * 10)
-    lags = [curve.lag(1_000 + 600 * 10, now) for now in (1_200.0, 3_600.0, 7_200.0)]
+        if second in (1_200, 3_600, 7_200):
+            lags.append(curve.lag(1_000 + 600 * 10, float(second)))
     assert [round(lag) for lag in lags if lag is not None] == [600, 3_000, 6_600]
+
+
+def test_no_lag_is_told_across_a_clock_that_was_set_back() -> None:
+    curve = Curve()
+    for second in range(0, 4_000, 5):
+        curve.see(float(second), 1_000 + second)
+    assert curve.lag(1_500, 3_995.0) == 3_495.0
+    assert curve.lag(1_500, 395.0) is None, "it would be none at all"
+    curve.see(400.0, 6_000)
+    assert (curve.lag(1_500, 401.0), curve.lag(6_000, 401.0)) == (None, 0.0)
 
 
 def test_a_quiet_source_is_no_lag_while_it_is_looked_at() -> None:

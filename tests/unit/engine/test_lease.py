@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from core.domain.lock_owner import LockOwner
 from core.engine.driver.context import JobContext
 from core.engine.driver.lease import Leases
 from core.errors import Busy, Refused
@@ -30,6 +31,9 @@ class Lost:
 
     def writer(self, target: str) -> str:
         return next(self._writers)
+
+    def target_owners(self, target: str) -> list[LockOwner]:
+        return [LockOwner(7, "etl", "slotkeeper/b/lease", None, None, None)]
 
 
 def leases(store: Lost) -> Leases:

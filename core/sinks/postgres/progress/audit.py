@@ -10,7 +10,7 @@ import json
 from core.domain.audit import AuditLine
 from core.drivers import pg
 from core.drivers.session import Book
-from core.sinks.postgres.progress.store import lock_number
+from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("core.sinks.postgres.progress", "audit.sql")

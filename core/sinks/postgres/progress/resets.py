@@ -14,7 +14,8 @@ from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
-from core.sinks.postgres.progress.store import PostgresProgress, key_of, lock_number, parameters_of, row_of
+from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
 from core.sinks.postgres.session import SinkSession
 
@@ -46,6 +47,8 @@ class PostgresResets(PostgresProgress):
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(_TABLE_LOCK),))
             if not _exists(self.session, cursor):
                 self.session.run(cursor, "create", {}, _SQL)
+            elif not _tells_epochs(self.session, cursor):
+                self.session.run(cursor, "add_epoch", {}, _SQL)
 
     def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""
@@ -121,13 +124,18 @@ class PostgresResets(PostgresProgress):
         """The slot's resets, the newest first."""
         return self._entries("history", {**self._all, "limit": limit})
 
-    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
-        """The plans of the slot's resets that have ended, the newest first, and when by the sink: ms since 1970."""
+    def note_epoch(self, reset: str, epoch: int) -> None:
+        """The epoch that the reset has raised."""
         with self.session.transaction() as cursor:
-            if not _exists(self.session, cursor):
+            self.session.run(cursor, "note_epoch", {"id": reset, "epoch": epoch}, _SQL)
+
+    def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
+        """The plans of the slot's resets that have ended, the newest first, and the epoch that each raised."""
+        with self.session.transaction() as cursor:
+            if not _exists(self.session, cursor) or not _tells_epochs(self.session, cursor):
                 return []
             which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
-            return [(plan, at) for plan, at in self.session.run(cursor, "ended", which, _SQL).fetchall()]
+            return [(plan, epoch) for plan, epoch in self.session.run(cursor, "ended", which, _SQL).fetchall()]
 
     def _entries(self, name: str, parameters: dict[str, Any]) -> list[ResetEntry]:
         with self.session.transaction() as cursor:
@@ -143,6 +151,10 @@ def _expected(row: ProgressRow) -> dict[str, Any]:
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
     return session.run(cursor, "exists", {"schema": session.schema.string}, _SQL).fetchone() is not None
+
+
+def _tells_epochs(session: SinkSession, cursor: pg.Cursor) -> bool:
+    return session.run(cursor, "has_epoch", {"schema": session.schema.string}, _SQL).fetchone() is not None
 
 
 def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:

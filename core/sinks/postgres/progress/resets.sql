@@ -17,8 +17,22 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_resets (
     backup text NOT NULL,
     outcome text NOT NULL DEFAULT '',
     begun_at timestamptz NOT NULL DEFAULT now(),
-    ended_at timestamptz
+    ended_at timestamptz,
+    epoch bigint
 )
+
+-- name: has_epoch
+-- Whether the table was made before resets told the epoch that they raised.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_resets' AND a.attname = 'epoch' AND NOT a.attisdropped
+
+-- name: add_epoch
+-- For such a table; of its resets nobody can tell any more whether a start came behind them.
+ALTER TABLE {schema}.slotkeeper_resets ADD COLUMN epoch bigint
+
+-- name: note_epoch
+-- The epoch that a reset has raised: what comes behind it has another, whatever the clock says.
+UPDATE {schema}.slotkeeper_resets SET epoch = %(epoch)s WHERE id = %(id)s
 
 -- name: exists
 -- Whether any reset was ever made here.
@@ -77,12 +91,13 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
 
 -- name: ended
--- The plans of a slot's resets that have ended, the newest first, and when, as raise_epoch counts time: ms since 1970.
-SELECT plan, (extract(epoch FROM ended_at) * 1000)::bigint
+-- The plans of a slot's resets that have ended, and the epoch that each raised, the newest first: epochs only grow, a
+-- clock may be set back.
+SELECT plan, epoch
 FROM {schema}.slotkeeper_resets
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
   AND ended_at IS NOT NULL AND outcome <> %(never_begun)s
-ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
+ORDER BY coalesce(epoch, 0) DESC, begun_at DESC, id DESC LIMIT %(limit)s
 
 -- name: writable
 -- Whether this session may change the progress rows now.

@@ -5,13 +5,13 @@ Next door: `tables.sql` holds the statements, `write/sink.py` the workers' steps
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
 from core.domain.kept import Kept, Positions
+from core.domain.lock_owner import LockOwner, explain_writer
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
@@ -21,6 +21,8 @@ from core.drivers.session import Book
 from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
+from core.sinks.postgres.progress import locks
+from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 
@@ -47,12 +49,11 @@ class PostgresProgress:
         self._all = key_of(lane)
         self._runner = runner
         self._quarantines = quarantines
-        place = "/".join((lane.source, lane.source_table, lane.slot))
-        self._lease = lock_number(place)
-        self._rows_lock = lock_number(f"slotkeeper rows/{session.schema.string}/{place}")
-        """Held beside a target's lock: it says whose progress rows fence the holder's steps."""
+        self._lease = locks.lease_lock(lane)
+        self._rows_lock = locks.rows_lock(session.schema.string, lane)
         self._leased_in, self._guarded_in = 0, 0
         """The connections on which the lease and the target's lock were taken."""
+        self._passed = False
 
     def create_tables(self) -> None:
         """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted."""
@@ -72,9 +73,24 @@ class PostgresProgress:
     def take_lease(self) -> bool:
         """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
         with self.session.transaction() as cursor:
-            taken = _try_lock(cursor, self._lease)
+            taken = locks.try_lock(cursor, self._lease)
         self._leased_in = self.session.generation if taken else 0
+        self._passed = self._passed and not taken
         return taken
+
+    def pass_lease(self) -> None:
+        """Go on without it from here on, until it can be had: the rows' epoch is the fence (ADR 31)."""
+        self._passed = True
+
+    @property
+    def passes(self) -> bool:
+        """Whether this session goes on without the lease's lock."""
+        return self._passed
+
+    def lease_owners(self) -> list[LockOwner]:
+        """Who else has the lease's lock, as far as it is shown."""
+        with self.session.transaction() as cursor:
+            return locks.owners(self.session, cursor, self._lease, self._rows_lock)
 
     def take_target(self, target: str) -> bool:
         """Try for the lock on `schema.table` itself, of this session too: jobs of other progress schemas see it.
@@ -82,33 +98,40 @@ class PostgresProgress:
         DWS, "Advisory Lock Functions": the lock is the session's; that other CNs see it is not said.
         """
         with self.session.transaction() as cursor:
-            taken = _try_lock(cursor, _target_lock(target))
+            taken = locks.try_lock(cursor, locks.target_lock(target))
             if taken:
-                _try_lock(cursor, self._rows_lock)
+                locks.try_lock(cursor, self._rows_lock)
         self._guarded_in = self.session.generation if taken else 0
         return taken
 
     def leased(self, asks: bool = True) -> bool:
-        """Whether this session is still the one that took lease and target; `asks` the server whether it lives."""
-        if asks:
+        """Whether this session is still the one that took lease and target; `asks` the server whether it lives.
+
+        Where the lease was passed, it is asked for again: whoever had it may have given it up.
+        """
+        if self._passed:
+            self.take_lease()
+        elif asks:
             with self.session.transaction() as cursor:
                 cursor.execute("SELECT 1")
-        return self._leased_in == self._guarded_in == self.session.generation
+        leased_in = self._guarded_in if self._passed else self._leased_in
+        return leased_in == self._guarded_in == self.session.generation
+
+    def target_owners(self, target: str) -> list[LockOwner]:
+        """Who else has the target's lock, as far as it is shown."""
+        with self.session.transaction() as cursor:
+            return locks.owners(self.session, cursor, locks.target_lock(target), self._rows_lock)
 
     def writer(self, target: str) -> str:
         """Who holds the target's lock, in words; nothing where nobody does, or a session of these very rows."""
-        numbers = {"lock": _target_lock(target), "rows": self._rows_lock}
+        found = self.target_owners(target)
+        if not found or found[0].rows:
+            return ""
         with self.session.transaction() as cursor:
-            found = self.session.run(cursor, "writer", numbers).fetchone()
-            if not found:
-                return ""
-            application, user, pid, database = found
-            names = {**self._all, "target": f"{database}.{target}"}
+            cursor.execute("SELECT current_database()")
+            names = {**self._all, "target": f"{cursor.fetchall()[0][0]}.{target}"}
             ours = self.session.run(cursor, "target_taken", names).fetchone()
-        job = (application or "").removeprefix("slotkeeper/").rpartition("/")[0]
-        who = f"job {job}" if job else "a job whose session this login may not see"
-        where = "" if ours else " of another progress schema"
-        return f"{who}{where} (session {application or '?'}, user {user or '?'}, pid {pid})"
+        return explain_writer(found[0], other_schema=not ours)
 
     def holder(self) -> str:
         """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
@@ -116,7 +139,8 @@ class PostgresProgress:
         if not found:
             return ""
         job, run, host, user, pid, age = found[0]
-        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {age:.0f} s ago"
+        heard = f"{age:.0f} s ago" if age >= 0 else "before the sink's clock was set back"
+        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {heard}"
 
     def open_reset(self) -> str:
         """The id of the slot's reset that a crash left behind, or nothing."""
@@ -366,22 +390,6 @@ class PostgresProgress:
                 "one target takes one job: choose another target, or cancel that job",
                 where="sink",
             )
-
-
-def _try_lock(cursor: pg.Cursor, number: int) -> bool:
-    cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
-    found = cursor.fetchone()
-    return bool(found and found[0])
-
-
-def _target_lock(target: str) -> int:
-    """`schema.table` is taken as it is written, so it has one spelling; the lock is one of the database."""
-    return lock_number(f"slotkeeper target/{target}")
-
-
-def lock_number(text: str) -> int:
-    """A 63-bit number for an advisory lock."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def key_of(key: LaneKey) -> dict[str, Any]:

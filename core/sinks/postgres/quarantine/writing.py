@@ -14,7 +14,8 @@ from core.domain.spec import SinkOptions
 from core.domain.start import SAFE
 from core.drivers import pg
 from core.errors import Defect, Trouble, TroubleName
-from core.sinks.postgres.progress.store import key_of, lock_number
+from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres.progress.store import key_of
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable

@@ -1,0 +1,68 @@
+"""Our advisory locks at a sink: their numbers, trying for one, and who has it.
+
+Any login may take a lock of any number (PostgreSQL, "Advisory Lock Functions": no right is asked for), so none of them
+is a fence. Next door: `core.domain.lock_owner` says it in words, `store.py` takes lease and target.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timezone
+
+from core.domain.lock_owner import LockOwner
+from core.domain.progress import LaneKey
+from core.drivers import pg
+from core.sinks.postgres.session import SinkSession
+
+_CONCEALED = "<insufficient privilege>"
+
+
+def lock_number(text: str) -> int:
+    """A 63-bit number for an advisory lock."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def lease_lock(key: LaneKey) -> int:
+    """The lease of a slot's job."""
+    return lock_number(_place(key))
+
+
+def rows_lock(schema: str, key: LaneKey) -> int:
+    """Had beside a target's lock: it says whose progress rows fence the steps of who has it."""
+    return lock_number(f"slotkeeper rows/{schema}/{_place(key)}")
+
+
+def target_lock(target: str) -> int:
+    """`schema.table` is taken as it is written, so it has one spelling; the lock is one of the database."""
+    return lock_number(f"slotkeeper target/{target}")
+
+
+def _place(key: LaneKey) -> str:
+    return "/".join((key.source, key.source_table, key.slot))
+
+
+def try_lock(cursor: pg.Cursor, number: int) -> bool:
+    """Take it for the session, where nobody else has it."""
+    cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
+    found = cursor.fetchone()
+    return bool(found and found[0])
+
+
+def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
+    """The other sessions that have `lock`, those of our progress rows (lock `rows`) first; none where none is shown."""
+    found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()
+    return [_owner(*row) for row in found]
+
+
+def _owner(
+    pid: int | None,
+    user: str | None,
+    application: str | None,
+    since: float | None,
+    seconds: float | None,
+    statement: str | None,
+    rows: bool,
+) -> LockOwner:
+    concealed = statement is None or statement == _CONCEALED
+    at = None if since is None else datetime.fromtimestamp(since, timezone.utc)
+    return LockOwner(pid, user, application, at, seconds, None if concealed else statement, bool(rows))

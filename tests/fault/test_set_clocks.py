@@ -1,0 +1,189 @@
+"""Clocks are set an hour back and forward, at the source, at the sink and here: nothing is lost, doubled or believed.
+
+Next door: docs/clocks.md says which clock decides what; `tests/support/set_clocks.py` sets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.domain.audit import Phase
+from core.domain.reset import Goal, TargetKind
+from core.domain.ttl import Severity, Ttl
+from core.embedded.warehouse import Warehouse
+from core.engine.driver import start
+from core.errors import ErrorKind, Refused, SlotkeeperError
+from core.services.slot_commands import own_lanes
+from core.slots.status.retained import put_together
+from tests.fault.test_reset import followed
+from tests.fault.test_strangers_lock import twin
+from tests.integration.test_starts import TABLE as SHORT_TABLE
+from tests.integration.test_starts import _short_lived as short_lived
+from tests.support.flow import orders, written
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.resetting import EARLIEST, SNAPSHOT, Crash, Resetting
+from tests.support.set_clocks import HOUR, SetClock, can_set_sink, can_set_source, set_here
+from tests.support.waiting import until
+
+Jumps = dict[str, Callable[[float], None]]
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
+    return orders(make_mirror, warehouse, seed)
+
+
+def clocks_of(mirror: Mirror) -> Jumps:
+    """By place, what sets the clock there so many seconds ahead."""
+    here = SetClock()
+    mirror.clock = here
+    return {
+        "source": can_set_source(mirror),
+        "sink": can_set_sink(mirror),
+        "here": lambda seconds: setattr(here, "by", seconds),
+    }
+
+
+def registered_again(mirror: Mirror, enough: int) -> None:
+    until(lambda: mirror.heard.registrations >= enough, 30, "a registration behind it")
+
+
+@pytest.mark.parametrize("place", ["source", "sink", "here"])
+def test_a_running_job_does_not_mind_a_clock_that_is_set(mirror: Mirror, place: str, seed: int) -> None:
+    set_clock = clocks_of(mirror)[place]
+    mirror.start().wait_running()
+    for number, seconds in enumerate((HOUR, 0.0, -HOUR, 0.0)):
+        enough = mirror.heard.registrations + 1
+        with written(mirror, seed + number, changes=60):
+            set_clock(seconds)
+        mirror.wait_applied(mirror.booked())
+        registered_again(mirror, enough)
+    assert not [text for text in mirror.heard.retries if "waiting for" not in text and "cannot be told" not in text]
+    epoch = mirror.heard.epoch
+    mirror.stop()
+    set_clock(-HOUR)
+    with written(mirror, seed + 9, changes=60):
+        pass
+    mirror.start().wait_running()
+    mirror.wait_applied(mirror.booked())
+    assert mirror.heard.epoch > epoch, "an epoch only grows, whatever the sink's clock says"
+    mirror.stop()
+
+
+def test_a_lease_is_kept_and_taken_over_by_sessions_and_epochs_not_by_age(
+    mirror: Mirror, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "LEASE_WAIT", 0.5)
+    set_clock = can_set_sink(mirror)
+    mirror.start().wait_running()
+    set_clock(-HOUR)
+    second = twin(mirror)
+    error = second.start().wait_error()
+    assert isinstance(error, Refused)
+    assert "last heard of before the sink's clock was set back" in error.message or " s ago" in error.message
+    set_clock(HOUR)
+    assert isinstance(twin(mirror).start().wait_error(), Refused), "an old row is no free lease"
+    set_clock(-HOUR)
+    second.take_over = True
+    with written(mirror, seed):
+        second.start().wait_running()
+        first = mirror.wait_error()
+    assert isinstance(first, SlotkeeperError) and first.kind is ErrorKind.SUPERSEDED
+    second.wait_applied(second.booked())
+    second.stop()
+
+
+@pytest.fixture
+def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path) -> Resetting:
+    return followed(make_mirror, warehouse, seed, tmp_path)
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(-HOUR, "it was set back"), (HOUR, "has expired")])
+def test_a_plan_that_waits_ends_with_its_own_host_s_clock(
+    resetting: Resetting, seconds: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = set_here(monkeypatch)
+    plan, before = resetting.plan(EARLIEST), resetting.places()
+    clock.by = seconds
+    with pytest.raises(Refused, match=said):
+        resetting.execute(plan)
+    assert resetting.places() == before
+    clock.by = 0.0
+    resetting.execute(plan)
+
+
+def killed() -> None:
+    raise Crash("killed")
+
+
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+def test_a_plan_does_not_mind_the_clocks_of_the_servers(resetting: Resetting, seconds: float) -> None:
+    plan = resetting.plan(EARLIEST)
+    can_set_source(resetting.mirror)(seconds)
+    can_set_sink(resetting.mirror)(seconds)
+    backup = resetting.execute(plan).reset
+    resetting.undo(backup)
+
+
+def test_an_undo_asks_for_epochs_where_the_sink_s_clock_was_set_back(resetting: Resetting) -> None:
+    """A start that came after the reset may have made the target anew, and its time was before the reset's end."""
+    mirror = resetting.mirror
+    set_clock = can_set_sink(mirror)
+    mirror.at_sink("TRUNCATE mart.orders")
+    backup = Goal(TargetKind.BACKUP, backup=resetting.reset(SNAPSHOT).reset)
+    assert not resetting.plan(backup).failed, "no start came"
+    set_clock(-HOUR)
+    mirror.start(driver_probe=At("before_first_registration", killed)).wait_error()
+    assert [check.name for check in resetting.plan(backup).failed] == ["target is untouched"]
+
+
+def test_records_that_go_by_age_are_not_believed_to_be_there_where_the_sink_s_clock_was_set_back(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = short_lived(warehouse, make_mirror, 600)
+    set_clock = can_set_sink(mirror)
+    mirror.start().wait_running()
+    mirror.stop()
+    set_clock(-HOUR)
+    mirror.source(f"INSERT INTO {SHORT_TABLE} VALUES (1, 'unread')")
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused) and "the sink's clock was set back by 3" in error.message
+    set_clock(HOUR)
+    late = mirror.start().wait_error()
+    assert isinstance(late, SlotkeeperError) and "records of this table are deleted after 600 s" in late.message
+
+
+def test_a_ttl_counts_by_the_source_s_clock_alone(mirror: Mirror) -> None:
+    set_sink = can_set_sink(mirror)
+    mirror.start().wait_running()
+    mirror.stop()
+    now = SetClock().utc()
+    ttl = Ttl(86_400)
+    (first, *_) = put_together(ttl, None, now, None, None, {"s": own_lanes(mirror.job, now)}).slot("s").shards
+    assert first.left is not None and 86_000 < first.left.seconds <= 86_400
+    set_sink(HOUR)
+    (late, *_) = put_together(ttl, None, now, None, None, {"s": own_lanes(mirror.job, now)}).slot("s").shards
+    assert late.left is not None and late.left.seconds == pytest.approx(86_400 - HOUR, abs=400)
+    assert late.left.severity is Severity.FINE
+    set_sink(-HOUR)
+    (early, *_) = put_together(ttl, None, now, None, None, {"s": own_lanes(mirror.job, now)}).slot("s").shards
+    assert early.left is None, "what a clock that was set back says of our registration is nothing"
+
+
+def test_audit_lines_stay_in_the_order_in_which_they_were_written(
+    resetting: Resetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = set_here(monkeypatch)
+    done = resetting.reset(EARLIEST)
+    clock.by = -HOUR
+    resetting.undo(done.reset)
+    clock.by = HOUR
+    resetting.reset(EARLIEST)
+    lines = resetting.lines()
+    assert [line.phase for line in lines] == [Phase.INTENT, Phase.OUTCOME] * 3
+    assert all(one.action_id == two.action_id for one, two in zip(lines[::2], lines[1::2], strict=True))
+    assert lines[2].at < lines[1].at - timedelta(minutes=50) and lines[4].at > lines[1].at + timedelta(minutes=50)
