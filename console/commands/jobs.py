@@ -130,7 +130,7 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
-    loaded, _ = select.job_of(ctx, job)
+    loaded, _ = select.starting(ctx, job)
     config, patience = str(loaded.path.resolve()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
@@ -147,7 +147,7 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
-    loaded, _ = select.job_of(ctx, job)
+    loaded, _ = select.starting(ctx, job)
     config, patience = str(loaded.path.resolve()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)

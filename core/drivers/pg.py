@@ -1,7 +1,7 @@
 """The only importer of psycopg2: connect with our session settings, and carry driver errors out as data.
 
 Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an error counts;
-`core.config.secrets` resolves the password.
+`core.config.secrets` resolves the password; `parameters.py` has the parameters of a login.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 from psycopg2 import sql
+from psycopg2.extensions import libpq_version
 
 from core.domain.endpoint import Endpoint
 from core.drivers.logins import Refusals
+from core.drivers.parameters import parameters
 
 Connection = psycopg2.extensions.connection
 Cursor = psycopg2.extensions.cursor
@@ -120,22 +122,8 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
             again = "refused twice, not asked again, so that no account gets locked"
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
-            connection = psycopg2.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                dbname=endpoint.database,
-                user=endpoint.user,
-                password=password,
-                sslmode=endpoint.sslmode,
-                application_name=application_name[:63],
-                connect_timeout=seconds,
-                keepalives=1,
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-                tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-                options=options or None,
-            )
+            given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
+            connection: Connection = psycopg2.connect(**given)
         except psycopg2.OperationalError as error:
             _refusals.refused(endpoint, password, str(error).strip())
             raise

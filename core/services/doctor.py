@@ -14,13 +14,14 @@ from typing import TypeVar
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry, tables
+from core.config.secrets import login
 from core.domain.finding import Finding, Level
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
 from core.services.promise import promise_of
-from core.services.sessions import login, open_source, poll_name
+from core.services.sessions import open_source, poll_name
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.state import probes

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from core.clock import SystemClock
 from core.config.load import load_usable
+from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
 from core.engine.driver.context import JobContext
@@ -110,6 +111,8 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     job = _job(options)
+    for warning in job_warnings(job):
+        _say(f"warning: {warning}")
     with Store.open(Path(options.state_dir)) as store:
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
         wanted_states = WantedStates(store, job.name)

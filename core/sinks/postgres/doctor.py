@@ -12,6 +12,7 @@ from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
 from core.domain.spec import JobSpec
 from core.domain.text import typed
+from core.domain.tls import line_finding
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import SinkAsked
 from core.sinks.postgres.check import eligibility
@@ -29,6 +30,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     server = viewer.server()
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
+    yield line_finding(place, asked.endpoint, viewer.session.line())
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")

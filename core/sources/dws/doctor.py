@@ -10,6 +10,7 @@ from datetime import datetime
 
 from core.domain.finding import Finding, Level, clock_finding
 from core.domain.objection import Objection
+from core.domain.tls import line_finding
 from core.domain.ttl import ttl_of
 from core.ports.kinds import FollowedTable, SourceAsked
 from core.sources.dws import eligibility, sight
@@ -26,6 +27,7 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     server = viewer.server()
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: {server.version[:100]}")
+    yield line_finding(place, asked.endpoint, viewer.session.line())
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
