@@ -10,6 +10,7 @@ PASSWORDS = ("password authentication failed", "login denied", "account has been
 """Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
 account has been locked"."""
 LOCKED = PASSWORDS[2]
+CLOSED = "permission denied for database"
 _TLS = (
     (
         ("does not support ssl",),
@@ -51,6 +52,7 @@ REFUSED = (
     "no pg_hba.conf entry",
     "pg_hba.conf rejects",
     "is not permitted to log in",
+    CLOSED,
 )
 """Words of any refused login; psycopg2 brings no SQLSTATE with an error at login."""
 
@@ -90,6 +92,8 @@ def cure(text: str) -> str:
     for words, done in _TLS:
         if said(text, words):
             return done
+    if said(text, (CLOSED,)):
+        return "GRANT CONNECT ON DATABASE to this user: slotkeeper doctor prints all rights"
     if said(text, (LOCKED,)):
         return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
     return "check user and password reference; a DWS user needs an MD5 password for psycopg2 (see README)"

@@ -129,7 +129,7 @@ def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
-        found.append((f"source {name}", sources.open(entry.dialect).grants(entry.endpoint.user, names)))
+        found.append((f"source {name}", sources.open(entry.dialect).grants(entry.endpoint, names)))
     for name, sink in loaded.sinks.items():
         made = sinks.open(sink.kind).grants(sink.endpoint, sink.progress_schema, _writers(loaded, sink))
         found.append((f"sink {name}", made))
