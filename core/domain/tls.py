@@ -7,7 +7,7 @@ libpq, "SSL Support" (Protection Provided in Different Modes). Next door: `core.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level
@@ -67,6 +67,18 @@ def default_mode(host: str) -> str:
     ('require', 'prefer')
     """
     return "prefer" if loopback(host) else "require"
+
+
+def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
+    """The endpoint at an address that its server names: what was good enough on this machine is not on the way there.
+
+    >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
+    'require'
+    """
+    mode = endpoint.sslmode
+    if loopback(endpoint.host) and mode not in INSISTING:
+        mode = default_mode(host)
+    return replace(endpoint, host=host, port=port, sslmode=mode)
 
 
 def weakness(endpoint: Endpoint) -> str:
