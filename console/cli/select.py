@@ -17,6 +17,7 @@ from console.cli import context, diagnostics
 from core.config import values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig, tables
+from core.config.tls import job_warnings
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store
@@ -45,6 +46,14 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
     near = get_close_matches(name, loaded.jobs, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
     raise ConfigError(f"{loaded.path}: there is no job {name!r}", hint)
+
+
+def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
+    """As `job_of`, of a job that is to start: what its lines leave open goes to stderr."""
+    loaded, job = job_of(ctx, name)
+    for warning in job_warnings(job):
+        diagnostics.warn(warning)
+    return loaded, job
 
 
 def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:

@@ -136,7 +136,7 @@ def start(
 
     A copy that is still going on when the wait ends is fine: `jobs show` has its progress.
     """
-    loaded, _ = select.job_of(ctx, job)
+    loaded, _ = select.starting(ctx, job)
     config, patience = str(loaded.path.resolve()), _patience(0 if no_wait else wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
@@ -153,7 +153,7 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
-    loaded, _ = select.job_of(ctx, job)
+    loaded, _ = select.starting(ctx, job)
     config, patience = str(loaded.path.resolve()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)

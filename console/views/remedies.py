@@ -132,6 +132,11 @@ _LOGIN = Remedy(
     "user, password or privilege; it is tried twice at most, so that no account is locked",
     (Option("correct the password reference or the GRANT: slotkeeper doctor prints it"), _START),
 )
+_LINE = Remedy(
+    "the line is not safe enough",
+    "TLS, a certificate or the way to log in is not what sslmode asks for: no password was sent",
+    (Option("correct the certificate, or sslmode and the keys beside it: slotkeeper doctor shows both"), _START),
+)
 _LOCKED = Remedy(
     "the account is locked",
     "the server counted too many wrong passwords, and keeps it locked for a day",
@@ -284,6 +289,8 @@ def remedy_for(code: str, message: str) -> Remedy:
         if code == name.value or message.startswith(name.value):
             return remedy
     if refused_login.refusal(code, message):
+        if refused_login.of_line(message):
+            return _LINE
         return _LOCKED if refused_login.said(message, (refused_login.LOCKED,)) else _LOGIN
     if code.startswith(_CRASHES):
         return _CRASH

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from core.config import keys
+from core.config import keys, tls
 from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from core.config.keys import KindKeys
 from core.config.keys_binlog import BINLOG
@@ -131,7 +131,8 @@ def _check_name(reading: Reading, path: Path, name: str) -> None:
 
 
 def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any], kind: KindKeys) -> Endpoint:
-    return Endpoint(name=name, password=secret_ref(reading, path, given), **kind.endpoint(given))
+    line = tls.settled(reading, path, given) if "sslmode" in kind.keys else {}
+    return Endpoint(name=name, password=secret_ref(reading, path, given), **line, **kind.endpoint(given))
 
 
 def _job(
@@ -155,6 +156,7 @@ def _job(
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
+    tls.refuse_unwritten(reading, path, source, (sink, store))
     return JobSpec(
         name=name,
         source=replace(source.endpoint, socket_timeout_ms=binlog.connection_socket_timeout),

@@ -21,7 +21,9 @@ from core.domain.endpoint import SecretRef
 from core.domain.text import safe
 from core.errors import ConfigError
 
-_LITERAL_SECRETS = frozenset({"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token"})
+_LITERAL_SECRETS = frozenset(
+    {"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token", "sslpassword"}
+)
 MASK = "***"
 SECRET_KINDS = ("file", "env", "command")
 """The ways to write a secret: `password_file`, `password_env`, `password_command`."""
@@ -150,11 +152,9 @@ def unknown_key(
     known = [*section, *tables]
     spelled = snake(name)
     if spelled in _LITERAL_SECRETS:
-        return reading.error(
-            here,
-            f"{shown} in {place} is refused: secrets only by reference",
-            "use " + ("{0}_file, {0}_env or {0}_command".format("secret" if "secret_file" in section else "password")),
-        )
+        word = spelled if f"{spelled}_file" in section else "secret" if "secret_file" in section else "password"
+        hint = f"use {word}_file, {word}_env or {word}_command"
+        return reading.error(here, f"{shown} in {place} is refused: secrets only by reference", hint)
     if spelled != name and spelled in known:
         return reading.error(here, f"unknown key {shown} in {place}; it is spelled {spelled} here")
     near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)

@@ -46,11 +46,18 @@ Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) an
 """
 
 
+_LINE = """
+- An `sslmode` below `verify-full` is warned of where the host is another machine. In a job whose source is PROD it is
+  an error for each of its servers, unless it is written out. What each mode leaves open: `docs/security.md`.
+- Only these keys say where a session goes and how safe its line is: no `PG...` variable, service file, `.pgpass` or
+  file of `~/.postgresql` is read. Files are read on the host that connects, which may be a Spark worker's.
+"""
 _MORE = {
+    "[sources.X]": (_LINE.lstrip(),),
     "[[jobs.X.channels]]": (
         "One of these for each source table; a job reads no table and writes no target twice. All of its channels have "
         "its slot name, its start and its options.\n",
-    )
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from core.config import values
 from core.config.values import Reader
+from core.domain.tls import MODES, SAFEST
 
 
 class _Required:
@@ -84,6 +85,7 @@ def snake(name: str) -> str:
 
 _CHANNEL = "tests/integration/test_channels.py::"
 _RETRY = "tests/unit/test_retry.py"
+_TLS = "tests/integration/test_tls.py"
 _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor"
 
 _SERVER = (
@@ -105,10 +107,22 @@ _SERVER = (
     ),
     Key(
         "sslmode",
-        "how far TLS is insisted on",
-        values.choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
-        "prefer",
+        f"how far TLS is insisted on: {', '.join(MODES[:-1])} or {SAFEST}, the one that is safe; not set: require,"
+        " for a host that is this machine prefer; a job of PROD needs it written where it is not the safe one",
+        values.choice(*MODES),
+        tested=_TLS,
     ),
+    Key(
+        "sslrootcert",
+        "file with the certificate of the authority that the server's is of; relative to this file's folder",
+        values.authority,
+        tested=_TLS,
+    ),
+    Key("sslcert", "file with a client's certificate, on each host that connects", values.text(4096), tested=_TLS),
+    Key("sslkey", "file with its key, of mode 0600", values.text(4096), tested=_TLS),
+    Key("sslpassword_file", "file that holds the password of an encrypted key", values.text(4096), tested=_TLS),
+    Key("sslpassword_env", "environment variable that holds it", values.env_name),
+    Key("sslpassword_command", "command that prints it; run as password_command", values.text(4096), private=True),
     Key("connect_timeout", "limit of one try to connect", values.duration(2_000, 300_000), "10s", "ms"),
 )
 
@@ -122,7 +136,7 @@ class KindKeys:
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("host", "port", "database", "user", "sslmode")
+    names = ("host", "port", "database", "user")
     return {name: given[name] for name in names} | {"connect_timeout_ms": given["connect_timeout"]}
 
 

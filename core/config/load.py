@@ -7,17 +7,18 @@ the tables mean, `secrets` for what the references stand for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import platformdirs
 import tomli
 
-from core.config import build, keys, secrets
+from core.config import build, keys, secrets, tls
 from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
-from core.config.model import Layer, Loaded, NoConfig, Origin
+from core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
 from core.config.overlay import apply_environment, apply_options
+from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -85,21 +86,30 @@ def load_usable(
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
     _note_state_dir(reading, state_dir)
-    warnings = [
-        f"{kind}.{name}: {complaint}"
-        for kind, entries in (("sources", sources), ("sinks", sinks))
-        for name, entry in entries.items()
-        if (complaint := secrets.complaint(entry.endpoint.password))
-    ]
-    warnings += [
-        f"jobs.{name}.spark: {complaint}"
-        for name, job in jobs.items()
-        if (complaint := secrets.complaint(job.spark.secret))
-    ]
-    warnings += [f"jobs.{name}: {WEAKER}" for name, job in jobs.items() if job.binlog.binlog_ignore_update_before]
     level = str(logging["level"])
     settings = tuple(reading.settings)
-    return Loaded(file, sources, sinks, jobs, state_dir, level, settings, tuple(warnings), refused)
+    return Loaded(
+        file, sources, sinks, jobs, state_dir, level, settings, tuple(_warnings(sources, sinks, jobs)), refused
+    )
+
+
+def _warnings(
+    sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry], jobs: Mapping[str, JobSpec]
+) -> Iterator[str]:
+    entries = [("sources", one.name, one.endpoint) for one in sources.values()]
+    entries += [("sinks", one.name, one.endpoint) for one in sinks.values()]
+    for kind, name, endpoint in entries:
+        complaint = secrets.complaint(endpoint.password)
+        if complaint:
+            yield f"{kind}.{name}: {complaint}"
+        yield from tls.warnings(f"{kind}.{name}", endpoint)
+    for name, job in jobs.items():
+        complaint = secrets.complaint(job.spark.secret)
+        if complaint:
+            yield f"jobs.{name}.spark: {complaint}"
+    for name, job in jobs.items():
+        if job.binlog.binlog_ignore_update_before:
+            yield f"jobs.{name}: {WEAKER}"
 
 
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:

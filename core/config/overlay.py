@@ -26,7 +26,7 @@ _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOT
 
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
-    """Write every variable of ours into the tree; one that a `password_env` or `secret_env` names is left alone."""
+    """Write every variable of ours into the tree; one that a `..._env` names is left alone."""
     referenced = _password_variables(reading.tree)
     for name in sorted(env):
         if name.startswith(PREFIX) and "__" in name and name not in referenced:
@@ -48,7 +48,7 @@ def _password_variables(tree: Table) -> set[str]:
         entries = tree.get(kind)
         for entry in entries.values() if isinstance(entries, dict) else ():
             below = entry.get("spark") if isinstance(entry, dict) else None
-            for table, key in ((entry, "password_env"), (below, "secret_env")):
+            for table, key in ((entry, "password_env"), (entry, "sslpassword_env"), (below, "secret_env")):
                 if isinstance(table, dict) and isinstance(table.get(key), str):
                     found.add(table[key])
     return found

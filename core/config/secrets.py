@@ -13,11 +13,12 @@ import shlex
 import stat
 import subprocess
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from core.bounded import TooLong, output_of
-from core.domain.endpoint import SecretRef
+from core.domain.endpoint import Endpoint, Login, SecretRef
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -39,6 +40,12 @@ def resolve(ref: SecretRef) -> str:
         raise ConfigError(f"{place(ref)} holds a NUL character, which no password can")
     _resolved.add(secret)
     return secret
+
+
+def login(endpoint: Endpoint, name: str) -> Login:
+    """What opens a session by this name, its secrets resolved here; raises ConfigError where one cannot be had."""
+    opened = replace(endpoint, key_password=resolve(endpoint.sslpassword))
+    return Login(opened, resolve(endpoint.password), name)
 
 
 def place(ref: SecretRef) -> str:

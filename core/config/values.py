@@ -193,6 +193,18 @@ def host(value: object) -> str:
     return name
 
 
+def authority(value: object) -> str:
+    """The path of a file with the authority's certificate.
+
+    libpq's word `system` is refused: it means the store that OpenSSL was built with, and the one inside psycopg2-binary
+    was built with a folder that no machine has.
+    """
+    written = str(text(4096)(value))
+    if written == "system":
+        raise BadValue("must be a file, such as /etc/ssl/certs/ca-certificates.crt for the system's authorities")
+    return written
+
+
 def slot(value: object) -> str:
     """A slot name, by the one rule of `core.domain.slot`."""
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 class SecretRef:
     """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` its path, name or command.
 
-    `word` is how its keys begin: `password_file`, `secret_file`.
+    `word` is how its keys begin: `password_file`, `sslpassword_file`, `secret_file`.
     """
 
     how: str = ""
@@ -25,7 +25,8 @@ class SecretRef:
 class Endpoint:
     """A PostgreSQL-compatible server: `name` is its name in the configuration, times are in milliseconds.
 
-    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit.
+    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
+    `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
     """
 
     name: str
@@ -35,8 +36,14 @@ class Endpoint:
     user: str
     password: SecretRef = SecretRef()
     sslmode: str = "prefer"
+    sslrootcert: str = ""
+    sslcert: str = ""
+    sslkey: str = ""
+    sslpassword: SecretRef = SecretRef()
     connect_timeout_ms: int = 10_000
     socket_timeout_ms: int = 0
+    key_password: str = field(default="", repr=False, compare=False)
+    """What `sslpassword` stands for: resolved in the endpoint of a `Login` only, which never travels."""
 
     @property
     def place(self) -> str:

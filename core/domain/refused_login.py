@@ -1,7 +1,7 @@
-"""The words by which a server refuses a login, and what to do about it. Pure.
+"""The words by which a server refuses a login, or libpq a server, and what to do about it. Pure.
 
-DWS, "Setting Account Security Policies". Next door: `core.drivers.logins` counts the refusals; the console's remedies
-ask here.
+DWS, "Setting Account Security Policies"; libpq, "SSL Support".
+Next door: `core.drivers.logins` counts the refusals; the console's remedies ask here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,49 @@ PASSWORDS = ("password authentication failed", "login denied", "account has been
 """Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
 account has been locked"."""
 LOCKED = PASSWORDS[2]
+CLOSED = "permission denied for database"
+_TLS = (
+    (
+        ("does not support ssl",),
+        'the server speaks no TLS: switch it on there, or write sslmode = "disable" where the network is trusted',
+    ),
+    (
+        ("authentication method requirement",),
+        'the server asks for the password in clear text, which is sent inside TLS only: sslmode = "require" or above',
+    ),
+    (
+        ("certificate verify failed",),
+        "the server's certificate has expired, or is of another authority than sslrootcert: openssl x509 -text",
+    ),
+    (
+        ("does not match host name",),
+        "the server's certificate names another host: write one that it names as host, or have it issued anew",
+    ),
+    (
+        ("private key file", "certificate file", "could not get server's host name"),
+        "see sslrootcert, sslcert and sslkey: the key is the certificate's, of mode 0600, and where it is encrypted, "
+        "sslpassword_file (or _env, _command) has its password",
+    ),
+    (
+        ("alert certificate", "alert bad certificate", "alert unknown ca", "alert unsupported certificate"),
+        "the server wants a client's certificate that it knows: sslcert and sslkey",
+    ),
+    (
+        ("alert handshake failure", "alert protocol version", "unsupported protocol"),
+        "the server has no protocol or cipher in common with us: TLS 1.2 is the least",
+    ),
+)
+"""Words by which libpq and OpenSSL refuse a line, and what to do. What they say of a line that was lost is not here."""
 REFUSED = (
     *PASSWORDS,
+    *(word for words, _ in _TLS for word in words),
     "no password supplied",
     "none of the server's sasl",
     "authentication method",
     "no pg_hba.conf entry",
     "pg_hba.conf rejects",
     "is not permitted to log in",
+    CLOSED,
 )
 """Words of any refused login; psycopg2 brings no SQLSTATE with an error at login."""
 
@@ -41,12 +76,24 @@ def refusal(code: str, text: str) -> bool:
     return code[:2] in ("", "08", "28") and said(text, REFUSED)
 
 
+def of_line(text: str) -> bool:
+    """Whether it is the line that was refused, by us or by the server, before any password."""
+    return any(said(text, words) for words, _ in _TLS)
+
+
 def cure(text: str) -> str:
     """What to do about a refused login.
 
     >>> cure("FATAL:  The account has been locked.")
     'an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right'
+    >>> cure("server does not support SSL, but SSL was required").partition(":")[0]
+    'the server speaks no TLS'
     """
+    for words, done in _TLS:
+        if said(text, words):
+            return done
+    if said(text, (CLOSED,)):
+        return "GRANT CONNECT ON DATABASE to this user: slotkeeper doctor prints all rights"
     if said(text, (LOCKED,)):
         return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
     return "check user and password reference; a DWS user needs an MD5 password for psycopg2 (see README)"

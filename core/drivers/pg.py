@@ -1,7 +1,7 @@
 """The only importer of psycopg2: connect with our session settings, and carry driver errors out as data.
 
 Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an error counts;
-`core.config.secrets` resolves the password.
+`core.config.secrets` resolves the password; `parameters.py` has the parameters of a login.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 from psycopg2 import sql
+from psycopg2.extensions import libpq_version
 
 from core.domain.endpoint import Endpoint
 from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.logins import Refusals
+from core.drivers.parameters import parameters
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
@@ -323,23 +325,8 @@ def _connect(endpoint: Endpoint, password: str, application_name: str, options: 
 
     PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
     """
-    return psycopg2.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        dbname=endpoint.database,
-        user=endpoint.user,
-        password=password,
-        sslmode=endpoint.sslmode,
-        application_name=application_name[:63],
-        connect_timeout=seconds,
-        keepalives=1,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=endpoint.socket_timeout_ms or 60_000,
-        options=options or None,
-        connection_factory=partial(Connection, login_ms=endpoint.connect_timeout_ms),
-    )
+    given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
+    return psycopg2.connect(**given, connection_factory=partial(Connection, login_ms=endpoint.connect_timeout_ms))
 
 
 def _end(connection: Connection) -> None:

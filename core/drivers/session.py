@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from core.clock import Clock, SystemClock
 from core.domain.endpoint import Endpoint
+from core.domain.tls import Line
 from core.drivers import pg
 from core.errors import SlotkeeperError, TooLarge, Unreachable
 from core.sqltext import dotted, statements
@@ -75,6 +76,13 @@ class Session:
     def fresh(self) -> bool:
         """Whether the next call opens a new connection."""
         return self._connection is None or bool(self._connection.closed)
+
+    def line(self) -> Line:
+        """What the connection's line was found to be; opened when there is none. Raises an error of ours."""
+        info = self.ready().info
+        if not info.ssl_in_use:
+            return Line()
+        return Line(info.ssl_attribute("protocol") or "TLS", info.ssl_attribute("cipher") or "an unnamed cipher")
 
     def seconds(self) -> float:
         """The session's monotonic clock."""

@@ -164,8 +164,8 @@ class SourceKind(Protocol):
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """A session that reads whole tables for a comparison; opens it."""
 
-    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
-        """The least rights that reading these tables needs, as statements."""
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """The least rights that following and comparing these tables needs, as statements."""
 
 
 class AuditCopy(Protocol):

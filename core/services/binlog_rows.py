@@ -15,12 +15,13 @@ from datetime import datetime
 
 from core.clock import Clock
 from core.config.model import Loaded, owners, tables
+from core.config.secrets import login
 from core.domain.peek import Ask, Page
 from core.domain.position import Position
 from core.domain.spec import BinlogOptions
 from core.errors import ConfigError
 from core.services.audit import audited
-from core.services.sessions import login, open_source
+from core.services.sessions import open_source
 from core.services.slot_commands import own_lanes, own_places
 from core.slots.change import PROD, Done
 from core.slots.status.binlog_rows import peek

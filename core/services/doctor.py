@@ -14,13 +14,14 @@ from typing import TypeVar
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SinkEntry, SourceEntry, tables
+from core.config.secrets import login
 from core.domain.finding import Finding, Level
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
 from core.services.promise import promise_of
-from core.services.sessions import login, open_source, poll_name
+from core.services.sessions import open_source, poll_name
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.state import probes
@@ -128,7 +129,7 @@ def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
-        found.append((f"source {name}", sources.open(entry.dialect).grants(entry.endpoint.user, names)))
+        found.append((f"source {name}", sources.open(entry.dialect).grants(entry.endpoint, names)))
     for name, sink in loaded.sinks.items():
         made = sinks.open(sink.kind).grants(sink.endpoint, sink.progress_schema, _writers(loaded, sink))
         found.append((f"sink {name}", made))

@@ -15,12 +15,13 @@ from types import FrameType
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded, SourceEntry
+from core.config.secrets import login
 from core.domain.endpoint import Login
 from core.domain.probe import Left, ProbePlan, Report
 from core.errors import ConfigError
 from core.ports.kinds import Probe
 from core.services.audit import audited
-from core.services.sessions import login, poll_name
+from core.services.sessions import poll_name
 from core.slots.change import PROD, Done
 from core.sources import registry
 from core.state import probes

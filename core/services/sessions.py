@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint, Login
+from core.config.secrets import login
+from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
 from core.ports.kinds import SourceSession, StoreSession
 from core.ports.source import SlotViewer
@@ -28,11 +28,6 @@ def poll_name(what: str) -> str:
     'slotkeeper-status/orders_rt'
     """
     return f"slotkeeper-status/{what}"[:63]
-
-
-def login(endpoint: Endpoint, name: str) -> Login:
-    """A login by a name of its own; raises ConfigError where the password cannot be had."""
-    return Login(endpoint, resolve(endpoint.password), name)
 
 
 def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
+from core.config.secrets import login
 from core.domain.objection import refuse
 from core.domain.spec import JobSpec
 from core.domain.starting import start_at
@@ -18,7 +19,7 @@ from core.ports.progress import Rows
 from core.ports.quarantine import Quarantine
 from core.ports.source import SlotViewer
 from core.ports.table import ComparedKey, Key
-from core.services.sessions import login, open_source, open_store, poll_name, viewing
+from core.services.sessions import open_source, open_store, poll_name, viewing
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.verify.compare import compare

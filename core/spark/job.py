@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from core.clock import SystemClock
 from core.config.load import load_usable, text_of
+from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
 from core.drivers.deadline import cut_off
@@ -153,6 +154,8 @@ def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     with Store.open(Path(options.state_dir)) as store:
         job = _job(options, store)
+        for warning in job_warnings(job):
+            _say(f"warning: {warning}")
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
         wanted_states = WantedStates(store, job.name)
         for number in (signal.SIGTERM, signal.SIGINT):

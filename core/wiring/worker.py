@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from core.config.secrets import resolve
+from core.config.secrets import login
 from core.domain.encoding import Encoding, chosen
-from core.domain.endpoint import Login
 from core.domain.spec import JobSpec
 from core.engine.driver.context import WorkerEntries
 from core.engine.worker import copy_task, stream_task
@@ -44,22 +43,19 @@ def session_name(job: str, part: str) -> str:
 def source_session(job: JobSpec, part: str) -> SourceSession:
     """A source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
-    login = Login(endpoint, resolve(endpoint.password), session_name(job.name, part))
-    return sources.open(job.source_kind).connect(login)
+    return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 
 
 def store_session(job: JobSpec, part: str) -> StoreSession:
     """A session of a job where its progress rows live: at its sink, or at the store that the sink names."""
     endpoint, kind = job.store_at
-    login = Login(endpoint, resolve(endpoint.password), session_name(job.name, part))
     positions = sources.open(job.source_kind).positions
-    return sinks.open(kind).connect(login, job.progress_schema, positions)
+    return sinks.open(kind).connect(login(endpoint, session_name(job.name, part)), job.progress_schema, positions)
 
 
 def session_beside(job: JobSpec, part: str) -> BatchSession:
     """A sink session of a job in two parts."""
-    login = Login(job.sink, resolve(job.sink.password), session_name(job.name, part))
-    return sinks.open(job.sink_kind).connect_beside(login)
+    return sinks.open(job.sink_kind).connect_beside(login(job.sink, session_name(job.name, part)))
 
 
 def encoding_of(job: JobSpec) -> Encoding:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pytest
 
+from core.config.secrets import login
 from core.domain.position import Position
 from core.domain.slot import SlotStatus
 from core.domain.spec import JobSpec
@@ -25,7 +26,6 @@ from core.ports.kinds import SourceKind, SourceSession
 from core.ports.sink import Fields, Top
 from core.ports.source import Source
 from core.ports.table import TableSession
-from core.services.sessions import login
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.mirror import MakeMirror, Mirror

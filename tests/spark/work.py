@@ -7,11 +7,15 @@ import os
 import signal
 import sys
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import core
+from core.config.secrets import login
+from core.domain.endpoint import Endpoint
 from core.errors import ErrorKind, Trouble, TroubleName, Unreachable
+from core.sinks.postgres.session import SinkSession
 
 
 def described(_spec: object) -> dict[str, object]:
@@ -26,6 +30,16 @@ def described(_spec: object) -> dict[str, object]:
         "user": os.geteuid(),
         "pyspark_sql": "pyspark.sql" in sys.modules,
     }
+
+
+def connected(endpoint: Endpoint) -> tuple[object, ...]:
+    """What the environment says, and where a session to the endpoint went."""
+    found = login(endpoint, "slotkeeper/worker/1")
+    with closing(SinkSession(found.endpoint, found.password, found.name)) as session:
+        connection = session.ready()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_user, current_setting('search_path')")
+            return os.environ.get("PGHOSTADDR"), connection.info.port, *cursor.fetchall()[0]
 
 
 def echoed(spec: object) -> object:

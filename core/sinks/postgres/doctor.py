@@ -13,15 +13,19 @@ from core.domain.finding import Finding, Level, clock_finding
 from core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
 from core.domain.spec import JobSpec
 from core.domain.text import typed
+from core.domain.tls import line_finding
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import SinkAsked
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check.target import image_of, target_of
-from core.sinks.postgres.check.viewer import PostgresViewer, Rights, ServerSeen
+from core.sinks.postgres.check.viewer import SCHEMA_RIGHTS, TABLE_RIGHTS, PostgresViewer, Rights, ServerSeen
 from core.sinks.postgres.progress import locks
 from core.sqltext import dotted, quoted
 
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
+_OWN = (*_PROGRESS, "slotkeeper_quarantine", "slotkeeper_resets", "slotkeeper_audit")
+_ROWS = TABLE_RIGHTS[:4]
+"""What a mirror needs of a table that it writes to; a replacing copy empties it as well."""
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -31,6 +35,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     server = viewer.server()
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
+    yield line_finding(place, asked.endpoint, viewer.session.line())
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
@@ -45,18 +50,19 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
+    """Whether our own tables can be made, which is when each is first needed, and written."""
     rights = viewer.schema(schema)
     if rights is None:
         return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
-    found = [viewer.table(f"{schema}.{name}") for name in _PROGRESS]
-    quarantine = viewer.table(f"{schema}.slotkeeper_quarantine")
-    there = [one for one in (*found, quarantine) if one is not None]
-    if not all(one.first for one in there):
-        return Finding(place, Level.FAIL, f"the progress tables in {schema} belong to somebody else and are closed")
-    if not (rights.first and rights.second):
-        # each start asks for CREATE TABLE IF NOT EXISTS, which needs the right even where the table is there
-        return Finding(place, Level.FAIL, f"may not create the progress tables in schema {schema}")
-    ready = "can be made at the first start" if None in found else "are there and may be written"
+    lacking = rights.lacks(*SCHEMA_RIGHTS)
+    if lacking:
+        return Finding(place, Level.FAIL, f"lacks {lacking} on schema {schema}, which the progress tables need")
+    there = {name: its for name in _OWN if (its := viewer.table(f"{schema}.{name}")) is not None}
+    closed = [f"{its.lacks(*_ROWS)} on {schema}.{name}" for name, its in there.items() if its.lacks(*_ROWS)]
+    if closed:
+        text = f"lacks {'; '.join(closed)}: the progress tables belong to somebody else"
+        return Finding(place, Level.FAIL, text)
+    ready = "are there and may be written" if there.keys() >= {*_PROGRESS} else "can be made at the first start"
     return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
 
 
@@ -101,21 +107,34 @@ def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer
 
 
 def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: PostgresViewer) -> Iterator[Finding]:
-    target = viewer.table(job.channel.target)
-    if target is not None:
-        yield _existing_target(place, job, target)
-    elif not job.channel.create_target:
-        yield Finding(place, Level.FAIL, "does not exist, and the channel does not say create_target = true")
-    elif not server.creates:
-        # the start asks for CREATE SCHEMA IF NOT EXISTS, which needs the right even where the schema is there
-        yield Finding(place, Level.FAIL, "is to be made at the first start, which needs CREATE on the database")
-    else:
-        schema = job.channel.target.partition(".")[0]
-        rights = viewer.schema(schema)
-        if rights is None or (rights.first and rights.second):
-            yield Finding(place, Level.OK, "does not exist yet and can be made at the first start")
+    schema = job.channel.target.partition(".")[0]
+    rights, target = viewer.schema(schema), viewer.table(job.channel.target)
+    if rights is None and job.channel.create_target:
+        if server.creates:
+            yield Finding(place, Level.OK, "does not exist yet and can be made at the first start, with its schema")
         else:
-            yield Finding(place, Level.FAIL, f"may not create tables in schema {schema}")
+            text = f"there is no schema {schema}: CREATE SCHEMA {quoted(schema)}, or grant CREATE on the database"
+            yield Finding(place, Level.FAIL, text)
+    elif target is None and not job.channel.create_target:
+        yield Finding(place, Level.FAIL, "does not exist, and the channel does not say create_target = true")
+    elif rights is not None:
+        yield _rights_finding(place, job, rights, target)
+
+
+def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | None) -> Finding:
+    """Whether the target can be made, or written; a replacing copy makes its shadow beside it."""
+    replaces = job.on_existing == "replace"
+    lacking = [schema.lacks(*(SCHEMA_RIGHTS if replaces or target is None else ("USAGE",)))]
+    name = job.channel.target.partition(".")[0]
+    said = [f"{lacking[0]} on schema {name}"] if lacking[0] else []
+    if target is not None:
+        rows = target.lacks(*(TABLE_RIGHTS if replaces else _ROWS))
+        said += [f"{rows} on the table"] if rows else []
+    if said:
+        why = ' (on_existing = "replace" needs TRUNCATE, and CREATE on the schema for its shadow)' if replaces else ""
+        return Finding(place, Level.FAIL, f"lacks {' and '.join(said)}{why}")
+    done = "does not exist yet and can be made at the first start" if target is None else "is there and may be written"
+    return Finding(place, Level.OK, done)
 
 
 def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkAsked) -> Iterator[Finding]:
@@ -142,29 +161,29 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
             yield Finding(place, Level.WARN, text)
 
 
-def _existing_target(place: str, job: JobSpec, target: Rights) -> Finding:
-    if not target.first:
-        return Finding(place, Level.FAIL, "SELECT, INSERT, UPDATE and DELETE are not all granted")
-    if job.on_existing == "replace" and not target.second:
-        return Finding(place, Level.FAIL, 'on_existing = "replace" needs TRUNCATE')
-    return Finding(place, Level.OK, "is there and may be written")
-
-
 def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """The least rights that these jobs need, as statements."""
-    user, schema = quoted(endpoint.user), quoted(progress_schema)
-    made = [job.channel.target for job in jobs if job.channel.create_target]
+    """The least rights that these jobs need, as statements.
+
+    A made target, and the shadow of a replacing copy, need CREATE in their schema; a schema is made by whoever runs
+    this, so that no login needs CREATE on the database. DWS, CREATE SCHEMA: IF NOT EXISTS from 9.1.0 on.
+    """
+    user, own = quoted(endpoint.user), quoted(progress_schema)
     kept = [job for job in jobs if not job.channel.create_target]
-    wide = "CONNECT, TEMPORARY" + (", CREATE" if made else "")
+    used = {_schema(job) for job in jobs}
+    filled = {_schema(job) for job in jobs if job.channel.create_target or job.on_existing == "replace"}
+    made = {_schema(job) for job in jobs if job.channel.create_target}
     found = [
-        f"GRANT {wide} ON DATABASE {quoted(endpoint.database)} TO {user};",
-        f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};",
-    ]
-    found += [
-        f"GRANT USAGE ON SCHEMA {one} TO {user};"
-        for one in sorted({quoted(job.channel.target.partition(".")[0]) for job in kept})
+        f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(endpoint.database)} TO {user};",
+        *(f"CREATE SCHEMA IF NOT EXISTS {one};" for one in sorted(made - {own})),
+        f"GRANT USAGE, CREATE ON SCHEMA {own} TO {user};",
+        *(f"GRANT USAGE, CREATE ON SCHEMA {one} TO {user};" for one in sorted(filled - {own})),
+        *(f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in sorted(used - filled - {own})),
     ]
     for job in kept:
-        rights = "SELECT, INSERT, UPDATE, DELETE" + (", TRUNCATE" if job.on_existing == "replace" else "")
+        rights = ", ".join(TABLE_RIGHTS if job.on_existing == "replace" else _ROWS)
         found.append(f"GRANT {rights} ON {dotted(job.channel.target)} TO {user};")
     return found
+
+
+def _schema(job: JobSpec) -> str:
+    return quoted(job.channel.target.partition(".")[0])

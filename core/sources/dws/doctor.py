@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
 from core.domain.objection import Objection
+from core.domain.peek import Filter
+from core.domain.slot import Shard
+from core.domain.tls import line_finding
 from core.domain.ttl import ttl_of
+from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
 from core.sources.dws import eligibility, sight
 from core.sources.dws.eligibility import ServerFacts, column_objections
+from core.sources.dws.peek import DwsPeek, Window
+from core.sources.dws.position import DwsPosition, ours
 from core.sources.dws.source import Selection
 from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
@@ -26,6 +33,7 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     server = viewer.server()
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: {server.version[:100]}")
+    yield line_finding(place, asked.endpoint, viewer.session.line())
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
@@ -37,6 +45,8 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
         seen = viewer.table(one.name)
         yield from _column_findings(f"{place} {one.name}", one, seen)
         yield from _table_findings(f"{place} {one.name}", one.name, seen, bool(one.followers), facts.settings)
+        if one.followers and seen is not None and seen.facts.readable and not seen.complaint:
+            yield _range_finding(f"{place} {one.name}", one, viewer)
     yield from _partition_findings(asked, viewer)
 
 
@@ -128,10 +138,30 @@ def _table_findings(
         yield Finding(place, Level.OK, f"readable, primary key, {answers}; {spread}{options}")
 
 
-def grants(user: str, tables: Sequence[str]) -> list[str]:
-    """The least rights that reading these tables needs, as statements."""
-    to = quoted(user)
+def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
+    """Whether an empty range of a table's binlog is given to us, as a job would ask for one; no slot is named."""
+    reader = DwsPeek(viewer.session, table.followers[0].binlog.new_system_value)
+    try:
+        identity = reader.identity(table.name)
+        name, node = min(reader.nodes(table.name).items())
+        newest = reader.newest(table.name, Shard(name, node))
+        point = 0 if newest is None else ours(newest).point
+        reader.read(identity, table.name, Shard(name, node), Window(DwsPosition(point), point, 1), Filter())
+    except SlotkeeperError as error:
+        text = f"an empty range of its binlog is not given: {error}" + (f" ({error.hint})" if error.hint else "")
+        return Finding(place, Level.FAIL if error.kind is ErrorKind.ACCESS else Level.WARN, text)
+    return Finding(place, Level.OK, f"an empty range of its binlog on {name} was read")
+
+
+def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+    """The least rights that following and comparing these tables needs, as statements.
+
+    The binlog functions may be called by anybody unless somebody took that away, which their own findings name.
+    """
+    to = quoted(endpoint.user)
     schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
-    return [f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas] + [
-        f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables
+    return [
+        f"GRANT CONNECT ON DATABASE {quoted(endpoint.database)} TO {to};",
+        *(f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas),
+        *(f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables),
     ]

@@ -52,7 +52,8 @@ _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)
 class TableFacts:
     """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters.
 
-    `row_security`: the server says that it hides rows from this login; `redacted`: a redaction policy is on.
+    `usable` is the table's schema, `readable` both. `row_security`: the server says that it hides rows from this login;
+    `redacted`: a redaction policy is on.
     `owned` and `administers` say of this login that it is the table's owner, a system administrator. `partitioned`:
     DWS, PG_CLASS: its parttype is any but n. `columns` are all names in order, `virtual` those computed when read,
     `inheritors` the tables that inherit from it.
@@ -73,6 +74,7 @@ class TableFacts:
     columns: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     inheritors: tuple[str, ...] = ()
+    usable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,10 @@ def table_objections(
     if facts.kind in _KINDS:
         yield Objection(f"{table} is {_KINDS[facts.kind]}", "name the table that holds the rows")
         return
-    if not facts.readable:
+    if not facts.usable:
+        schema = quoted(table.partition(".")[0])
+        yield Objection(f"the schema of {table} may not be used", f"GRANT USAGE ON SCHEMA {schema} TO <this user>")
+    elif not facts.readable:
         yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
     yield from hidden_objections(table, facts)
     if facts.persistence in ("t", "g"):

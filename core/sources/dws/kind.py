@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from core.domain.encoding import Encoding
-from core.domain.endpoint import Login
+from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
@@ -114,9 +114,9 @@ class DwsKind:
         """A session that reads whole tables for a comparison."""
         return PgTables(login, DWS, limit_ms)
 
-    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
-        """The least rights that reading these tables needs."""
-        return doctor.grants(user, tables)
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """The least rights that following and comparing these tables needs."""
+        return doctor.grants(endpoint, tables)
 
 
 KIND: SourceKind = DwsKind()

@@ -7,9 +7,8 @@ page), and because one status must not hold back the cleaning of old rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from core.domain.endpoint import Endpoint
+from core.domain.tls import moved
 from core.drivers import pg
 from core.drivers.session import Dialect, Session
 from core.sources.dws.faults import classify
@@ -41,9 +40,7 @@ class DwsSession(Session):
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
         """Another session of the same login, whose name ends in `mark`; at another address where one is given."""
-        endpoint = self._endpoint
-        if address:
-            endpoint = replace(endpoint, host=address[0], port=address[1])
+        endpoint = moved(self._endpoint, *address) if address else self._endpoint
         return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
 
     def _connect(self) -> pg.Connection:

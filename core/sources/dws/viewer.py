@@ -168,6 +168,7 @@ class DwsViewer:
             columns=tuple(str(name) for name, _ in columns),
             virtual=tuple(str(name) for name, generated in columns if generated == "v"),
             inheritors=tuple(str(name) for (name,) in self._rows("inheritors", {"oid": oid})),
+            usable=bool(usage),
         )
 
     def close(self) -> None:

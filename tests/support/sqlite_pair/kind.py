@@ -146,7 +146,7 @@ class SqliteSourceKind:
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)
 
-    def grants(self, user: str, tables: Sequence[str]) -> list[str]:
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
         """A file knows no rights."""
         return []
 

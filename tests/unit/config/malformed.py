@@ -89,12 +89,12 @@ VALUES = [
     _case("port 0", changed("port = 8000", "port = 0"), "port", "from 1 to 65535"),
     _case("port too large", changed("port = 8000", "port = 65536"), "port", "from 1 to 65535"),
     _case("port huge", changed("port = 8000", "port = 9" + "0" * 30), "port", "from 1 to 65535"),
-    _case("host number", changed('"h1"', "5"), "host", "text in quotes"),
-    _case("host empty", changed('"h1"', '""'), "host", "empty"),
-    _case("host URL", changed('"h1"', f'"postgres://etl:{SECRET}@h1"'), "host", "not a URL"),
-    _case("host control", changed('"h1"', '"h\\u0000"'), "host", "control"),
+    _case("host number", changed('"127.0.0.1"', "5"), "host", "text in quotes"),
+    _case("host empty", changed('"127.0.0.1"', '""'), "host", "empty"),
+    _case("host URL", changed('"127.0.0.1"', f'"postgres://etl:{SECRET}@h1"'), "host", "not a URL"),
+    _case("host control", changed('"127.0.0.1"', '"h\\u0000"'), "host", "control"),
     _case("user a date", changed('user = "etl"', "user = 2026-01-01"), "user", "text in quotes"),
-    _case("lacks keys", changed('host = "h1"\nport = 8000\n', ""), "config.toml:1", "lacks host, port"),
+    _case("lacks keys", changed('host = "127.0.0.1"\nport = 8000\n', ""), "config.toml:1", "lacks host, port"),
     _case("sslmode", added(SOURCE, 'sslmode = "maybe"'), "sslmode", '"verify-full"'),
     _case("bad unit", added(BINLOG, 'binlog_sleep_time = "5 parsecs"'), "unknown unit", "ms, s, m"),
     _case("no number", added(BINLOG, 'binlog_sleep_time = "soon"'), "duration"),
@@ -179,7 +179,7 @@ NAMES = [
     _case("target shared", VALID + SECOND_JOB.replace("mart.second", "mart.orders"), "job orders_rt writes to"),
     _case(
         "onto itself",
-        VALID.replace('"h2"', '"H1"')
+        VALID.replace('"127.0.0.1"', '"LOCALHOST"')
         .replace("5432", "8000")
         .replace('"mart"', '"gaussdb"')
         .replace("mart.orders", "ods.orders")

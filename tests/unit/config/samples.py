@@ -7,7 +7,7 @@ SECRET = "hunter2-pl4nted"
 VALID = """\
 [sources.dws1]
 dialect = "dws"
-host = "h1"
+host = "127.0.0.1"
 port = 8000
 database = "gaussdb"
 user = "etl"
@@ -16,7 +16,7 @@ environment = "PROD"
 
 [sinks.mart]
 kind = "postgres"
-host = "h2"
+host = "localhost"
 port = 5432
 database = "mart"
 user = "etl"

@@ -37,8 +37,8 @@ def test_a_channel_s_mapping_and_filter_are_read_and_shown(tmp_path: Path) -> No
 
 def test_a_job_gets_the_documented_defaults(tmp_path: Path) -> None:
     job = _load(tmp_path).jobs["orders_rt"]
-    assert job.source == Endpoint("dws1", "h1", 8000, "gaussdb", "etl", SecretRef("env", "DWS1_PASSWORD"))
-    assert job.sink == Endpoint("mart", "h2", 5432, "mart", "etl")
+    assert job.source == Endpoint("dws1", "127.0.0.1", 8000, "gaussdb", "etl", SecretRef("env", "DWS1_PASSWORD"))
+    assert job.sink == Endpoint("mart", "localhost", 5432, "mart", "etl")
     assert job.channels == (ChannelSpec("ods.orders", "mart.orders"),)
     assert (job.slot, job.start, job.on_existing, job.wait_ms) == ("orders_slot", "initial", "refuse", 600_000)
     assert (job.progress_schema, job.environment) == ("public", "PROD")

@@ -134,13 +134,14 @@ def test_what_belongs_to_a_probe_is_refused_without_one(
 def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> None:
     scripts = dict(grants(loaded))
     assert scripts["source dws1"] == [
+        "GRANT CONNECT ON DATABASE gaussdb TO etl;",
         "GRANT USAGE ON SCHEMA ods TO etl;",
         "GRANT SELECT ON ods.orders TO etl;",
     ]
     assert scripts["sink mart"] == [
         "GRANT CONNECT, TEMPORARY ON DATABASE mart TO etl;",
         "GRANT USAGE, CREATE ON SCHEMA public TO etl;",
-        "GRANT USAGE ON SCHEMA mart TO etl;",
+        "GRANT USAGE, CREATE ON SCHEMA mart TO etl;",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON mart.orders TO etl;",
         "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON mart.second TO etl;",
     ]

@@ -97,6 +97,8 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
         ("08006", "source dws1: FATAL: Invalid username/password,login denied", "the login is refused"),
         ("08006", "source dws1: FATAL: The account has been locked.", "the account is locked"),
+        ("08006", "sink m: SSL error: certificate verify failed", "the line is not safe enough"),
+        ("08006", "sink m: server does not support SSL, but SSL was required", "the line is not safe enough"),
         ("", "the session that holds the lease does not answer", "the server does not answer"),
         ("", "ods.t has row security, which may hide rows from this login", "rows or values may be hidden from us"),
         ("", "ods.t has a redaction policy: masked values would be mirrored", "rows or values may be hidden from us"),

@@ -33,12 +33,23 @@ class ServerSeen:
     creates: bool
 
 
+SCHEMA_RIGHTS = ("USAGE", "CREATE")
+TABLE_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What we may do: in a schema (use, create), or with a table (change rows, truncate)."""
+    """What we may do in a schema, or with a table, by the server's names of rights."""
 
-    first: bool
-    second: bool
+    granted: frozenset[str]
+
+    def lacks(self, *needed: str) -> str:
+        """Those of `needed` that we have not, in words; empty where we have all.
+
+        >>> Rights(frozenset({"SELECT"})).lacks("SELECT", "INSERT", "UPDATE")
+        'INSERT, UPDATE'
+        """
+        return ", ".join(one for one in needed if one not in self.granted)
 
 
 class PostgresViewer:
@@ -53,13 +64,13 @@ class PostgresViewer:
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
 
     def schema(self, schema: str) -> Rights | None:
-        """(may use, may create in) a schema; None where it does not exist."""
-        return _rights(self._rows("schema", {"schema": schema}))
+        """What we may do in a schema; None where it does not exist."""
+        return _rights(SCHEMA_RIGHTS, self._rows("schema", {"schema": schema}))
 
     def table(self, table: str) -> Rights | None:
-        """(may read and change rows of, may truncate) a table; None where it does not exist."""
+        """What we may do with a table; None where it does not exist."""
         schema, _, name = table.partition(".")
-        return _rights(self._rows("table", {"schema": schema, "name": name}))
+        return _rights(TABLE_RIGHTS, self._rows("table", {"schema": schema, "name": name}))
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
         """The lanes of a slot; none where there is no progress table."""
@@ -85,5 +96,7 @@ class PostgresViewer:
             return self.session.run(cursor, name, parameters, _SQL).fetchall()
 
 
-def _rights(rows: Rows) -> Rights | None:
-    return Rights(bool(rows[0][0]), bool(rows[0][1])) if rows else None
+def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
+    if not rows:
+        return None
+    return Rights(frozenset(name for name, granted in zip(names, rows[0], strict=True) if granted))

@@ -14,9 +14,9 @@ SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE
 FROM pg_namespace n WHERE n.nspname = %(schema)s
 
 -- name: table
--- Rights on a table by schema and name: all four that a mirror needs, and TRUNCATE; no row where it does not exist.
-SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
-       AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'),
+-- Rights on a table by schema and name, in the order of `TABLE_RIGHTS`; no row where it does not exist.
+SELECT has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'),
+       has_table_privilege(c.oid, 'UPDATE'), has_table_privilege(c.oid, 'DELETE'),
        has_table_privilege(c.oid, 'TRUNCATE')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s

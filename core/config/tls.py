@@ -1,0 +1,119 @@
+"""The keys of TLS: what they mean together, how safe a configured line is, and what PROD has to say itself.
+
+libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the keys beside it). Next door: `keys` has
+the keys, `core.domain.tls` says what a mode leaves open, `secrets` looks at files that hold secrets.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from core.config import secrets
+from core.config.check import Reading, beside, dotted, secret_ref
+from core.config.lines import Path
+from core.config.model import Layer, Origin, Setting, SinkEntry, SourceEntry
+from core.domain.endpoint import Endpoint
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+from core.domain.tls import INSISTING, SAFEST, VERIFYING, default_mode, weakness
+
+PROD = "PROD"
+_FILES = ("sslrootcert", "sslcert", "sslkey")
+
+
+def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the TLS keys of the table at `path` are of an `Endpoint`; raises ConfigError where they contradict."""
+    mode = given["sslmode"] or default_mode(given["host"])
+    if not given["sslmode"]:
+        _note_mode(reading, path, mode)
+    password = secret_ref(reading, path, given, "sslpassword")
+    _refuse_without_effect(reading, path, given, mode)
+    if mode in VERIFYING and not given["sslrootcert"]:
+        what = f'{dotted(path)}.sslmode = "{mode}" needs the certificate of an authority'
+        raise reading.error((*path, "sslmode"), what, "set sslrootcert to its file")
+    for one, other in (("sslcert", "sslkey"), ("sslkey", "sslcert")):
+        if given[one] and not given[other]:
+            raise reading.error((*path, one), f"{dotted(path)} sets {one} without {other}", f"set {other}, too")
+    if password.how and not given["sslkey"]:
+        here = f"sslpassword_{password.how}"
+        raise reading.error((*path, here), f"{dotted(path)} sets {here} without sslkey", "set sslkey, or remove it")
+    files = {name: str(beside(reading.file, given[name])) if given[name] else "" for name in _FILES}
+    return {"sslmode": mode, "sslpassword": password, **files}
+
+
+def _refuse_without_effect(reading: Reading, path: Path, given: Mapping[str, Any], mode: str) -> None:
+    """A certificate where the line may go on without TLS gives a safety that is none."""
+    for name in _FILES:
+        if given[name] and mode not in INSISTING:
+            what = f'{dotted(path)}.{name} protects nothing with sslmode = "{mode}"'
+            raise reading.error((*path, name), what, f'set sslmode = "{SAFEST}"')
+
+
+def _note_mode(reading: Reading, path: Path, mode: str) -> None:
+    """Show the mode that is used: the default rests on the host."""
+    key = dotted((*path, "sslmode"))
+    for place, setting in enumerate(reading.settings):
+        if setting.key == key:
+            reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
+
+
+def refuse_unwritten(reading: Reading, path: Path, source: SourceEntry, sinks: Iterable[SinkEntry]) -> None:
+    """A job of PROD is refused where a server's line is less than safe by a default: a weaker one is to be a choice."""
+    if source.environment.upper() != PROD:
+        return
+    servers = [(("sources", source.name), source.endpoint), *((("sinks", one.name), one.endpoint) for one in sinks)]
+    for place, endpoint in servers:
+        if weakness(endpoint) and not _written(reading, (*place, "sslmode")):
+            what = f"[{dotted(path)}] is of PROD, and [{dotted(place)}] does not say sslmode"
+            raise reading.error(place, what, f'set sslmode = "{SAFEST}" and sslrootcert, or write a weaker mode out')
+
+
+def _written(reading: Reading, path: Path) -> bool:
+    table: object = reading.tree
+    for part in path:
+        if not isinstance(table, dict) or part not in table:
+            return False
+        table = table[part]
+    return True
+
+
+def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:
+    """What is unsafe or missing about an endpoint's TLS, as sentences; connects to nothing."""
+    weak = weakness(endpoint)
+    if weak:
+        yield f"{where}: {weak}"
+    for name in _FILES:
+        said = _complaint(name, getattr(endpoint, name))
+        if said:
+            yield f"{where}: {said}"
+    said = secrets.complaint(endpoint.sslpassword)
+    if said:
+        yield f"{where}: {said}"
+
+
+def job_warnings(job: JobSpec) -> Iterator[str]:
+    """The same about each server of a job, for its start."""
+    yield from warnings(f"source {job.source.name}", job.source)
+    yield from warnings(f"sink {job.sink.name}", job.sink)
+    if job.store is not None:
+        yield from warnings(f"sink {job.store.name}", job.store)
+
+
+def _complaint(name: str, path: str) -> str:
+    """What a file lacks; libpq refuses a key that others may read, but for one of root's that its group may."""
+    if not path:
+        return ""
+    shown = f"{name} {safe(path)}"
+    try:
+        found = FilePath(path).stat()
+    except OSError as error:
+        return f"{shown}: {error.strerror or 'cannot be read'}"
+    if name != "sslkey":
+        return ""
+    allowed = stat.S_IRWXG | stat.S_IRWXO if found.st_uid else stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
+    if found.st_mode & allowed:
+        return f"{shown} is open to others (mode {stat.S_IMODE(found.st_mode):04o}); chmod 600 it"
+    return ""

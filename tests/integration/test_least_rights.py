@@ -1,0 +1,152 @@
+"""The rights that `doctor` prints are enough for everything, and each of them that lacks is named before a start."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from core.domain.finding import Finding, Level
+from core.embedded.orders import DDL_COLUMNS, KEY
+from core.embedded.warehouse import READERS, Warehouse
+from core.services.doctor import check_sink, check_source
+from core.sources.dws.eligibility import NEEDED
+from tests.support.flow import orders, written
+from tests.support.least import Least, least
+from tests.support.mirror import MakeMirror, Mirror
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
+    return orders(make_mirror, warehouse, seed)
+
+
+def failures(least: Least) -> list[Finding]:
+    loaded = least.loaded
+    found = check_source(loaded, loaded.sources["dws1"]) + check_sink(loaded, loaded.sinks["mart"])
+    return [one for one in found if one.level is Level.FAIL]
+
+
+def call(least: Least, capfd: pytest.CaptureFixture[str], *words: str, fine: int = 0) -> str:
+    capfd.readouterr()
+    code = main([*words, "--config", str(least.config)])
+    said = capfd.readouterr()
+    assert code == fine, (words, code, said.out[-2_000:], said.err)
+    return said.out
+
+
+def kept_target(mirror: Mirror) -> None:
+    """A target that an administrator has made."""
+    table = f"CREATE TABLE {mirror.job.channel.target} ({DDL_COLUMNS}, PRIMARY KEY ({', '.join(KEY)}))"
+    mirror.at_sink("CREATE SCHEMA mart", table)
+
+
+def follow(mirror: Mirror, seed: int) -> None:
+    """Run the job: copy, changes, until nothing is left."""
+    mirror.start().wait_running()
+    with written(mirror, seed, changes=60):
+        pass
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
+    """Every command that goes to a server: looking, verbs on slots, a reset and its way back, a comparison."""
+    job = least.mirror.job
+    table, slot = least.mirror.table, job.slot
+    consent = ("--execute", "--reason", "a test", "--confirm")
+    call(least, capfd, "status", "--json")
+    call(least, capfd, "slots", "list", "--json")
+    call(least, capfd, "slots", "show", table, slot)
+    call(least, capfd, "slots", "peek", table, "--json")
+    call(least, capfd, "verify", job.name)
+    for verb in ("create", "register", "drop"):
+        words = ("slots", verb, table, "second")
+        lost = re.findall(r"--rows \S+", call(least, capfd, *words))
+        more = lost[0].split() if lost else ()
+        call(least, capfd, *words, *consent, "second", "--confirm-table", table, *more)
+    plan = json.loads(call(least, capfd, "slots", "reset", table, slot, "--to", "earliest", "--json"))
+    call(least, capfd, "slots", "reset", table, slot, "--plan", plan["id"], *consent, slot)
+    entries = json.loads(call(least, capfd, "slots", "history", table, slot, "--json"))["resets"]
+    undo = ("slots", "undo", entries[0]["backup"])
+    plan = json.loads(call(least, capfd, *undo, "--json"))
+    call(least, capfd, *undo, "--plan", plan["id"], *consent, slot, "--rows", str(plan["skipped"]))
+
+
+def test_a_made_target_and_every_command_need_no_more_than_is_printed(
+    mirror: Mirror, seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logins = least(mirror, tmp_path)
+    assert failures(logins) == []
+    follow(mirror, seed)
+    assert failures(logins) == []
+    steer(logins, capfd)
+    follow(mirror, seed + 1)
+    call(logins, capfd, "verify", mirror.job.name)
+
+
+@pytest.mark.parametrize("existing", ["replace", "merge", "refuse"])
+def test_a_kept_target_needs_no_more_than_is_printed(
+    mirror: Mirror, seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], existing: str
+) -> None:
+    kept_target(mirror)
+    options = mirror.job.sink_options
+    if existing == "replace":  # with a row that the source has not, so that the copy goes beside the target
+        mirror.at_sink(f"INSERT INTO {mirror.job.channel.target} (cust, order_no) VALUES (0, 0)")
+        options = replace(options, on_bad_row="quarantine")
+    mirror.job = replace(mirror.job, on_existing=existing, sink_options=options)
+    logins = least(mirror, tmp_path, (f'on_existing = "{existing}"',), create=False)
+    assert failures(logins) == []
+    follow(mirror, seed)
+    steer(logins, capfd)
+    follow(mirror, seed + 1)
+    call(logins, capfd, "verify", mirror.job.name)
+
+
+def test_each_right_that_lacks_is_named_by_doctor(mirror: Mirror, tmp_path: Path) -> None:
+    kept_target(mirror)
+    logins = least(mirror, tmp_path, ('on_existing = "replace"',), create=False)
+    assert failures(logins) == []
+    taken = list(logins.rights())
+    assert len(taken) >= 12
+    for side, right, revoke in taken:
+        logins.run(side, revoke)
+        found = failures(logins)
+        word = right.split()[0]
+        assert found, f"without {right} nothing fails"
+        assert all(one.place.startswith(side) for one in found), (right, found)
+        assert any(word.casefold() in one.text.casefold() for one in found), (right, found)
+        logins.run(side, revoke.replace("REVOKE", "GRANT", 1).replace(" FROM ", " TO "))
+    assert failures(logins) == []
+
+
+def test_what_is_refused_only_while_a_range_is_read_shows_before_a_start(mirror: Mirror, tmp_path: Path) -> None:
+    """The function may be called and the table read; what the function reads for its caller may not."""
+    logins = least(mirror, tmp_path)
+    logins.run("source", f"REVOKE {READERS} FROM {mirror.job.source.user}")
+    (found,) = failures(logins)
+    assert found.place == f"source dws1 {mirror.table}"
+    assert found.text.startswith("an empty range of its binlog is not given: ")
+    assert "permission denied" in found.text
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_binlog_function_that_may_not_be_called_is_named(mirror: Mirror, tmp_path: Path, name: str) -> None:
+    logins = least(mirror, tmp_path)
+    arguments = mirror.query(
+        mirror.warehouse.connect, f"SELECT oid::regprocedure::text FROM pg_proc WHERE proname = '{name}'"
+    )
+    for (function,) in arguments:
+        logins.run("source", f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
+    assert f"may not execute {name}" in " ".join(one.text for one in failures(logins))
+
+
+def test_doctor_makes_no_slot_while_it_reads_a_range(mirror: Mirror, tmp_path: Path) -> None:
+    logins = least(mirror, tmp_path)
+    found = check_source(logins.loaded, logins.loaded.sources["dws1"])
+    assert any(one.text.startswith("an empty range of its binlog on") for one in found)
+    assert mirror.query(mirror.warehouse.connect, "SELECT * FROM dws.slot") == []

@@ -1,0 +1,182 @@
+"""What may stand between a client and PostgreSQL, on loopback: a front that speaks TLS, and servers that beg.
+
+The embedded server is built without OpenSSL, so TLS ends here and goes on to it in plain text. PostgreSQL, "Message
+Flow", SSL Session Encryption: the client asks with eight bytes and is answered S or N.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+SSL_REQUEST = 80877103
+HOST = "127.0.0.1"
+SALT = b"slot"
+
+
+@dataclass(slots=True)
+class Seen:
+    """What clients did at a listener: `port` is where it listens, `tls` and `plain` count what they began with."""
+
+    port: int = 0
+    tls: int = 0
+    plain: int = 0
+    answers: list[bytes] = field(default_factory=list)
+    """The passwords that clients sent, as they were on the line inside of any TLS."""
+
+
+class Authority:
+    """An authority of certificates in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ca = trustme.CA()
+        self.root = folder / "root.crt"
+        self.ca.cert_pem.write_to_path(self.root)
+
+    def server(self, *names: str, days: int = 1, client: Authority | None = None) -> ssl.SSLContext:
+        """A server's side with a certificate for `names` that ends in so many days; clients show one of `client`."""
+        ends = datetime.now(timezone.utc) + timedelta(days=days)
+        begins = datetime.now(timezone.utc) - timedelta(days=30)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert(*names, not_before=begins, not_after=ends).configure_cert(context)
+        if client is not None:
+            client.ca.configure_trust(context)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def client(self, name: str, password: str = "") -> tuple[Path, Path]:
+        """(certificate, key) files of a client, the key encrypted where a password is given."""
+        made = self.ca.issue_cert(common_name=name)
+        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        made.cert_chain_pems[0].write_to_path(cert)
+        pem = made.private_key_pem.bytes()
+        if password:
+            pem = serialization.load_pem_private_key(pem, None).private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.BestAvailableEncryption(password.encode()),
+            )
+        key.touch(0o600)
+        key.write_bytes(pem)
+        return cert, key
+
+
+@contextmanager
+def tls_front(context: ssl.SSLContext, port: int) -> Iterator[Seen]:
+    """TLS in front of a server at `port` that speaks none."""
+
+    def serve(line: socket.socket, first: bytes) -> None:
+        with socket.create_connection((HOST, port)) as behind:
+            behind.sendall(first)
+            back = threading.Thread(target=_pump, args=(behind, line), daemon=True)
+            back.start()
+            _pump(line, behind)
+            back.join(10)
+
+    with _listening(context, serve) as seen:
+        yield seen
+
+
+@contextmanager
+def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
+    """A server that speaks TLS only by a context, and asks for a password: 3 as clear text, 5 as an MD5 hash."""
+
+    def serve(line: socket.socket, first: bytes) -> None:
+        salt = SALT if method == 5 else b""
+        line.sendall(b"R" + struct.pack("!II", 8 + len(salt), method) + salt)
+        answer = _exactly(line, 5)
+        if answer[:1] == b"p":
+            seen.answers.append(_exactly(line, struct.unpack("!I", answer[1:])[0] - 4).rstrip(b"\0"))
+        line.sendall(_error("28P01", "password authentication failed"))
+
+    with _listening(context, serve) as seen:
+        yield seen
+
+
+def md5_answer(user: str, password: str) -> bytes:
+    """What a client answers to a server that asks for an MD5 hash with our salt."""
+    inner = hashlib.md5((password + user).encode()).hexdigest().encode()
+    return b"md5" + hashlib.md5(inner + SALT).hexdigest().encode()
+
+
+@contextmanager
+def _listening(context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None]) -> Iterator[Seen]:
+    seen = Seen()
+    with socket.create_server((HOST, 0)) as listener:
+        seen.port = listener.getsockname()[1]
+        accepting = threading.Thread(target=_accept, args=(listener, context, serve, seen), daemon=True)
+        accepting.start()
+        try:
+            yield seen
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join(10)
+
+
+def _accept(
+    listener: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
+) -> None:
+    while True:
+        try:
+            line, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_greet, args=(line, context, serve, seen), daemon=True).start()
+
+
+def _greet(
+    line: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
+) -> None:
+    """Answer a request for TLS, take the client's first message, and go on with `serve`; a lost line ends it."""
+    with suppress(OSError, EOFError), line:
+        first = _message(line)
+        if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
+            seen.tls += 1
+            line.sendall(b"S" if context else b"N")
+            if context:
+                with context.wrap_socket(line, server_side=True) as safe:
+                    serve(safe, _message(safe))
+                return
+            first = _message(line)
+        seen.plain += 1
+        serve(line, first)
+
+
+def _message(line: socket.socket) -> bytes:
+    head = _exactly(line, 4)
+    return head + _exactly(line, struct.unpack("!I", head)[0] - 4)
+
+
+def _exactly(line: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        more = line.recv(count - len(found))
+        if not more:
+            raise EOFError
+        found += more
+    return found
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while more := one.recv(65_536):
+            other.sendall(more)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_RDWR)
+
+
+def _error(code: str, text: str) -> bytes:
+    fields = f"SFATAL\0C{code}\0M{text}\0\0".encode()
+    return b"E" + struct.pack("!I", 4 + len(fields)) + fields
