@@ -6,6 +6,8 @@ driver's rows) use this one.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.clock import Clock
 from core.domain.endpoint import Endpoint
 from core.drivers import pg
@@ -45,6 +47,11 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 POSTGRES = Dialect("sink", ("core.sinks.postgres", "tables.sql"), SETTINGS, classify)
 
 
+def dialect_of(kind: str) -> Dialect:
+    """What a session to a sink of this kind is given."""
+    return replace(POSTGRES, path=DIALECTS[kind].path)
+
+
 class SinkSession(Session):
     """A session to a sink; `kind` names its dialect, `schema` has our own tables there."""
 
@@ -57,8 +64,8 @@ class SinkSession(Session):
         kind: str = "postgres",
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(endpoint, password, application_name, POSTGRES, clock)
         self.dialect = DIALECTS[kind]
+        super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 

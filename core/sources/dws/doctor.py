@@ -11,6 +11,7 @@ from datetime import datetime
 from core.domain.finding import Finding, Level, clock_finding
 from core.domain.objection import Objection
 from core.domain.ttl import ttl_of
+from core.drivers.search_path import path_findings
 from core.ports.kinds import FollowedTable, SourceAsked
 from core.sources.dws import eligibility, sight
 from core.sources.dws.eligibility import ServerFacts, column_objections
@@ -29,6 +30,7 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
+    yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     facts = viewer.server_facts()
     yield from _function_findings(place, facts, list(eligibility.server_objections(facts, asked.name, proven)))
     yield from _setting_findings(place, facts.settings, proven)

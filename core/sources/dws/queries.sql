@@ -61,6 +61,18 @@ SELECT DISTINCT a.atttypid::bigint
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'pg_catalog'
 
+-- name: key_operators
+-- The operators of the key's own index: column, strategy (1 to 5), schema, name. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: vectors
+-- count from 0; a column that the index only includes has no class.
+SELECT a.attname::text, s.amopstrategy, n.nspname::text, o.oprname::text
+FROM pg_index i CROSS JOIN generate_series(0, 31) place
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[place]
+JOIN pg_opclass c ON c.oid = i.indclass[place]
+JOIN pg_amop s ON s.amopfamily = c.opcfamily AND s.amoplefttype = c.opcintype AND s.amoprighttype = c.opcintype
+JOIN pg_operator o ON o.oid = s.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE i.indrelid = %(table)s::regclass AND i.indisprimary AND s.amopstrategy BETWEEN 1 AND 5
+ORDER BY place, s.amopstrategy
+
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
 SELECT count(*) FROM pg_constraint c

@@ -25,8 +25,17 @@ SETTINGS = {
     "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read is an error then, whenever it came
 }
 
+PATH = "pg_catalog"
+"""DWS, "Statement Behavior", search_path: pg_temp is always first, and named behind another schema is an error."""
+
 DWS = Dialect(
-    "source", ("core.sources.dws", "queries.sql"), SETTINGS, classify, autocommit=True, limit_ms=STATUS_LIMIT_MS
+    "source",
+    ("core.sources.dws", "queries.sql"),
+    SETTINGS,
+    classify,
+    autocommit=True,
+    limit_ms=STATUS_LIMIT_MS,
+    path=PATH,
 )
 
 

@@ -19,6 +19,7 @@ from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
 from core.domain.watch import exactly, judge
 from core.drivers import pg
+from core.drivers.operators import Operators, operators_of
 from core.drivers.session import Rows
 from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
@@ -104,6 +105,8 @@ class DwsSource:
         self.points_proven = False
         """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
+        self._operators: Operators = {}
+        """How its key is compared, where a type of it is none of the server's own."""
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
         """Ids of the DNs that hold the table, and of those that do not, as last read."""
@@ -134,6 +137,8 @@ class DwsSource:
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
         identity = identity_of(rows, made_types.read(self.session, self.table))
+        if any(column.name in identity.key and identity.user_type(column.type) for column in identity.columns):
+            self._operators = operators_of(self.session.rows("key_operators", {"table": self.table}))
         self.selects(identity)
         self._identity = identity
         return identity
@@ -286,7 +291,8 @@ class DwsSource:
 
         def statement(as_text: bool) -> pg.sql.Composable:
             columns = chunks.column_list(self.identity, self.selection.columns(self.identity), as_text)
-            return chunks.read_statement(self.table, self.identity, chunk, columns, self.selection.condition)
+            condition = self.selection.condition
+            return chunks.read_statement(self.table, self.identity, chunk, columns, condition, self._operators)
 
         options = self.options
         return self._out(
