@@ -65,7 +65,7 @@ def test_a_virtual_column_that_is_left_out_is_computed_by_the_target(mirror: Mir
 
 
 def test_a_row_filter_over_a_virtual_column_is_refused(mirror: Mirror) -> None:
-    channel = replace(mirror.job.channel, columns=(("id", "id"),), where="v > 4")
+    channel = replace(mirror.job.channel, columns=(("id", "id"),), where='"v" > 4')
     mirror.job = replace(mirror.job, channels=(channel,))
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)

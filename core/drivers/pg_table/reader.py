@@ -144,7 +144,7 @@ class PgTables:
     """A session that reads whole tables; implements `core.ports.table.TableSession`."""
 
     def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
-        limit = {"statement_timeout": str(limit_ms)}
+        limit = {"statement_timeout": str(limit_ms), "default_transaction_read_only": "on"}
         read = replace(dialect, settings=limit, autocommit=False, limit_ms=None)
         self._session = Session(login.endpoint, login.password, login.name, read)
         self._session.ready()
