@@ -6,9 +6,10 @@
 -- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
 -- numbers of its columns: those of its constraint, which are without the ones that its index only includes.
 -- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer. format_type leaves out the
--- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session.
-SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns,
-       t.key
+-- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session. Names are
+-- told in arrays, because a name may hold any character.
+SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.names, t.types,
+       t.numbers, t.key
 FROM (
     SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
     FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, false, %(node)s)
@@ -18,12 +19,12 @@ FROM (
 ) s
 CROSS JOIN (
     SELECT a.attrelid::bigint AS oid,
-           string_agg(a.attname || chr(30) ||
-                      CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
-                           THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
-                      || chr(30) || a.attnum,
-                      chr(31) ORDER BY a.attnum) AS columns,
-           (SELECT array_to_string(k.conkey, ' ') FROM pg_constraint k
+           array_agg(a.attname::text ORDER BY a.attnum) AS names,
+           array_agg(CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+                     THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
+                     ORDER BY a.attnum) AS types,
+           array_agg(a.attnum::integer ORDER BY a.attnum) AS numbers,
+           (SELECT k.conkey::integer[] FROM pg_constraint k
             WHERE k.conrelid = a.attrelid AND k.contype = 'p') AS key
     FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
     WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped

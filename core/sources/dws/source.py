@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from core.domain.kept import Kept
 from core.domain.objection import refuse
@@ -557,9 +557,9 @@ def _column_images(
     return pg.sql.SQL(", ").join(spelled)
 
 
-def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]:
+def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
     """Looks by DN from the rows of the statement `status` (two rows a DN, one for each checkpoint flag)."""
-    by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
+    by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
     for row in rows:
         by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row
     found = []
@@ -567,10 +567,10 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
         some = list(flags.values())
         xmin = min(int(str(row[5])) for row in some)
         points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
-        described = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
-        names = {number: name for name, _, number in described}
-        key = tuple(names[number] for number in str(some[0][8] or "").split())
-        columns = tuple(Column(name, spelled) for name, spelled, _ in described)
+        told, types, numbers, held = some[0][7:]
+        names = dict(zip(numbers, told, strict=True))
+        key = tuple(names[number] for number in held or ())
+        columns = tuple(Column(name, spelled) for name, spelled in zip(told, types, strict=True))
         found.append(
             SlotStatus(
                 shard,

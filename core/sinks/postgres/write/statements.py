@@ -20,6 +20,7 @@ Next door: `sink.py` runs these in the order that design 4.2 fixes, `row_isolati
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -79,7 +80,7 @@ class TargetTable:
 
     @property
     def _digest(self) -> str:
-        spelled = "\x1f".join((self.name, *self.columns))
+        spelled = json.dumps([self.name, *self.columns])
         return hashlib.sha256(spelled.encode()).hexdigest()[:12]
 
     @property
