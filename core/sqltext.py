@@ -14,7 +14,7 @@ from core.errors import Defect
 
 _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
-_RESERVED = frozenset(
+RESERVED = frozenset(
     re.findall(
         r"\w+",
         """
@@ -53,7 +53,7 @@ def quoted(name: str) -> str:
     >>> quoted("orders"), quoted('Or"ders'), quoted("order")
     ('orders', '"Or""ders"', '"order"')
     """
-    return _part(name) if name not in _RESERVED else f'"{name}"'
+    return _part(name) if name not in RESERVED else f'"{name}"'
 
 
 def _part(name: str) -> str:

@@ -5,6 +5,7 @@ Next door: `core.domain.start` decides from a status and a progress row; `core.s
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -181,8 +182,10 @@ class TableIdentity:
         import hashlib  # loads OpenSSL, which a console that only starts does not need
 
         # public is left out, because it is on nearly every search_path: stored rows have such types without it
-        columns = "\x1f".join(f"{c.name}\x1e{c.type.removeprefix('public.')}" for c in self.columns)
-        spelled = columns + "\x1d" + "\x1f".join(self.key)
+        pairs = [(column.name, column.type.removeprefix("public.")) for column in self.columns]
+        spelled = "\x1f".join(map("\x1e".join, pairs)) + "\x1d" + "\x1f".join(self.key)
+        if any(mark in part for pair in pairs for part in pair for mark in "\x1d\x1e\x1f"):
+            spelled = json.dumps([pairs, self.key])  # stored rows have the other form, which such a name would break
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
 

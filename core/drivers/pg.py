@@ -243,15 +243,20 @@ def connect(
     application_name: str,
     settings: Mapping[str, str] | None = None,
     autocommit: bool = False,
+    path: str = "",
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
 
     Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
-    a DWS speaks an older dialect than PostgreSQL. Raises psycopg2.Error.
+    a DWS speaks an older dialect than PostgreSQL. `path` is the search_path as SQL, set before anything else and never
+    left out; empty: the login's own stays. Raises psycopg2.Error.
     """
     connection = _login(endpoint, password, application_name)
     try:
         connection.autocommit = True
+        if path:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET search_path = {path}")
         apply_settings(connection, {**TEXT_SETTINGS, **(settings or {})})
         connection.limit_ms = _limit_of(settings or {})
         connection.autocommit = autocommit
@@ -262,20 +267,20 @@ def connect(
 
 
 def connect_quietly(
-    endpoint: Endpoint, password: str, application_name: str, settings: Mapping[str, str]
+    endpoint: Endpoint, password: str, application_name: str, settings: Mapping[str, str], path: str
 ) -> Connection:
     """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
 
     Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
     """
-    wanted = {**TEXT_SETTINGS, **settings}
+    wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
     try:
         connection = _login(endpoint, password, application_name, options)
     except psycopg2.OperationalError as error:
         if not any(words in str(error) for words in _NO_OPTIONS):
             raise
-        return connect(endpoint, password, application_name, settings, autocommit=True)
+        return connect(endpoint, password, application_name, settings, True, path)
     connection.autocommit = True
     connection.limit_ms = _limit_of(settings)
     return connection
@@ -326,7 +331,9 @@ def _connect(endpoint: Endpoint, password: str, application_name: str, options: 
     PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
     """
     given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
-    return psycopg2.connect(**given, connection_factory=partial(Connection, login_ms=endpoint.connect_timeout_ms))
+    made = partial(Connection, login_ms=endpoint.connect_timeout_ms)
+    connection: Connection = psycopg2.connect(**given, connection_factory=made)
+    return connection
 
 
 def _end(connection: Connection) -> None:
@@ -351,7 +358,8 @@ def _apply_one(cursor: Cursor, name: str, value: str) -> None:
     try:
         cursor.execute(f"SET {name} = %s", (value,))
     except psycopg2.Error as error:
-        if error.pgcode != "42704":  # undefined_object: a setting of a newer server
+        # undefined_object: a setting of a newer server; insufficient_privilege: a second wall that not every login has
+        if error.pgcode != "42704" and (name, error.pgcode) != ("default_transaction_read_only", "42501"):
             raise
 
 

@@ -30,8 +30,9 @@ class Dialect:
     """What a kind of server gives to a session.
 
     `classify` makes an error of ours of (a driver's, the place in words, and what a limit of ours means where that is
-    not the usual); it is called only where there is an error. `limit_ms` is the limit of a statement whose caller names
-    none; None leaves it to `settings`. A `quiet` session sends nothing but what it is asked: settings go with the
+    not the usual); it is called only where there is an error. `path` is the search_path of its sessions (ADR 0025):
+    what others keep in schemas of the login's own is never found. `limit_ms` is the limit of a statement whose caller
+    names none; None leaves it to `settings`. A `quiet` session sends nothing but what it is asked: settings go with the
     login, and the connection stays after an error that leaves its line whole.
     """
 
@@ -42,6 +43,7 @@ class Dialect:
     autocommit: bool = False
     limit_ms: int | None = None
     quiet: bool = False
+    path: str = "pg_catalog, pg_temp"
 
 
 class Session:
@@ -151,8 +153,8 @@ class Session:
     def _connect(self) -> pg.Connection:
         login, dialect = (self._endpoint, self._password, self.application_name), self._dialect
         if dialect.quiet:
-            return pg.connect_quietly(*login, dialect.settings)
-        return pg.connect(*login, dialect.settings, dialect.autocommit)
+            return pg.connect_quietly(*login, dialect.settings, dialect.path)
+        return pg.connect(*login, dialect.settings, dialect.autocommit, dialect.path)
 
     def _limit(self, connection: pg.Connection, limit_ms: int) -> None:
         """Limit the statements of a session in autocommit, also by the time in which its line has to answer."""

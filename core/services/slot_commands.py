@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from core.config.model import Loaded, owners
-from core.domain.position import Position
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
+from core.domain.position import Position
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft

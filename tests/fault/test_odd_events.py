@@ -62,7 +62,7 @@ def test_a_step_with_an_odd_event_ends_as_a_named_defect_and_applies_nothing(
 def test_an_unknown_code_is_no_delete_where_a_row_filter_makes_deletes_of_others(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    mirror = running(warehouse, make_mirror, where="part = 1")
+    mirror = running(warehouse, make_mirror, where='"part" = 1')
     mirror.source(f"INSERT INTO {TABLE} VALUES (50, 2, 'left out')")
     spoiled(mirror, CHANGED, "typ = 'x' WHERE typ = 'U'")
     assert isinstance(mirror.wait_error(LATE), Defect)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from core import row_filter
 from core.config.secrets import resolve
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.drivers import pg
@@ -34,7 +35,7 @@ from tests.support.waiting import until
 TABLE = "ods.t"
 COLUMNS = '"Place" integer NOT NULL, id integer NOT NULL, v text, region text, secret text'
 MAPPED = (("id", "Order Id"), ("v", 'the "v"'), ("Place", "place"))
-WHERE = "region = 'EU' AND \"Place\" >= 0 AND v IS DISTINCT FROM '{0} %s'"
+WHERE = row_filter.read("region = 'EU' AND \"Place\" >= 0 AND v IS DISTINCT FROM '{0} %s'").text
 
 
 def mirrored(mirror: Mirror) -> Callable[[], bool]:

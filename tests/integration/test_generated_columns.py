@@ -15,6 +15,7 @@ import pytest
 from core.config.load import load
 from core.domain.finding import Level
 from core.domain.spec import BinlogOptions
+from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import check_source
@@ -64,7 +65,7 @@ def test_a_virtual_column_that_is_left_out_is_computed_by_the_target(mirror: Mir
 
 
 def test_a_row_filter_over_a_virtual_column_is_refused(mirror: Mirror) -> None:
-    channel = replace(mirror.job.channel, columns=(("id", "id"),), where="v > 4")
+    channel = replace(mirror.job.channel, columns=(("id", "id"),), where='"v" > 4')
     mirror.job = replace(mirror.job, channels=(channel,))
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
@@ -84,9 +85,9 @@ def test_a_catalog_that_knows_no_generated_columns_is_read(mirror: Mirror) -> No
         "CREATE SCHEMA older",
         "CREATE VIEW older.pg_attribute AS SELECT attrelid, attname, attnum, attisdropped FROM pg_attribute",
         "GRANT USAGE ON SCHEMA older TO etl; GRANT SELECT ON older.pg_attribute TO etl",
-        "ALTER ROLE etl IN DATABASE " + mirror.warehouse.database + " SET search_path = older, pg_catalog, public",
     )
     with closing(open_admin(mirror.job, "test")) as admin:
         assert isinstance(admin, DwsSlotAdmin)
+        admin.session.composed_rows(pg.sql.SQL("SET search_path = older, pg_catalog"), None)
         facts = DwsViewer(admin.session).table_facts(TABLE)
     assert facts and facts.columns == ("id", "n", "s", "v") and facts.virtual == ()

@@ -122,7 +122,7 @@ def test_a_table_that_cannot_be_followed_is_refused(mirror: Mirror, path: str) -
 def test_a_channel_s_mapping_filter_and_write_mode_hold_here_too(mirror: Mirror, path: str) -> None:
     job_ = library.load(path).jobs["own"]
     columns = (("id", "Order Id"), ("part", "part"), ("note", "text"))
-    channel = replace(job_.channel, columns=columns, where="part < 2")
+    channel = replace(job_.channel, columns=columns, where='"part" < 2')
     options = replace(job_.sink_options, write_mode="copy_merge", conflict_strategy="ignore")
     job_ = replace(job_, channels=(channel,), sink_options=options)
     with Reader(job_) as reader, Sink(job_, reader.table) as sink:

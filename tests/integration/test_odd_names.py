@@ -41,7 +41,7 @@ def test_a_row_filter_over_a_column_named_like_one_of_verifys_own_is_compared(
     warehouse.create_table("ods.orders", "id bigint, k0 bigint", ("id",))
     run(warehouse, "INSERT INTO ods.orders SELECT n, n FROM generate_series(1, 9) n")
     mirror = make_mirror(warehouse, "ods.orders")
-    mirror.job = replace(mirror.job, channels=(replace(mirror.job.channel, where="k0 > 2"),))
+    mirror.job = replace(mirror.job, channels=(replace(mirror.job.channel, where='"k0" > 2'),))
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog=False))
     mirror.start().join()
     mirror.at_sink("UPDATE mart.orders SET k0 = 0 WHERE id = 7")

@@ -247,11 +247,11 @@ def test_a_value_that_names_what_the_sink_lacks_is_a_row_refused(warehouse: Ware
     with closing(mirror.sink_session()) as session:
         for name, value in NAMES.items():
             with pytest.raises(RowRefused) as refused, session.transaction() as cursor:
-                cursor.copy_expert(f"COPY of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))
+                cursor.copy_expert(f"COPY public.of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))
             assert "make it there, or have the target keep the column as text" in refused.value.hint, name
             assert value.split("=")[0].split("(")[0] not in refused.value.message, refused.value.message
         with pytest.raises(Refused, match="does not exist") as gone, session.transaction() as cursor:
-            cursor.copy_expert("COPY of_nothing FROM STDIN", io.BytesIO(b""))
+            cursor.copy_expert("COPY public.of_nothing FROM STDIN", io.BytesIO(b""))
         assert "not as it was" in gone.value.hint
 
 
@@ -447,7 +447,7 @@ def test_a_made_target_carries_not_null_of_the_columns_that_are_mapped(
 ) -> None:
     """Also under a filter: a row that leaves it is a delete by its key, so that no image with gaps is ever written."""
     mirror = _made(warehouse, make_mirror, 'a text COLLATE "C" NOT NULL, b integer NOT NULL, c text NOT NULL')
-    channel = ChannelSpec(TABLE, TARGET, True, (("id", "key"), ("a", "Text")), "b > 0")
+    channel = ChannelSpec(TABLE, TARGET, True, (("id", "key"), ("a", "Text")), '"b" > 0')
     mirror.job = replace(mirror.job, channels=(channel,))
     mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'x', 1, ''), (2, 'y', 2, ''), (3, 'z', 0, '')")
     mirror.start().wait_running()

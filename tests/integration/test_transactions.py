@@ -33,7 +33,7 @@ Loss = Callable[[SinkSession], None]
 @pytest.fixture(scope="module")
 def target(pg_server: Server) -> Iterator[Target]:
     new_database(pg_server, DATABASE)
-    made = Target(pg_server, DATABASE, "t", "id bigint PRIMARY KEY, v text", ("id", "v"))
+    made = Target(pg_server, DATABASE, "public.t", "id bigint PRIMARY KEY, v text", ("id", "v"))
     yield made
     made.close()
     drop_database(pg_server, DATABASE)
@@ -69,11 +69,11 @@ def test_a_transaction_whose_session_was_lost_before_its_commit_is_not_done(targ
     session = target.session
     target.run("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id integer)")
     with pytest.raises(Unreachable), session.transaction() as cursor:
-        cursor.execute("INSERT INTO kept VALUES (1)")
+        cursor.execute("INSERT INTO public.kept VALUES (1)")
         lose(session)
     assert target.asked("SELECT * FROM kept") == []
     with session.transaction() as cursor:
-        cursor.execute("INSERT INTO kept VALUES (2)")
+        cursor.execute("INSERT INTO public.kept VALUES (2)")
     assert target.asked("SELECT * FROM kept") == [(2,)]
 
 
@@ -81,11 +81,11 @@ def test_a_session_opened_anew_inside_a_transaction_does_not_commit_for_it(targe
     session = target.session
     target.run("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id integer)")
     with pytest.raises(Unreachable), session.transaction() as cursor:
-        cursor.execute("INSERT INTO kept VALUES (1)")
+        cursor.execute("INSERT INTO public.kept VALUES (1)")
         lose(session)
         session.close()
         with session.transaction() as other:
-            other.execute("INSERT INTO kept VALUES (2)")
+            other.execute("INSERT INTO public.kept VALUES (2)")
     assert target.asked("SELECT * FROM kept") == [(2,)]
 
 

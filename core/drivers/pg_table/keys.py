@@ -38,7 +38,10 @@ PLAIN_TEXT = frozenset({"text", "varchar"})
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A key column: `type` is castable SQL, `by_bytes` says that the server already orders this column by bytes."""
+    """A key column: `type` is castable SQL, `by_bytes` says that the server already orders this column by bytes.
+
+    `typname` is empty where the type is not of pg_catalog, whatever it is called.
+    """
 
     name: str
     typname: str

@@ -27,12 +27,13 @@ Opened = Callable[[], AbstractContextManager[pg.Cursor]]
 """Opens a short transaction: a session's own, or `pg.transaction` over a connection."""
 
 _COLUMNS = """
-SELECT a.attname, t.typname, format_type(a.atttypid, -1), t.typtype::text = 'd', t.typbasetype::bigint,
+SELECT a.attname, CASE WHEN s.nspname = 'pg_catalog' THEN t.typname::text ELSE '' END,
+       format_type(a.atttypid, -1), t.typtype::text = 'd', t.typbasetype::bigint,
        CASE WHEN co.collname = 'default' THEN d.datcollate ELSE co.collcollate END IN ('C', 'POSIX')
          OR (co.collname = 'default' AND {}),
        current_setting('server_encoding'), a.attnotnull
   FROM pg_attribute a
-  JOIN pg_type t ON t.oid = a.atttypid
+  JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace s ON s.oid = t.typnamespace
   JOIN pg_database d ON d.datname = current_database()
   LEFT JOIN pg_collation co ON co.oid = a.attcollation
  WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped
@@ -40,8 +41,9 @@ SELECT a.attname, t.typname, format_type(a.atttypid, -1), t.typtype::text = 'd',
 """
 
 _BASES = """
-SELECT t.oid::bigint, t.typname, format_type(t.oid, -1), t.typtype::text = 'd', t.typbasetype::bigint
-  FROM pg_type t WHERE t.oid = ANY ({}::oid[])
+SELECT t.oid::bigint, CASE WHEN s.nspname = 'pg_catalog' THEN t.typname::text ELSE '' END,
+       format_type(t.oid, -1), t.typtype::text = 'd', t.typbasetype::bigint
+  FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace WHERE t.oid = ANY ({}::oid[])
 """
 """The types that domains are over; asked level by level, only where there are domains."""
 
@@ -142,7 +144,7 @@ class PgTables:
     """A session that reads whole tables; implements `core.ports.table.TableSession`."""
 
     def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
-        limit = {"statement_timeout": str(limit_ms)}
+        limit = {"statement_timeout": str(limit_ms), "default_transaction_read_only": "on"}
         read = replace(dialect, settings=limit, autocommit=False, limit_ms=None)
         self._session = Session(login.endpoint, login.password, login.name, read)
         self._session.ready()

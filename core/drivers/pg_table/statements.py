@@ -94,7 +94,7 @@ class Statements:
             for key in keys
         )
         names = [sql.Identifier(f"k{place}") for place in range(len(self._key))]
-        match = [sql.SQL("{} = wanted.{}").format(_column(c), n) for c, n in zip(self._key, names, strict=True)]
+        match = [_equal(c, sql.SQL("wanted.{}").format(n)) for c, n in zip(self._key, names, strict=True)]
         # the filter's columns have no alias, so it stands where there are none but the table's
         return sql.SQL(
             "SELECT {}, {} FROM (SELECT * FROM {} t WHERE {}) t JOIN (VALUES {}) AS wanted ({}) ON {}"
@@ -129,6 +129,14 @@ def _edge(key: Sequence[KeyColumn], at: Key, beyond: str, closed: bool) -> Compo
 
 def _column(column: KeyColumn) -> Composable:
     return sql.SQL("t.{}").format(sql.Identifier(column.name))
+
+
+def _equal(column: KeyColumn, value: Composable) -> Composable:
+    """A key equal to a value of its type; one of a made type by its text, because its own operator may be anywhere."""
+    left = _column(column)
+    if not column.typname:
+        left, value = _ordered(column, left), _ordered(column, value)
+    return sql.SQL("{} = {}").format(left, value)
 
 
 def _value(column: KeyColumn, text: str) -> Composable:

@@ -8,6 +8,7 @@ Its channels go through it together, phase by phase, under one epoch. Nothing he
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -253,6 +254,8 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
     mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
     row_filter = channel.where or "no filter"
     spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
+    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # a configured name holds none
+        spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 

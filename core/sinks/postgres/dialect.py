@@ -23,7 +23,7 @@ class SinkDialect:
     table takes its columns from a query. `plain`: a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT
     ON, no FILTER and no RETURNING, so a step goes through the table of net effects, and MERGE leaves what an upsert
     behind it brings. `analyzes`: ANALYZE is allowed inside a transaction (of a DWS that is not documented).
-    `merges_since` is the first version with MERGE, 0 where every one has it.
+    `merges_since` is the first version with MERGE, 0 where every one has it. `path` is the search_path of its sessions.
     """
 
     name: str
@@ -36,6 +36,7 @@ class SinkDialect:
     plain: bool = False
     analyzes: bool = True
     merges_since: int = 0
+    path: str = "pg_catalog, pg_temp"
 
     def spread(self, key: Iterable[Composable]) -> Composable:
         """How a table is spread: by the hash of its key, staging like the target, so that they join on each DN."""
@@ -56,5 +57,6 @@ DWS = SinkDialect(
     follows=False,
     plain=True,
     analyzes=False,
+    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first, and named behind another it is an error
 )
 DIALECTS = {one.name: one for one in (POSTGRES, DWS)}

@@ -14,6 +14,7 @@ from core.domain.lock_owner import explain_lease, explain_writer, is_stranger, l
 from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.tls import line_finding
+from core.drivers.search_path import path_findings
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import SinkAsked
 from core.sinks.postgres.check import eligibility
@@ -39,6 +40,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
+    yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     if not server.temporary:
         yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
     yield _progress_finding(place, asked.progress_schema, viewer)

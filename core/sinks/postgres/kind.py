@@ -170,7 +170,7 @@ class PostgresKind:
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         """A session that reads whole tables for a comparison."""
-        return PgTables(login, session.POSTGRES, limit_ms)
+        return PgTables(login, session.dialect_of(self._name), limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """The least rights that these jobs need."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from core.clock import Clock
 from core.domain.endpoint import Endpoint
@@ -49,6 +50,11 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 POSTGRES = Dialect("sink", ("core.sinks.postgres", "tables.sql"), SETTINGS, classify)
 
 
+def dialect_of(kind: str) -> Dialect:
+    """What a session to a sink of this kind is given."""
+    return replace(POSTGRES, path=DIALECTS[kind].path)
+
+
 class SinkSession(Session):
     """A session to a sink; `kind` names its dialect, `schema` has our own tables there."""
 
@@ -61,8 +67,8 @@ class SinkSession(Session):
         kind: str = "postgres",
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(endpoint, password, application_name, POSTGRES, clock)
         self.dialect = DIALECTS[kind]
+        super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 

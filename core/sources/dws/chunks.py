@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from core.domain.slot import Column, TableIdentity
 from core.drivers import pg
+from core.drivers.operators import Operators, spelled
 from core.ports.source import Chunk
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
@@ -63,12 +64,17 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
 
 
 def read_statement(
-    table: str, identity: TableIdentity, chunk: Chunk, columns: pg.sql.Composable, condition: pg.sql.Composable | None
+    table: str,
+    identity: TableIdentity,
+    chunk: Chunk,
+    columns: pg.sql.Composable,
+    condition: pg.sql.Composable | None,
+    operators: Operators,
 ) -> pg.sql.Composable:
     """These columns of the rows with lo < key <= hi, of those alone that a row filter accepts."""
     types = {column.name: column.type for column in identity.columns}
-    parts = [_beyond(identity.key, types, chunk.lo, ">")] if chunk.lo else []
-    parts.append(_beyond(identity.key, types, chunk.hi, "<"))
+    parts = [_beyond(identity.key, types, chunk.lo, ">", operators)] if chunk.lo else []
+    parts.append(_beyond(identity.key, types, chunk.hi, "<", operators))
     if condition is not None:
         parts.append(condition)
     return SQL("SELECT {columns} FROM {table} WHERE {where}").format(
@@ -76,16 +82,23 @@ def read_statement(
     )
 
 
-def _beyond(key: tuple[str, ...], types: dict[str, str], bound: tuple[str, ...], sign: str) -> pg.sql.Composable:
+def _beyond(
+    key: tuple[str, ...], types: dict[str, str], bound: tuple[str, ...], sign: str, operators: Operators
+) -> pg.sql.Composable:
     """key > bound, or key <= bound, column by column; the first column's own bound lets its index serve."""
     values = [SQL("{}::{}").format(Literal(text), SQL(types[name])) for name, text in zip(key, bound, strict=True)]
-    last = SQL("{} {} {}").format(Identifier(key[-1]), SQL(">" if sign == ">" else "<="), values[-1])
+    last_sign = spelled(operators, key[-1], ">" if sign == ">" else "<=")
+    last = SQL("{} {} {}").format(Identifier(key[-1]), last_sign, values[-1])
     nested = last
     for name, value in list(zip(key, values, strict=True))[-2::-1]:
-        nested = SQL("({c} {s} {v} OR ({c} = {v} AND {rest}))").format(
-            c=Identifier(name), s=SQL(sign), v=value, rest=nested
+        nested = SQL("({c} {s} {v} OR ({c} {e} {v} AND {rest}))").format(
+            c=Identifier(name),
+            s=spelled(operators, name, sign),
+            e=spelled(operators, name, "="),
+            v=value,
+            rest=nested,
         )
     if len(key) == 1:
         return nested
-    lead = SQL("{} {} {}").format(Identifier(key[0]), SQL(sign + "="), values[0])
+    lead = SQL("{} {} {}").format(Identifier(key[0]), spelled(operators, key[0], sign + "="), values[0])
     return SQL("({} AND {})").format(lead, nested)

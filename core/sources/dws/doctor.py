@@ -15,6 +15,7 @@ from core.domain.peek import Filter
 from core.domain.slot import Shard
 from core.domain.tls import line_finding
 from core.domain.ttl import ttl_of
+from core.drivers.search_path import path_findings
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
 from core.sources.dws import eligibility, sight
@@ -37,6 +38,7 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
+    yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     facts = viewer.server_facts()
     yield from _function_findings(place, facts, list(eligibility.server_objections(facts, asked.name, proven)))
     yield from _setting_findings(place, facts.settings, proven)

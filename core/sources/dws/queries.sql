@@ -6,9 +6,10 @@
 -- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
 -- numbers of its columns: those of its constraint, which are without the ones that its index only includes.
 -- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer. format_type leaves out the
--- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session.
-SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.columns,
-       t.key
+-- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session. Names are
+-- told in arrays, because a name may hold any character.
+SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.names, t.types,
+       t.numbers, t.key
 FROM (
     SELECT false AS checkpoint, node_name, node_id, last_sync_point, latest_sync_point, xmin
     FROM pgxc_get_binlog_sync_point(%(table)s, %(slot)s, false, %(node)s)
@@ -18,12 +19,12 @@ FROM (
 ) s
 CROSS JOIN (
     SELECT a.attrelid::bigint AS oid,
-           string_agg(a.attname || chr(30) ||
-                      CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
-                           THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
-                      || chr(30) || a.attnum,
-                      chr(31) ORDER BY a.attnum) AS columns,
-           (SELECT array_to_string(k.conkey, ' ') FROM pg_constraint k
+           array_agg(a.attname::text ORDER BY a.attnum) AS names,
+           array_agg(CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+                     THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
+                     ORDER BY a.attnum) AS types,
+           array_agg(a.attnum::integer ORDER BY a.attnum) AS numbers,
+           (SELECT k.conkey::integer[] FROM pg_constraint k
             WHERE k.conrelid = a.attrelid AND k.contype = 'p') AS key
     FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
     WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
@@ -60,6 +61,18 @@ ORDER BY a.attnum
 SELECT DISTINCT a.atttypid::bigint
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'pg_catalog'
+
+-- name: key_operators
+-- The operators of the key's own index: column, strategy (1 to 5), schema, name. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: vectors
+-- count from 0; a column that the index only includes has no class.
+SELECT a.attname::text, s.amopstrategy, n.nspname::text, o.oprname::text
+FROM pg_index i CROSS JOIN generate_series(0, 31) place
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[place]
+JOIN pg_opclass c ON c.oid = i.indclass[place]
+JOIN pg_amop s ON s.amopfamily = c.opcfamily AND s.amoplefttype = c.opcintype AND s.amoprighttype = c.opcintype
+JOIN pg_operator o ON o.oid = s.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE i.indrelid = %(table)s::regclass AND i.indisprimary AND s.amopstrategy BETWEEN 1 AND 5
+ORDER BY place, s.amopstrategy
 
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.

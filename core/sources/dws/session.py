@@ -7,10 +7,14 @@ page), and because one status must not hold back the cleaning of old rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from core.domain.endpoint import Endpoint
 from core.domain.tls import moved
 from core.drivers import pg
 from core.drivers.session import Dialect, Session
+from core.errors import SlotkeeperError
 from core.sources.dws.faults import classify
 
 STATUS_LIMIT_MS = 2_000
@@ -24,8 +28,17 @@ SETTINGS = {
     "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read is an error then, whenever it came
 }
 
+PATH = "pg_catalog"
+"""DWS, "Statement Behavior", search_path: pg_temp is always first, and named behind another schema is an error."""
+
 DWS = Dialect(
-    "source", ("core.sources.dws", "queries.sql"), SETTINGS, classify, autocommit=True, limit_ms=STATUS_LIMIT_MS
+    "source",
+    ("core.sources.dws", "queries.sql"),
+    SETTINGS,
+    classify,
+    autocommit=True,
+    limit_ms=STATUS_LIMIT_MS,
+    path=PATH,
 )
 
 
@@ -35,6 +48,7 @@ class DwsSession(Session):
     def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
         super().__init__(endpoint, password, application_name, DWS)
         self.source = endpoint.name
+        self._may_be_read_only = True
         self.oriented = ""
         """The table that this connection's last sync-point call named; nothing where it made none."""
 
@@ -42,6 +56,24 @@ class DwsSession(Session):
         """Another session of the same login, whose name ends in `mark`; at another address where one is given."""
         endpoint = moved(self._endpoint, *address) if address else self._endpoint
         return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Let the transactions of the block be read-only ones, where this login may say so (on a DWS it may not).
+
+        PostgreSQL, "Statement Behavior": default_transaction_read_only. What it was before comes back; on an error the
+        session is ended.
+        """
+        if self._may_be_read_only:
+            try:
+                self.composed_rows(pg.sql.SQL("SET default_transaction_read_only = on"), None)
+            except SlotkeeperError as error:
+                if error.code not in ("42501", "42704"):
+                    raise
+                self._may_be_read_only = False
+        yield
+        if self._may_be_read_only:
+            self.composed_rows(pg.sql.SQL("RESET default_transaction_read_only"), None)
 
     def _connect(self) -> pg.Connection:
         self.oriented = ""

@@ -6,9 +6,9 @@ Next door: `queries.sql` holds what is sent; `chunks.py` cuts and copies the tab
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from core.domain.kept import Kept
 from core.domain.objection import refuse
@@ -19,6 +19,7 @@ from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
 from core.domain.watch import exactly, judge
 from core.drivers import pg
+from core.drivers.operators import Operators, operators_of
 from core.drivers.row_pipe import put, texts
 from core.drivers.session import Rows
 from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
@@ -33,6 +34,9 @@ from core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
+
+READ_ONLY = "25006"
+"""read_only_sql_transaction: what is read with a row filter was refused as a write."""
 
 _NOTHING = pg.sql.SQL("")
 
@@ -102,9 +106,13 @@ class DwsSource:
         self.options = options
         self.selection = selection or Selection()
         self.copy_allowed = True
+        self.reads_only = True
+        """Whether the binlog may be read in a read-only transaction, as far as is known: a DWS does not say."""
         self.points_proven = False
         """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
+        self._operators: Operators = {}
+        """How its key is compared, where a type of it is none of the server's own."""
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
         """Ids of the DNs that hold the table, and of those that do not, as last read."""
@@ -124,23 +132,38 @@ class DwsSource:
                 self.table, facts, self.options.new_system_value, self.selection.names
             )
         refuse(found, "source")
+        if self.selection.where:
+            self.selects(self._seen())
         if binlog and facts and facts.virtual:
             self._filter_readable([name for name in facts.columns if name not in facts.virtual])
 
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
+        identity = self._seen()
+        self._serves(identity)
+        self._identity = identity
+        return identity
+
+    def _seen(self) -> TableIdentity:
         rows = self.session.rows("identity", {"table": self.table})
         if all(row[4] < 0 for row in rows):
             refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
         identity = identity_of(rows, made_types.read(self.session, self.table))
-        self.selects(identity)
-        self._identity = identity
+        if any(column.name in identity.key and identity.user_type(column.type) for column in identity.columns):
+            self._operators = operators_of(self.session.rows("key_operators", {"table": self.table}))
         return identity
 
     def selects(self, identity: TableIdentity) -> None:
-        """Refuse by name a mapping or a row filter that this table cannot serve."""
+        """Refuse by name a mapping or a row filter that this table cannot serve; a driver alone reads the filter."""
+        if self.selection.where:
+            from core.sources.dws import filters  # a worker has no parser
+
+            refuse(list(filters.objections(self.selection.where, identity)), "source")
+        self._serves(identity)
+
+    def _serves(self, identity: TableIdentity) -> None:
         self.selection.columns(identity)
         self._filter_readable([column.name for column in identity.columns])
 
@@ -248,7 +271,18 @@ class DwsSource:
             self._orient(shard)
             return self._range_statement("changes", shard, ours(after), ours(up_to).point, as_text)
 
-        return self._out(statement, out, self.options.binlog_read_timeout, self.options.binlog_batch_read_size)
+        limit_ms, batch = self.options.binlog_read_timeout, self.options.binlog_batch_read_size
+        if not self.selection.where or not self.reads_only:
+            return self._out(statement, out, limit_ms, batch)
+        self._orient(shard)
+        try:
+            with self.session.read_only():
+                return self._out(statement, out, limit_ms, batch)
+        except SlotkeeperError as error:
+            if error.code != READ_ONLY:
+                raise
+            self.reads_only = False
+            return self._out(statement, out, limit_ms, batch)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
         """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer)."""
@@ -287,12 +321,13 @@ class DwsSource:
 
         def statement(as_text: bool) -> pg.sql.Composable:
             columns = chunks.column_list(self.identity, self.selection.columns(self.identity), as_text)
-            return chunks.read_statement(self.table, self.identity, chunk, columns, self.selection.condition)
+            condition = self.selection.condition
+            return chunks.read_statement(self.table, self.identity, chunk, columns, condition, self._operators)
 
         options = self.options
-        return self._out(
-            statement, out, options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
-        )
+        limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
+        with self.session.read_only() if self.selection.where else nullcontext():
+            return self._out(statement, out, limit_ms, batch)
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -523,9 +558,9 @@ def _column_images(
     return pg.sql.SQL(", ").join(spelled)
 
 
-def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]:
+def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
     """Looks by DN from the rows of the statement `status` (two rows a DN, one for each checkpoint flag)."""
-    by_shard: dict[Shard, dict[bool, tuple[object, ...]]] = {}
+    by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
     for row in rows:
         by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row
     found = []
@@ -533,10 +568,10 @@ def statuses_of(rows: list[tuple[object, ...]], server: str) -> list[SlotStatus]
         some = list(flags.values())
         xmin = min(int(str(row[5])) for row in some)
         points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
-        described = [part.split("\x1e") for part in str(some[0][7]).split("\x1f")]
-        names = {number: name for name, _, number in described}
-        key = tuple(names[number] for number in str(some[0][8] or "").split())
-        columns = tuple(Column(name, spelled) for name, spelled, _ in described)
+        told, types, numbers, held = some[0][7:]
+        names = dict(zip(numbers, told, strict=True))
+        key = tuple(names[number] for number in held or ())
+        columns = tuple(Column(name, spelled) for name, spelled in zip(told, types, strict=True))
         found.append(
             SlotStatus(
                 shard,

@@ -15,6 +15,7 @@ from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Ttl, ttl_of
 from core.drivers.pg import number
+from core.drivers.search_path import names_of_path
 from core.drivers.session import Book, Rows
 from core.errors import Refused, SlotkeeperError
 from core.ports.source import SlotCalls
@@ -104,6 +105,17 @@ class DwsViewer:
         """Who answers."""
         version, user, clock, superuser = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), superuser)
+
+    def open_schemas(self, user: str) -> list[str]:
+        """Schemas on the login's own search_path in which everybody may create; none where that is not told."""
+        try:
+            path = self._rows("own_path", {})
+            names = names_of_path(str(path[0][0]), user) if path else []
+            return [str(name) for (name,) in self._rows("open_schemas", {"names": names})]
+        except SlotkeeperError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            return []
 
     def now(self) -> datetime:
         """The server's clock."""

@@ -6,6 +6,15 @@
 SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::float8,
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
 
+-- name: own_path
+-- The search_path that this login has where nobody sets it, which our sessions do.
+SELECT reset_val FROM pg_settings WHERE name = 'search_path'
+
+-- name: open_schemas
+-- Those of these schemas in which everybody may create. PostgreSQL and DWS, has_schema_privilege: public is everybody.
+SELECT n.nspname::text FROM pg_namespace n
+WHERE n.nspname = ANY (%(names)s) AND has_schema_privilege('public'::name, n.oid, 'CREATE') ORDER BY 1
+
 -- name: settings
 -- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
 SELECT name, setting FROM pg_settings

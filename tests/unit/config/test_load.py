@@ -29,7 +29,7 @@ def test_a_channel_s_mapping_and_filter_are_read_and_shown(tmp_path: Path) -> No
     file.write_text(changed('into = "mart.orders"', f'into = "mart.All Orders"\n{lines}'))
     loaded = load(file, {})
     mapping = (("id", "Order Id"), ("Place", "place"))
-    channel = ChannelSpec("ods.orders", "mart.All Orders", False, mapping, "region = 'EU'")
+    channel = ChannelSpec("ods.orders", "mart.All Orders", False, mapping, "\"region\" = 'EU'")
     assert loaded.jobs["orders_rt"].channels == (channel,)
     shown = {one.key: one.value for one in loaded.settings}
     assert shown["jobs.orders_rt.channels[0].columns"] == '{ id = "Order Id", Place = "place" }'

@@ -14,6 +14,7 @@ from core.domain.objection import Objection
 from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.drivers.operators import Operators, operators_of
 from core.drivers.session import Book, Rows
 from core.sinks.postgres.check import made_types, types
 from core.sinks.postgres.dialect import SinkDialect
@@ -56,7 +57,8 @@ class TargetKey:
 class TargetFacts:
     """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target).
 
-    `folding` are columns under whose collation different texts are equal.
+    `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
+    column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class TargetFacts:
     rules: tuple[str, ...]
     types: dict[str, UserType]
     folding: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str, str], ...] = ()
 
 
 def exists(session: SinkSession, name: str) -> bool:
@@ -81,6 +84,14 @@ def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
     with session.transaction() as cursor:
         found = _rows(cursor, session, "oid", _named(name))
         return _columns(cursor, session, {"oid": found[0][0]}) if found else {}
+
+
+def operators(session: SinkSession, name: str, key: Sequence[str]) -> Operators:
+    """How the key of `schema.table` is compared: by the first unique index over just these columns."""
+    with session.transaction() as cursor:
+        found = _rows(cursor, session, "oid", _named(name))
+        rows = _rows(cursor, session, "operators", {"oid": found[0][0]}) if found else []
+    return operators_of(row[:4] for row in rows if set(row[4]) == set(key))
 
 
 def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> TargetFacts | None:
@@ -106,6 +117,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
             rules=tuple(row[0] for row in _rows(cursor, session, "rules", place)),
             types={one: it for one, it in known.items() if it},
             folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
+            functions=tuple(_rows(cursor, session, "functions", place)),
         )
 
 
@@ -194,6 +206,11 @@ def table_objections(name: str, facts: TargetFacts) -> Iterator[Objection]:
         cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
         what = "has a foreign key" if own else "is what a foreign key points at"
         yield Objection(f"target {name} {what} ({constraint}): no order is kept between tables", cure)
+    for owner, function, schema in facts.functions:
+        what = (
+            f"target {name} runs {function} ({owner}), which looks names up by its caller's search_path: ours is pinned"
+        )
+        yield Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
 
 
 def type_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:

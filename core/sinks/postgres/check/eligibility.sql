@@ -79,6 +79,76 @@ JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
 WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
 
+-- name: operators
+-- The operators of unique indexes over columns alone: column, strategy (1 to 5), schema, name, and all columns of the
+-- index. Vectors count from 0; a column that an index only includes has no class.
+SELECT a.attname::text, s.amopstrategy, n.nspname::text, o.oprname::text,
+       ARRAY(SELECT b.attname::text FROM generate_series(0, 31) p
+             JOIN pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = i.indkey[p] AND i.indclass[p] IS NOT NULL)
+FROM pg_index i CROSS JOIN generate_series(0, 31) place
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[place]
+JOIN pg_opclass c ON c.oid = i.indclass[place]
+JOIN pg_amop s ON s.amopfamily = c.opcfamily AND s.amoplefttype = c.opcintype AND s.amoprighttype = c.opcintype
+JOIN pg_operator o ON o.oid = s.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE i.indrelid = %(oid)s::oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND s.amopstrategy BETWEEN 1 AND 5
+ORDER BY i.indexrelid, place, s.amopstrategy
+
+-- name: functions
+-- What rows of ours make run: the name of the constraint, index or column that has it, and the function, where its body
+-- looks names up as its caller does. C and internal functions look up none, a body in SQL that was parsed when it was made
+-- (prosqlbody) none of its own, and SET search_path fixes it.
+WITH RECURSIVE kinds AS (
+    SELECT a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION
+    SELECT CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END
+    FROM kinds k JOIN pg_type t ON t.oid = k.oid WHERE t.typtype = 'd' OR t.typcategory = 'A'),
+owners AS (
+    SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
+    WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (SELECT oid FROM kinds))
+    UNION ALL
+    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, a.attname::text FROM pg_attrdef d
+    JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = %(oid)s::oid
+    UNION ALL
+    SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+    WHERE i.indrelid = %(oid)s::oid),
+used AS (
+    SELECT o.class::oid AS class, o.oid, o.name, NULL::oid AS function FROM owners o
+    UNION
+    SELECT 'pg_catalog.pg_proc'::regclass::oid, f.oid, u.name, f.oid
+    FROM used u
+    JOIN pg_depend d ON d.classid = u.class AND d.objid = u.oid
+    LEFT JOIN pg_operator p ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND p.oid = d.refobjid
+    JOIN pg_proc f ON f.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclass THEN d.refobjid ELSE p.oprcode END
+    WHERE u.function IS NULL OR (SELECT q.prosqlbody IS NOT NULL FROM pg_proc q WHERE q.oid = u.function))
+SELECT DISTINCT u.name, u.function::regprocedure::text, quote_ident(n.nspname)
+FROM used u JOIN pg_proc f ON f.oid = u.function JOIN pg_language l ON l.oid = f.prolang
+JOIN pg_namespace n ON n.oid = f.pronamespace
+WHERE l.lanname NOT IN ('c', 'internal') AND f.prosqlbody IS NULL AND n.nspname <> 'pg_catalog'
+  AND NOT EXISTS (SELECT 1 FROM unnest(f.proconfig) setting WHERE setting LIKE 'search\_path=%%')
+ORDER BY 1, 2
+
+-- name: functions_dws
+-- The same of a DWS, whose functions have no bodies that were parsed before.
+SELECT DISTINCT o.name, f.oid::regprocedure::text, quote_ident(n.nspname)
+FROM (
+    SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
+    WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (
+        SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped))
+    UNION ALL
+    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, a.attname::text FROM pg_attrdef d
+    JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = %(oid)s::oid
+    UNION ALL
+    SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+    WHERE i.indrelid = %(oid)s::oid) o
+JOIN pg_depend d ON d.classid = o.class AND d.objid = o.oid
+LEFT JOIN pg_operator p ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND p.oid = d.refobjid
+JOIN pg_proc f ON f.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclass THEN d.refobjid ELSE p.oprcode END
+JOIN pg_language l ON l.oid = f.prolang JOIN pg_namespace n ON n.oid = f.pronamespace
+WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
+  AND NOT EXISTS (SELECT 1 FROM unnest(f.proconfig) setting WHERE setting LIKE 'search\_path=%%')
+ORDER BY 1, 2
+
 -- name: folding
 -- Columns under whose collation different texts are equal.
 SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation

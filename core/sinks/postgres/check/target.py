@@ -50,7 +50,10 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
     spelled = tuple(there[name].type for name in target.columns if name in there)
     loose = () if session.dialect.spreads else target.loose
-    return replace(target, loose=loose, others=others, types=spelled, dialect=session.dialect)
+    made = any("." in (there[name].base or there[name].type) for name in target.key if name in there)
+    found = eligibility.operators(session, target.name, target.key) if made else {}
+    signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
+    return replace(target, loose=loose, others=others, types=spelled, dialect=session.dialect, signs=signs)
 
 
 def exists(session: SinkSession, name: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.drivers import pg
+from core.drivers.search_path import names_of_path
 from core.drivers.session import Book, Rows
 from core.ports.progress import LaneSeen
 from core.sinks.postgres.session import SinkSession
@@ -62,6 +63,12 @@ class PostgresViewer:
         """Who answers."""
         version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
+
+    def open_schemas(self, user: str) -> list[str]:
+        """Schemas on the login's own search_path in which everybody may create."""
+        path = self._rows("own_path", {})
+        names = names_of_path(str(path[0][0]), user) if path else []
+        return [str(name) for (name,) in self._rows("open_schemas", {"names": names})]
 
     def schema(self, schema: str) -> Rights | None:
         """What we may do in a schema; None where it does not exist."""

@@ -8,6 +8,15 @@ SELECT current_setting('server_version'), current_user::text, extract(epoch FROM
        has_database_privilege(current_database(), 'TEMPORARY'),
        has_database_privilege(current_database(), 'CREATE')
 
+-- name: own_path
+-- The search_path that this login has where nobody sets it, which our sessions do.
+SELECT reset_val FROM pg_settings WHERE name = 'search_path'
+
+-- name: open_schemas
+-- Those of these schemas in which everybody may create. PostgreSQL and DWS, has_schema_privilege: public is everybody.
+SELECT n.nspname::text FROM pg_namespace n
+WHERE n.nspname = ANY (%(names)s) AND has_schema_privilege('public'::name, n.oid, 'CREATE') ORDER BY 1
+
 -- name: schema
 -- Rights on a schema: may use, may create in it; no row where it does not exist.
 SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE')

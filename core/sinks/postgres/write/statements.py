@@ -20,6 +20,7 @@ Next door: `sink.py` runs these in the order that design 4.2 fixes, `row_isolati
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -38,7 +39,8 @@ class TargetTable:
     `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon
     and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
     `others` are the columns that only the target has, `types` the mirrored columns' own, `dialect` the server's.
-    `forms` say for each key column how its equal values become one text (`types.form_of`).
+    `forms` say for each key column how its equal values become one text (`types.form_of`), `signs` how it is compared
+    (`core.drivers.operators`); without them, as the server compares its own.
     """
 
     name: str
@@ -49,6 +51,7 @@ class TargetTable:
     dialect: SinkDialect = POSTGRES
     loose: tuple[str, ...] = ()
     forms: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> Composable:
@@ -77,7 +80,7 @@ class TargetTable:
 
     @property
     def _digest(self) -> str:
-        spelled = "\x1f".join((self.name, *self.columns))
+        spelled = json.dumps([self.name, *self.columns])
         return hashlib.sha256(spelled.encode()).hexdigest()[:12]
 
     @property
@@ -372,9 +375,10 @@ def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
 
 
 def _match(table: TargetTable) -> Composable:
+    signs = table.signs or ("=",) * len(table.key)
     return SQL(" AND ").join(
-        SQL("t.{} = s.{}").format(Identifier(name), Identifier(f"c{n}"))
-        for name, n in zip(table.key, table.places, strict=True)
+        SQL("t.{} {} s.{}").format(Identifier(name), SQL(sign), Identifier(f"c{n}"))
+        for name, sign, n in zip(table.key, signs, table.places, strict=True)
     )
 
 

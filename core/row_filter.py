@@ -1,0 +1,396 @@
+"""A row filter: one condition over a row's own columns, read with a parser and sent as it was read, not as typed.
+
+Whatever is not on a list here is refused: keywords, operators, functions, types, literals. What is sent has the typed
+tokens in the typed order, so that the server's own precedence holds; names are quoted, functions and types named with
+pg_catalog, strings spelled in one way. What was read is read once more out of that text, and both have to be equal.
+ADR 0026 says why; `core.config.values` reads the configuration by this, `core.sources.dws.filters` asks a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.sqltext import RESERVED
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+DEEPEST = 50
+"""Parentheses within each other; a parser that calls itself has an end, too."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\S+", text))
+
+
+_KEYWORDS = _words(
+    "and or not in between is null true false unknown distinct from like ilike escape case when then else end as"
+)
+_CONSTRUCTS = _words("coalesce nullif greatest least cast")
+"""What looks like a function and is grammar: it has no schema."""
+
+FUNCTIONS = _words(
+    """
+    abs ceil ceiling floor round trunc mod sign power sqrt
+    lower upper initcap length char_length character_length octet_length btrim ltrim rtrim lpad rpad left right
+    substr substring strpos replace translate reverse md5 split_part date_part date_trunc
+    """
+)
+"""Functions of pg_catalog that answer alike for ever and change nothing. PostgreSQL 18 and DWS, "String Functions and
+Operators", "Mathematical Functions"; date_part and date_trunc of a timestamptz by our sessions' pinned TimeZone."""
+
+_OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
+_PLAIN = frozenset("+-*/<>=")
+"""PostgreSQL, "Operators": of these alone no operator ends in + or -, so that one behind them is a sign."""
+
+_AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
+"""What has text on its right, so that a string there is never read as a time."""
+
+_MOVING = _words("now today tomorrow yesterday")
+"""PostgreSQL, "Special Date/Time Inputs": words that a time reads as the moment of asking."""
+
+_TYPES = {
+    "smallint": "int2",
+    "int2": "int2",
+    "int": "int4",
+    "integer": "int4",
+    "int4": "int4",
+    "bigint": "int8",
+    "int8": "int8",
+    "numeric": "numeric",
+    "decimal": "numeric",
+    "real": "float4",
+    "float4": "float4",
+    "float8": "float8",
+    "double precision": "float8",
+    "text": "text",
+    "varchar": "varchar",
+    "character varying": "varchar",
+    "bool": "bool",
+    "boolean": "bool",
+    "uuid": "uuid",
+    "interval": "interval",
+    "date": "date",
+    "time": "time",
+    "time without time zone": "time",
+    "timestamp": "timestamp",
+    "timestamp without time zone": "timestamp",
+    "timestamptz": "timestamptz",
+    "timestamp with time zone": "timestamptz",
+}
+_SIZED = frozenset({"numeric", "varchar", "timestamp", "timestamptz", "time"})
+_TIMES = frozenset({"date", "time", "timestamp", "timestamptz"})
+_TYPED = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
+"""Types that may stand before a string, which then is one of them."""
+
+_WORD = re.compile(r"[^\W\d][\w$]*")
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+class WrongFilter(ValueError):
+    """Which rule a filter breaks, as "must ..."; never with a value of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """A filter as it was read: `text` is what is sent.
+
+    `columns` are named in it. Of those, `bare` ones are compared or computed with as they are, without a cast behind
+    them, and `timed` ones are cast to a date or a time.
+    """
+
+    text: str
+    columns: frozenset[str]
+    bare: frozenset[str]
+    timed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A token with its text as typed; `kind` is word, name (in quotes), string, number or sign."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A word in lower case, whatever else as typed."""
+        return self.text.lower() if self.kind == "word" else self.text
+
+
+def read(typed: str) -> RowFilter:
+    """Read a filter; raises WrongFilter with the rule that it breaks."""
+    tokens = _tokens(typed)
+    found = _Reading(tokens)
+    text, plain = found.read()
+    try:
+        same = _tree(typed) == _tree(plain)
+    except RecursionError:
+        raise WrongFilter("must be a simpler condition") from None
+    if not same:
+        raise WrongFilter("must be spelled in another way: it is not read back as it was written")
+    return RowFilter(text, frozenset(found.columns), frozenset(found.bare), frozenset(found.timed))
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _tokens(typed: str) -> list[_Token]:
+    """The tokens, which have nothing but blanks between them, and operators whole."""
+    from sqlglot.dialects.postgres import Postgres  # half a second, for those alone who have a filter
+    from sqlglot.errors import TokenError
+
+    try:
+        raw = Postgres().tokenize(typed)
+    except TokenError:
+        raise WrongFilter("must close every quote") from None
+    found: list[_Token] = []
+    for one in raw:
+        found += _pieces(_Token("", typed[one.start : one.end + 1], one.start, one.end + 1), one.text)
+    end = 0
+    for token in found:
+        if typed[end : token.start].strip(" "):
+            raise WrongFilter("must be one condition, with no ; and no comment")
+        end = token.end
+    if typed[end:].strip(" ") or not found:
+        raise WrongFilter("must be one condition, with no ; and no comment")
+    return list(_whole(found))
+
+
+def _pieces(token: _Token, value: str) -> Iterator[_Token]:
+    """A token by its own text; `value` is what the parser took it for."""
+    text, at = token.text, token.start
+    if text[0] == "'" and text == "'" + value.replace("'", "''") + "'":
+        yield _Token("string", text, at, token.end)
+    elif text[0] == '"' and value and text == '"' + value.replace('"', '""') + '"':
+        yield _Token("name", text, at, token.end)
+    elif _NUMBER.fullmatch(text):
+        yield _Token("number", text, at, token.end)
+    elif all(_WORD.fullmatch(part) for part in text.split(" ") if part):  # the parser may take two for one
+        for part in re.finditer(r"[^ ]+", text):
+            yield _Token("word", part[0], at + part.start(), at + part.end())
+    elif re.fullmatch(r"[-+*/<>=~!%^|(),:.]+", text):
+        yield _Token("sign", text, at, token.end)
+    else:
+        raise WrongFilter("must " + _odd(text))
+
+
+def _odd(text: str) -> str:
+    if ";" in text:
+        return "be one condition, with no ; and no comment"
+    if "'" in text or "$" in text:
+        return "have plain strings alone: '...', without E, U&, B, X, N or $ before the quote"
+    return "hold columns, literals, operators, casts and listed functions alone"
+
+
+def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
+    """Operators as the server reads them: what has no blank between is one, but for a sign behind plain ones."""
+    at = 0
+    while at < len(tokens):
+        last = at
+        while _joins(tokens, last):
+            last += 1
+        run = _Token(
+            tokens[at].kind, "".join(t.text for t in tokens[at : last + 1]), tokens[at].start, tokens[last].end
+        )
+        if run.kind != "sign" or run.text in _OPERATORS or run.text == ".":
+            yield run
+        elif run.text[:-1] in _OPERATORS and run.text[-1] in "+-" and set(run.text) <= _PLAIN:
+            yield _Token("sign", run.text[:-1], run.start, run.end - 1)
+            yield _Token("sign", run.text[-1], run.end - 1, run.end)
+        elif "--" in run.text or "/*" in run.text:
+            raise WrongFilter("must be one condition, with no ; and no comment")
+        else:
+            raise WrongFilter(f"must hold listed operators alone, not {run.text}")
+        at = last + 1
+
+
+def _joins(tokens: Sequence[_Token], at: int) -> bool:
+    """Whether a token and the next are one operator; whether a word follows a number at once, which is refused."""
+    if at + 1 == len(tokens) or tokens[at].end != tokens[at + 1].start:
+        return False
+    one, two = tokens[at], tokens[at + 1]
+    if (one.kind, two.kind) in (("number", "word"), ("string", "string"), ("number", "number"), ("word", "string")):
+        raise WrongFilter("must have a blank between a literal and what follows")
+    return one.kind == two.kind == "sign" and one.text not in "(),." and two.text not in "(),."
+
+
+# -- what is allowed, and how it is sent -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Reading:
+    """One pass over the tokens, each of which is sent or refused."""
+
+    tokens: Sequence[_Token]
+    columns: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    timed: set[str] = field(default_factory=set)
+    at: int = 0
+    depth: int = 0
+    sent: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+
+    def read(self) -> tuple[str, str]:
+        """(what is sent, the same as it is compared with what was typed)."""
+        while self.at < len(self.tokens):
+            self._one()
+        if self.depth:
+            raise WrongFilter("must have parentheses that match")
+        return " ".join(self.sent), " ".join(self.plain)
+
+    def _one(self) -> None:
+        token, after = self.tokens[self.at], self._word(1)
+        if token.kind == "string":
+            self._string(token)
+        elif token.kind == "number":
+            self._put(token.text)
+        elif token.kind == "name" and after == "(":
+            self._called()
+        elif token.kind == "name":
+            self._column(token.text[1:-1].replace('""', '"'))
+        elif token.kind == "sign":
+            self._sign(token.text)
+        elif token.word in _KEYWORDS:
+            self._put(token.word.upper())
+            if token.word == "as":
+                self._type()
+        elif token.word == "pg_catalog" and after == ".":
+            self.at += 2
+            self._called()
+        elif after == "(":
+            self._called()
+        elif token.word in _TYPED and self._kind(1) == "string":
+            self._typed_string(token.word)
+        elif token.word in RESERVED:
+            raise WrongFilter(f"must be over the row's own columns alone, without {token.word}")
+        else:
+            self._column(re.sub("[A-Z]+", lambda found: found[0].lower(), token.text))
+
+    def _string(self, token: _Token) -> None:
+        if self._kind(1) == "string":
+            raise WrongFilter("must have an operator between two strings")
+        self._refuse_moving(token, self._word(-1) in _AS_TEXT)
+        self._put(token.text)
+
+    def _refuse_moving(self, token: _Token, is_text: bool) -> None:
+        into = 4 if (self._word(2), self._word(3)) == ("pg_catalog", ".") else 2
+        cast = self._word(1) == "::" and self._word(into) in ("text", "varchar")
+        if not (is_text or cast) and _MOVING & set(re.findall("[a-z]+", token.text.lower())):
+            what = "must not compare with now, today, tomorrow or yesterday, which a time reads as the moment of asking"
+            raise WrongFilter(f"{what}; write ::text behind the string where text is meant")
+
+    def _sign(self, sign: str) -> None:
+        self.depth += (sign == "(") - (sign == ")")
+        if self.depth < 0:
+            raise WrongFilter("must have parentheses that match")
+        if self.depth > DEEPEST:
+            raise WrongFilter(f"must have at most {DEEPEST} parentheses within each other")
+        if sign == ".":
+            raise WrongFilter("must name columns without a table, and functions without a schema")
+        self._put(sign)
+        if sign == "::":
+            self._type()
+
+    def _called(self) -> None:
+        """A function, with the parenthesis still to come."""
+        name = self._word(0)
+        if self._kind(0) != "word" or self._word(1) != "(" or name not in FUNCTIONS | _CONSTRUCTS:
+            known = ", ".join(sorted(FUNCTIONS | _CONSTRUCTS))
+            shown = name[:40] if self._kind(0) == "word" else "a quoted one"
+            what = f"must be over the row's own columns alone, without {shown}"
+            raise WrongFilter(f"{what}: the functions that a row filter may call are {known}")
+        if name in _CONSTRUCTS:
+            self._put(name.upper())
+        else:
+            self._put(f"pg_catalog.{name}", name)
+
+    def _column(self, name: str) -> None:
+        self.columns.add(name)
+        casting = self._word(-1) == "(" and self._word(-2) == "cast" and self._word(1) == "as"
+        if self._word(1) != "::" and not casting:
+            self.bare.add(name)
+        self._put('"' + name.replace('"', '""') + '"')
+
+    def _type(self) -> None:
+        """The type behind :: or AS, and what it is cast from."""
+        value = self.tokens[self.at - 2] if self.at > 1 else None
+        if self._word(0) == "pg_catalog" and self._word(1) == ".":
+            self.at += 2
+        for words in (4, 3, 2, 1):
+            spelled = " ".join(self._word(n) for n in range(words))
+            if spelled in _TYPES:
+                break
+        else:
+            raise WrongFilter(f"must cast to one of {', '.join(sorted(_TYPES))}")
+        known = _TYPES[spelled]
+        if known in _TIMES:
+            self._refuse_time(value)
+        self._put(f"pg_catalog.{known}", spelled, words)
+        if known in _SIZED and self._word(0) == "(":
+            size = "".join(self._word(n) for n in range(5)).partition(")")[0] + ")"
+            if not re.fullmatch(r"\([0-9]{1,4}(,[0-9]{1,4})?\)", size):
+                raise WrongFilter("must have whole numbers for the size of a type")
+            self._put(size, size, 5 if "," in size else 3)
+
+    def _refuse_time(self, value: _Token | None) -> None:
+        """A text that is cast to a time may say now: a literal is looked at, a column asked for, others refused."""
+        if value is not None and value.kind == "string":
+            if _MOVING & set(re.findall("[a-z]+", value.text.lower())):
+                raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
+        elif value is not None and value.kind in ("word", "name") and self._is_column(value):
+            name = value.text[1:-1].replace('""', '"') if value.kind == "name" else value.word
+            self.timed.add(name)
+        else:
+            raise WrongFilter("must cast to a date or a time nothing but a column or a string")
+
+    def _is_column(self, value: _Token) -> bool:
+        return value.kind == "name" or value.word not in _KEYWORDS | RESERVED
+
+    def _typed_string(self, word: str) -> None:
+        """A type and its string, which is sent as a cast."""
+        string = self.tokens[self.at + 1]
+        if _MOVING & set(re.findall("[a-z]+", string.text.lower())):
+            raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
+        self._put(f"CAST ( {string.text} AS pg_catalog.{_TYPES[word]} )", f"{word} {string.text}", 2)
+
+    def _put(self, sent: str, plain: str | None = None, tokens: int = 1) -> None:
+        self.sent.append(sent)
+        self.plain.append(sent if plain is None else plain)
+        self.at += tokens
+
+    def _word(self, ahead: int) -> str:
+        at = self.at + ahead
+        return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
+
+    def _kind(self, ahead: int) -> str:
+        at = self.at + ahead
+        return self.tokens[at].kind if 0 <= at < len(self.tokens) else ""
+
+
+# -- what was read, to be compared -----------------------------------------------------------------------------------
+
+
+def _tree(text: str) -> Expr:
+    """What the parser makes of a condition, with every name as the server folds it and no schema before a function."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import ParseError
+
+    bare = re.sub(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\bpg_catalog\s*\.\s*""", lambda found: found[1] or "", text)
+    try:
+        tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE {bare}", read="postgres")
+    except ParseError:
+        raise WrongFilter("must be one condition as SQL has it") from None
+    if tree.find(exp.Alias) or {name for name, part in tree.args.items() if part} > {"expressions", "from_", "where"}:
+        raise WrongFilter("must be one condition as SQL has it")
+    for name in tree.find_all(exp.Identifier):
+        if not name.quoted:
+            name.set("this", re.sub("[A-Z]+", lambda found: found[0].lower(), name.this))
+            name.set("quoted", True)
+    return tree
