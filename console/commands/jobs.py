@@ -131,7 +131,7 @@ def start(
 ) -> None:
     """Start a job as a detached process; a dropped line changes nothing."""
     loaded, _ = select.job_of(ctx, job)
-    config, patience = str(loaded.path.resolve()), _patience(wait)
+    config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
         view = _noted(store, "start", job, reason, act)
@@ -148,7 +148,7 @@ def restart(
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
     loaded, _ = select.job_of(ctx, job)
-    config, patience = str(loaded.path.resolve()), _patience(wait)
+    config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
         view = _noted(store, "restart", job, reason, partial(control.restart, store, job, config, patience=patience))

@@ -57,7 +57,7 @@ def run(
     launch = replace(LAUNCH, extra=tuple(extra))
     with Store.open(loaded.state_dir) as store:
         with _signals_kept(), _followed(store.folder.log(job)):
-            view = control.run_here(store, job, str(loaded.path.resolve()), launch, take_over)
+            view = control.run_here(store, job, str(loaded.path.absolute()), launch, take_over)
         ended = store.run(view.run)
     code = exit_code(ended.exit_code if ended else None, view)
     if code is not diagnostics.ExitCode.FINE:

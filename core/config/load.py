@@ -13,11 +13,13 @@ from pathlib import Path
 import platformdirs
 import tomli
 
+from core import ownership
 from core.config import build, keys, secrets
 from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin
 from core.config.overlay import apply_environment, apply_options
+from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -76,7 +78,7 @@ def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str,
     apply_options(reading, options)
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
-    jobs, refused = build.read_jobs(reading, sources, sinks)
+    jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))
     logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
@@ -99,6 +101,19 @@ def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str,
     return Loaded(file, sources, sinks, jobs, state_dir, level, settings, tuple(warnings), refused)
 
 
+def _with_own_secrets(
+    reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
+) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
+    """The jobs whose secrets nobody else could have written; the others are refused before they are started."""
+    kept, gone = dict(jobs), dict(refused)
+    for name, job in jobs.items():
+        for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
+            if found := secrets.foreign(ref):
+                kept.pop(name, None)
+                gone.setdefault(name, reading.error(("jobs", name), f"jobs.{name}: {found.text}", found.hint))
+    return kept, gone
+
+
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
     """The XDG folder where the variable holds an absolute path (the standard ignores others), else the platform's."""
     base = env.get(variable, "")
@@ -117,8 +132,9 @@ def _note_state_dir(reading: Reading, state_dir: Path) -> None:
 def _text(file: Path) -> str:
     shown = safe(file)
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(SIZE_MAX + 1)
+        raw = ownership.read(file, f"configuration {shown}", SIZE_MAX + 1)
+    except ownership.NotOurs as error:
+        raise ConfigError(f"{error.message}: its commands would run as us", error.hint) from None
     except FileNotFoundError:
         raise ConfigError(f"{shown}: there is no such file", _START_HINT) from None
     except OSError as error:
