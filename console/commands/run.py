@@ -7,6 +7,7 @@ Next door: `core.launch.control.run_here` does it; `core.launch.verdict` says wh
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.launch import control, verdict
 from core.launch.launch import Launch
+from core.state.entry import opened_alone
+from core.state.faults import StateError
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.")
@@ -112,9 +115,12 @@ def _follow(log: Path, offset: int, done: threading.Event) -> None:
             offset = 0
         if size == offset:
             continue
-        with log.open("rb") as reading:
-            reading.seek(offset)
-            added = reading.read(size - offset)
+        try:
+            with os.fdopen(opened_alone(log), "rb") as reading:
+                reading.seek(offset)
+                added = reading.read(size - offset)
+        except (OSError, StateError):  # it has been moved away or is none of ours: the job goes on
+            continue
         whole = len(added) if last else added.rfind(b"\n") + 1
         offset += whole
         for line in added[:whole].splitlines():

@@ -163,7 +163,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
 
 def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
     """Where this run's Spark has its files; what killed drivers of this job left there is removed."""
-    place = Path(options.state_dir) / "spark"
+    place = store.folder.subfolder("spark")
     for row in store.runs(job):
         if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
             shutil.rmtree(place / row.run, ignore_errors=True)
@@ -199,7 +199,8 @@ def _job(options: argparse.Namespace) -> JobSpec:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"slotkeeper: {text}\n")
+    with suppress(OSError):  # the log's disk may be full: no reason to end
+        sys.stderr.write(f"slotkeeper: {text}\n")
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ Next door: `core.domain.audit` is a line, `core.state.folder` the folder.
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from core.clock import SystemClock
 from core.domain.audit import Actor, AuditLine, Phase
-from core.state.faults import StateError
+from core.state.faults import cannot_write
 from core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
@@ -26,7 +27,14 @@ FILE = "audit.jsonl"
 def actor() -> Actor:
     """Who runs this program; the SSH client's address is the shell's own word for it."""
     origin = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
-    return Actor(getpass.getuser(), socket.gethostname(), os.getpid(), os.environ.get("SUDO_USER", ""), origin)
+    return Actor(_login(), socket.gethostname(), os.getpid(), os.environ.get("SUDO_USER", ""), origin)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as containers have
+        return f"uid {os.geteuid()}"
 
 
 def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
@@ -63,25 +71,21 @@ class Audit:
     def append(self, line: AuditLine) -> None:
         """Write one line and flush it to the disk; raises StateError where that fails, and then nothing may be done."""
         text = json.dumps(line.as_json(), ensure_ascii=True, separators=(",", ":")) + "\n"
+        descriptor = self._folder.append(self.file)
         try:
-            descriptor = self._folder.append(self.file)
-            try:
-                _write_all(descriptor, text.encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _write_all(descriptor, text.encode())
+            os.fsync(descriptor)
         except OSError as error:
-            hint = "free some space or set the folder's rights; nothing was changed"
-            raise StateError(f"the audit {self.file} cannot be written: {error.strerror}", hint) from error
+            raise cannot_write(self.file, error, "the audit ") from error
+        finally:
+            os.close(descriptor)
 
     def read(self, limit: int = 200) -> Read:
         """The newest lines; none where nothing was ever done."""
         try:
-            texts = self.file.read_text(encoding="utf-8", errors="replace").splitlines()
+            texts = self._folder.read(self.file).decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
             return Read((), 0)
-        except OSError as error:
-            raise StateError(f"the audit {self.file} cannot be read: {error.strerror}") from error
         found = [_parsed(text) for text in reversed(texts)]
         lines = tuple(line for line in found if line is not None)
         return Read(lines[:limit], len(found) - len(lines))
@@ -98,4 +102,4 @@ def _write_all(descriptor: int, content: bytes) -> None:
     """One write: lines of several programs that append at once do not mix."""
     written = os.write(descriptor, content)
     if written != len(content):
-        raise OSError(28, "the disk is full")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
