@@ -13,15 +13,22 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from core.clock import SystemClock
 from core.domain.audit import Actor, AuditLine, Phase
+from core.errors import Busy
 from core.state.faults import cannot_write
 from core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
+MOST_BYTES = 16 << 20
+"""A file that is longer is put aside; with the older ones that is some 250,000 actions."""
+OLDER = 4
+_LOCK_SECONDS = 2.0
 
 
 def actor() -> Actor:
@@ -71,6 +78,7 @@ class Audit:
     def append(self, line: AuditLine) -> None:
         """Write one line and flush it to the disk; raises StateError where that fails, and then nothing may be done."""
         text = json.dumps(line.as_json(), ensure_ascii=True, separators=(",", ":")) + "\n"
+        self._bound()
         descriptor = self._folder.append(self.file)
         try:
             _write_all(descriptor, text.encode())
@@ -82,13 +90,43 @@ class Audit:
 
     def read(self, limit: int = 200) -> Read:
         """The newest lines; none where nothing was ever done."""
+        lines: list[AuditLine] = []
+        damaged = 0
+        for file in (self.file, *self._older()):
+            try:
+                texts = self._folder.read(file).decode("utf-8", "replace").splitlines()
+            except FileNotFoundError:
+                break
+            found = [_parsed(text) for text in reversed(texts)]
+            lines += [line for line in found if line is not None]
+            damaged += found.count(None)
+            if len(lines) >= limit:
+                break
+        return Read(tuple(lines[:limit]), damaged)
+
+    def _older(self) -> list[Path]:
+        return [self.file.with_name(f"{FILE}.{number}") for number in range(1, OLDER + 1)]
+
+    def _bound(self) -> None:
+        """Put a file aside that has grown too long, and drop the oldest; whoever has it open writes its line there."""
+        if not self._is_long():
+            return
+        with suppress(Busy), self._folder.locked("audit", "rotate", _LOCK_SECONDS):
+            if not self._is_long():
+                return
+            files = [self.file, *self._older()]
+            try:
+                for newer, later in reversed(list(pairwise(files))):
+                    with suppress(FileNotFoundError):
+                        newer.rename(later)
+            except OSError as error:
+                raise cannot_write(self.file, error, "the audit ") from error
+
+    def _is_long(self) -> bool:
         try:
-            texts = self._folder.read(self.file).decode("utf-8", "replace").splitlines()
+            return self.file.lstat().st_size >= MOST_BYTES
         except FileNotFoundError:
-            return Read((), 0)
-        found = [_parsed(text) for text in reversed(texts)]
-        lines = tuple(line for line in found if line is not None)
-        return Read(lines[:limit], len(found) - len(lines))
+            return False
 
 
 def _parsed(text: str) -> AuditLine | None:
