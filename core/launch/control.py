@@ -17,9 +17,11 @@ from core.domain.job_view import JobView
 from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
+from core.launch import unrecorded
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.supervisor import supervise
 from core.launch.view import observe
+from core.state.faults import StateError
 from core.state.resets import marks
 from core.state.sqlite import Store
 
@@ -76,15 +78,18 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish the job stopped and wait until its processes are gone."""
+    """Wish the job stopped and wait until its processes are gone; by a signal where the wish cannot be stored."""
     view = observe(store, job)
     _refuse_elsewhere(view)
     if not view.state.has_process and not view.lives:
         transition(view.state, JobEvent.STOPPED)
         store.set_wanted(job, WantedState.STOP)
         return observe(store, job)
-    store.set_wanted(job, WantedState.STOP)
-    store.record_event(job, "stop asked", "by a command")
+    try:
+        store.set_wanted(job, WantedState.STOP)
+        store.record_event(job, "stop asked", "by a command")
+    except (StateError, Busy) as error:
+        return unrecorded.stop(store, view, (patience or Patience()).seconds, error)
     if not view.supervisor_alive:
         _stop_without_supervisor(store, view)
     return _seen(store, job, patience, lambda now: not now.state.has_process and not now.lives, "stop")

@@ -184,7 +184,8 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if narrator is not None:
         narrator.failed(error)
     else:
-        store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
+        with suppress(Busy, StateError):  # on a full disk the exit code tells it
+            store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
@@ -217,6 +218,9 @@ def main() -> int:
     except ConfigError as error:
         _say(f"{error}")
         return CONFIGURATION
+    except StateError as error:
+        _say(f"{error} ({error.hint})")
+        return CRASHED
 
 
 def leave(code: int) -> NoReturn:
