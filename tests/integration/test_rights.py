@@ -102,9 +102,11 @@ def test_a_user_who_is_in_no_team_is_let_in_nowhere(place: Path, monkeypatch: py
     own = place / "home" / "state"
     other_user.run("use", own, ALICE, 0o000)
     mine = place / "mine"
-    mine.mkdir(mode=0o755)
+    mine.mkdir()
     Store.open(mine / "state").close()
-    (mine / "open").mkdir(mode=0o755)
+    (mine / "open").mkdir()
+    for one in (mine, mine / "open"):
+        one.chmod(0o755)
     with Store.open(mine / "open") as store:
         os.close(store.folder.append(store.folder.log("orders")))
         inside = [one for top in (team, own, mine / "state", mine / "open") for one in (top, *top.rglob("*"))]
