@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from select import POLLIN, poll
+from typing import BinaryIO
 
 STATE_FILE_BYTES = 16 * 1024 * 1024
 """A file of the state folder that is read whole: a plan for a thousand DNs has less than one MiB."""
@@ -27,19 +28,28 @@ class TooLong(ValueError):
 def text_of(path: Path, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
     """The text of a UTF-8 file, whole. Raises OSError, UnicodeDecodeError, and TooLong."""
     with path.open("rb") as reading:
-        content = reading.read(most_bytes + 1)
+        return text_in(reading, most_bytes, errors)
+
+
+def text_in(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
+    """The same of an open file."""
+    return content_of(reading, most_bytes).decode("utf-8", errors)
+
+
+def content_of(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES) -> bytes:
+    """What is in an open file, whole. Raises OSError and TooLong."""
+    content = reading.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise TooLong(most_bytes)
-    return content.decode("utf-8", errors)
+    return content
 
 
-def end_of(path: Path, most_bytes: int) -> tuple[bytes, bool]:
-    """The end of a file, from the beginning of a line on, and whether that is all of it. Raises OSError."""
-    with path.open("rb") as reading:
-        size = reading.seek(0, os.SEEK_END)
-        begin = max(0, size - most_bytes)
-        reading.seek(max(0, begin - 1))  # one byte more: the piece may begin where a line does
-        content = reading.read(min(size, most_bytes + 1))
+def end_in(reading: BinaryIO, most_bytes: int) -> tuple[bytes, bool]:
+    """The end of an open file, from the beginning of a line on, and whether that is all of it. Raises OSError."""
+    size = reading.seek(0, os.SEEK_END)
+    begin = max(0, size - most_bytes)
+    reading.seek(max(0, begin - 1))  # one byte more: the piece may begin where a line does
+    content = reading.read(min(size, most_bytes + 1))
     return (content.partition(b"\n")[2], False) if begin else (content, True)
 
 

@@ -6,10 +6,12 @@ looks, `console.actions.child` writes down the end.
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
 from console.actions.record import ID, Record, Said, record_from, record_text
+from core.state.faults import StateError
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 
@@ -45,21 +47,20 @@ class Records:
 
     def said(self, id: str) -> Said:
         """What an action has said so far; only the beginning of very much."""
-        return Said(*(_beginning(self._said(id, name)) for name in ("out", "err")))
+        return Said(*(self._beginning(self._said(id, name)) for name in ("out", "err")))
 
     def remove(self, id: str) -> None:
         """Forget an action."""
         for name in ("out", "err"):
-            self._said(id, name).unlink(missing_ok=True)
+            self.folder.remove(self._said(id, name))
         self._files.remove(KIND, id)
 
     def _said(self, id: str, name: str) -> Path:
         return self.folder.path / KIND / f"{id}.{name}"
 
-
-def _beginning(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(SHOWN_BYTES).decode("utf-8", "backslashreplace")
-    except OSError:
-        return ""
+    def _beginning(self, path: Path) -> str:
+        try:
+            with os.fdopen(self.folder.open_to_read(path), "rb") as stream:
+                return stream.read(SHOWN_BYTES).decode("utf-8", "backslashreplace")
+        except (OSError, StateError):
+            return ""

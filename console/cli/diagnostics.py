@@ -8,10 +8,13 @@ Next door: `console.cli.output` is the only writer of stdout; `core.errors` has 
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
@@ -19,8 +22,11 @@ from pathlib import Path
 from core.config import secrets
 from core.domain.text import safe
 from core.errors import ErrorKind, SlotkeeperError
+from core.ownership import make_folder
 
 _LIMIT = 2_000
+LOG_BYTES = 1 << 20
+"""A log of defects that is longer is begun anew; one older file is kept."""
 
 
 class ExitCode(IntEnum):
@@ -101,11 +107,23 @@ def _logged(error: BaseException, log: Path) -> str:
     lines = secrets.redact("".join(traceback.format_exception(error)))
     stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # O_NOFOLLOW: the log must not be led elsewhere by whoever can write to the folder
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(log, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as stream:
+        with os.fdopen(_appending(log), "a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"{stamp} defect\n" + "".join(safe(each, 10_000) + "\n" for each in lines.splitlines()))
     except OSError as failed:
         return f"no log could be written to {log}: {failed.strerror or type(failed).__name__}"
     return f"details: {log}"
+
+
+def _appending(log: Path) -> int:
+    """A descriptor of the log, begun anew where it has grown too long; OSError for a link or no regular file."""
+    make_folder(log.parent)
+    with suppress(FileNotFoundError):
+        if log.lstat().st_size > LOG_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
+    # O_NOFOLLOW: the log must not be led elsewhere by whoever can write to the folder; O_NONBLOCK: nor wait for them
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(log, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return descriptor

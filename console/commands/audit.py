@@ -11,7 +11,7 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.select import StateDir
-from core.state.audit import SHOWN_BYTES, Audit
+from core.state.audit import Audit
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Who changed what, when and why.", no_args_is_help=True)
@@ -37,7 +37,5 @@ def list_lines(
     else:
         rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, one.said] for one in found.lines]
         output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
-    if not found.whole:
-        diagnostics.warn(f"older lines are in {audit.file} only: its last {SHOWN_BYTES // 1024**2} MiB are shown")
     if found.damaged:
         diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")

@@ -137,7 +137,7 @@ def start(
     A copy that is still going on when the wait ends is fine: `jobs show` has its progress.
     """
     loaded, _ = select.starting(ctx, job)
-    config, patience = str(loaded.path.resolve()), _patience(0 if no_wait else wait)
+    config, patience = str(loaded.path.absolute()), _patience(0 if no_wait else wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
         view = _noted(store, "start", job, reason, act)
@@ -154,7 +154,7 @@ def restart(
 ) -> None:
     """Stop a job where it runs, and start it with the configuration as it is now."""
     loaded, _ = select.starting(ctx, job)
-    config, patience = str(loaded.path.resolve()), _patience(wait)
+    config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
         view = _noted(store, "restart", job, reason, partial(control.restart, store, job, config, patience=patience))

@@ -7,6 +7,7 @@ Next door: `core.launch.control.run_here` does it; `core.launch.verdict` says wh
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.launch import control, verdict
 from core.launch.launch import FOREGROUND, Launch
+from core.state.entry import opened_alone
+from core.state.faults import StateError
 from core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.")
@@ -59,7 +62,7 @@ def run(
     launch = replace(LAUNCH, extra=tuple(extra))
     with Store.open(loaded.state_dir) as store:
         with _signals_kept(), _followed(store.folder.log(job)):
-            view = control.run_here(store, job, str(loaded.path.resolve()), launch, take_over)
+            view = control.run_here(store, job, str(loaded.path.absolute()), launch, take_over)
         ended = store.run(view.run)
     code = exit_code(ended.exit_code if ended else None, view)
     if code is not diagnostics.ExitCode.FINE:
@@ -118,9 +121,12 @@ def _shown(log: Path, offset: int, last: bool) -> int:
     if size < offset:  # it was cut because it had grown too long
         offset = 0
     while offset < size:
-        with log.open("rb") as reading:
-            reading.seek(offset)
-            added = reading.read(min(size - offset, _MOST_BYTES))
+        try:
+            with os.fdopen(opened_alone(log), "rb") as reading:
+                reading.seek(offset)
+                added = reading.read(min(size - offset, _MOST_BYTES))
+        except (OSError, StateError):  # it has been moved away or is none of ours: the job goes on
+            break
         ends = last and offset + len(added) >= size
         whole = len(added) if ends else added.rfind(b"\n") + 1
         if not whole and len(added) == _MOST_BYTES:

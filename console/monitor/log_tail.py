@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.domain.text import safe
+from core.state.entry import opened_alone
+from core.state.faults import StateError
 
 KEPT_LINES = 5_000
 _MOST_BYTES = 512 * 1024
@@ -46,7 +48,7 @@ class Tail:
     def read(self) -> None:
         """Take in what was written since the last time; of much only the end."""
         try:
-            with self.path.open("rb") as reading:
+            with os.fdopen(opened_alone(self.path), "rb") as reading:
                 size = os.fstat(reading.fileno()).st_size
                 if size < self._offset:
                     self._offset, self._rest = 0, b""
@@ -60,6 +62,9 @@ class Tail:
             return
         except OSError as error:
             self.fault = f"the log cannot be read: {error.strerror}"
+            return
+        except StateError as error:
+            self.fault = error.message
             return
         self._offset += len(content)
         self._take(content)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from core.launch.log import last_lines
 from core.launch.view import observe_all
 from core.state.acks import AckFile
 from core.state.audit import Audit
+from core.state.faults import StateError
 from core.state.metrics import Metrics
 from core.state.resets import marks
 from core.state.sqlite import Store
@@ -131,7 +133,9 @@ def message_of(error: Exception) -> str:
 def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:
     since = now - timedelta(days=1)
     starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
-    log = last_lines(store.folder.log(view.name), LOG_LINES)
+    log: list[str] = []
+    with suppress(StateError):  # the log's own screen says what is wrong with it
+        log = last_lines(store.folder.log(view.name), LOG_LINES)
     rss = _rss(view.driver.pid) if view.driver and view.driver_alive else None
     return JobDetail(view.name, tuple(store.errors(view.name)[:5]), tuple(log), starts, rss)
 

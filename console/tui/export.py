@@ -33,12 +33,10 @@ class Result:
 
 
 def put(folder: Path, name: str, content: str) -> Path:
-    """Write a file of that name in the state folder, below it where the name says so; raises OSError, StateError."""
-    place = StateFolder.open(folder).path / name
-    place.parent.mkdir(mode=0o700, exist_ok=True)
-    fresh = place.with_name(f".{place.name}.{os.getpid()}")
-    write_new(fresh, content)
-    fresh.replace(place)
+    """Write a file of that name in the state folder, below it where the name says so; raises StateError."""
+    checked = StateFolder.open(folder)
+    place = checked.path / name
+    checked.replace(place, content.encode("utf-8", "backslashreplace"), _RIGHTS)
     return place
 
 

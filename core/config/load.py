@@ -13,6 +13,7 @@ from pathlib import Path
 import platformdirs
 import tomli
 
+from core import ownership
 from core.config import build, keys, secrets, tls
 from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
@@ -80,7 +81,7 @@ def load_usable(
     apply_options(reading, options)
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
-    jobs, refused = build.read_jobs(reading, sources, sinks)
+    jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))
     logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
@@ -112,6 +113,19 @@ def _warnings(
             yield f"jobs.{name}: {WEAKER}"
 
 
+def _with_own_secrets(
+    reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
+) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
+    """The jobs whose secrets nobody else could have written; the others are refused before they are started."""
+    kept, gone = dict(jobs), dict(refused)
+    for name, job in jobs.items():
+        for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
+            if found := secrets.foreign(ref):
+                kept.pop(name, None)
+                gone.setdefault(name, reading.error(("jobs", name), f"jobs.{name}: {found.text}", found.hint))
+    return kept, gone
+
+
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
     """The XDG folder where the variable holds an absolute path (the standard ignores others), else the platform's."""
     base = env.get(variable, "")
@@ -131,8 +145,9 @@ def text_of(file: Path) -> str:
     """The text of a configuration file, or a ConfigError; at most 1 MiB is read."""
     shown = safe(file)
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(SIZE_MAX + 1)
+        raw = ownership.read(file, f"configuration {shown}", SIZE_MAX + 1)
+    except ownership.NotOurs as error:
+        raise ConfigError(f"{error.message}: its commands would run as us", error.hint) from None
     except FileNotFoundError:
         raise ConfigError(f"{shown}: there is no such file", _START_HINT) from None
     except OSError as error:

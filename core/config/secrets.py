@@ -17,8 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from core import ownership
 from core.bounded import TooLong, output_of
 from core.domain.endpoint import Endpoint, Login, SecretRef
+from core.domain.ownership import Complaint
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -63,11 +65,23 @@ def complaint(ref: SecretRef) -> str:
         return ""
     try:
         mode = Path(ref.ref).stat().st_mode
+        if found := ownership.check(Path(ref.ref), place(ref)):
+            return f"{found.text}; {found.hint}"
     except OSError as error:
         return f"{place(ref)}: {error.strerror or 'cannot be read'}"
-    if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
         return f"{place(ref)} is open to others (mode {stat.S_IMODE(mode):04o}); chmod 600 it"
     return ""
+
+
+def foreign(ref: SecretRef) -> Complaint | None:
+    """Why a file could be somebody else's words, which `resolve` would refuse, or None; reads nothing."""
+    if ref.how != "file":
+        return None
+    try:
+        return ownership.check(Path(ref.ref), place(ref))
+    except (OSError, ValueError):  # it is not there, which is said when it is needed
+        return None
 
 
 def resolved() -> frozenset[str]:
@@ -106,8 +120,9 @@ def _spellings(secret: str) -> set[str]:
 def _from_file(ref: SecretRef) -> str:
     where = place(ref)
     try:
-        with Path(ref.ref).open("rb") as stream:
-            raw = stream.read(SIZE_MAX + 1)
+        raw = ownership.read(Path(ref.ref), where, SIZE_MAX + 1)
+    except ownership.NotOurs as error:
+        raise ConfigError(error.message, error.hint) from None
     except OSError as error:
         raise ConfigError(f"{where} cannot be read: {error.strerror or type(error).__name__}") from None
     return _line(raw, where)

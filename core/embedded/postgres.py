@@ -202,19 +202,22 @@ def _create(folder: Path, name: str, mode: Mode) -> _Card:
 def write_password(file: Path) -> str:
     """Write a new random password to `file` (0600) and return it."""
     password = secrets.token_urlsafe(24)
+    _write_secret(file, password)
+    return password
+
+
+def _write_secret(file: Path, secret: str) -> None:
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(password + "\n")
-    return password
+        stream.write(secret + "\n")
 
 
 def _initdb(binaries: Binaries, mode: Mode, place: Path, password: str) -> None:
     password_file = place / "initdb.password"
-    password_file.write_text(password + "\n", encoding="utf-8")
+    _write_secret(password_file, password)
     if mode is Mode.SETUID:
         os.chown(password_file, *nobody())
-    password_file.chmod(0o600)
     data_dir = place / "data"
     base = [binaries.program("initdb"), "--pgdata", str(data_dir), "--username", SUPERUSER, "--encoding=UTF8"]
     base += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "--no-instructions"]

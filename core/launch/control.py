@@ -17,9 +17,11 @@ from core.domain.job_view import JobView
 from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
+from core.launch import unrecorded
 from core.launch.launch import SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from core.launch.supervisor import supervise
 from core.launch.view import observe
+from core.state.faults import StateError
 from core.state.resets import marks
 from core.state.sqlite import Store
 
@@ -89,7 +91,10 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish the job stopped and wait until its processes are gone; one at rest stays as it is, and is wanted stopped."""
+    """Wish the job stopped and wait until its processes are gone; by a signal where the wish cannot be stored.
+
+    One at rest stays as it is, and is not wanted any more.
+    """
     view = observe(store, job)
     _refuse_elsewhere(view)
     if not view.state.is_open and not view.lives:
@@ -97,8 +102,11 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
             transition(view.state, JobEvent.STOPPED)
         store.set_wanted(job, WantedState.STOP)
         return observe(store, job)
-    store.set_wanted(job, WantedState.STOP)
-    store.record_event(job, "stop asked", "by a command")
+    try:
+        store.set_wanted(job, WantedState.STOP)
+        store.record_event(job, "stop asked", "by a command")
+    except (StateError, Busy) as error:
+        return unrecorded.stop(store, view, (patience or Patience()).seconds, error)
     if not view.supervisor_alive:
         _stop_without_supervisor(store, view)
     return _seen(store, job, patience, lambda now: not now.state.is_open and not now.lives, "stop")

@@ -28,7 +28,7 @@ MARK = "SLOTKEEPER_RUN"
 _PROC = Path("/proc")
 _POLL = 0.05
 
-__all__ = ["MARK", "Identity", "alive", "elsewhere", "end", "members", "of", "session_members", "wait_gone"]
+__all__ = ["MARK", "Identity", "alive", "elsewhere", "end", "has_open", "members", "of", "session_members", "wait_gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,17 @@ def end(identity: Identity, grace: float) -> bool:
     return kill_members(identity)
 
 
-def terminate(identity: Identity) -> None:
-    """Ask that process to end."""
-    _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
+def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bool:
+    """Ask that process to end; False where it has gone, or is not what `also` knows more of it."""
+    return _send(identity.pid, signal.SIGTERM, lambda: alive(identity) and also())
+
+
+def has_open(pid: int, file: Path) -> bool:
+    """Whether a process of ours has that very file open, such as a lock; a process of another user never tells."""
+    try:
+        return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
+    except (psutil.Error, OSError):
+        return False
 
 
 def kill_members(identity: Identity) -> bool:
@@ -121,13 +129,13 @@ def kill_members(identity: Identity) -> bool:
     return not members(identity)
 
 
-def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> None:
+def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> bool:
     """Signal a process through a descriptor that was opened before it was recognised: its pid cannot be reused then."""
     try:
         descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         try:
             if not still_ours():
-                return
+                return False
             if descriptor is None:
                 os.kill(pid, number)
             else:
@@ -136,11 +144,12 @@ def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> N
             if descriptor is not None:
                 os.close(descriptor)
     except ProcessLookupError:
-        return
+        return False
     except PermissionError as error:
         raise Refused(
             f"pid {pid} belongs to another user and cannot be signalled", "ask that user, or use their account"
         ) from error
+    return True
 
 
 def _observe(pid: int) -> _Seen | None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
-from core.bounded import end_of
+from core.bounded import end_in
 from core.domain.text import safe
+from core.state.entry import opened_alone
+from core.state.faults import NoRoom, StateError, cannot_read
 from core.state.folder import StateFolder
 
 _LONGEST = 2_000
@@ -24,42 +28,56 @@ SHOWN_BYTES = 8 * 1024 * 1024
 
 
 def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
-    """Keep the log below `most_bytes` and at most `files` files of it; True where it was cut."""
+    """Keep the log below `most_bytes` and at most `files` files of it; True where it was cut.
+
+    Raises StateError where it is a link or no regular file. What a full disk has no room for is not copied: the log is
+    cut all the same.
+    """
     log = folder.log(job)
     try:
-        if log.stat().st_size < most_bytes:
-            return False
+        reading = folder.open_to_read(log)
     except FileNotFoundError:
         return False
-    older = [log.with_name(f"{log.name}.{number}") for number in range(1, files)]
-    for newer, later in reversed(list(pairwise(older))):
-        if newer.exists():
-            newer.replace(later)
-    if older:
-        older[0].unlink(missing_ok=True)
-        copy = folder.append(older[0])
-        with log.open("rb") as reading, os.fdopen(copy, "wb") as writing:
-            shutil.copyfileobj(reading, writing, 1024 * 1024)
+    with os.fdopen(reading, "rb") as source:
+        if os.fstat(reading).st_size < most_bytes:
+            return False
+        older = [log.with_name(f"{log.name}.{number}") for number in range(1, files)]
+        for newer, later in reversed(list(pairwise(older))):
+            with suppress(FileNotFoundError):
+                newer.rename(later)
+        if older:
+            with suppress(OSError, NoRoom):
+                _copy(folder, source, older[0])
     descriptor = folder.append(log)
     os.ftruncate(descriptor, 0)
     os.close(descriptor)
     return True
 
 
+def _copy(folder: StateFolder, source: BinaryIO, into: Path) -> None:
+    folder.remove(into)
+    with os.fdopen(folder.append(into), "wb") as writing:
+        shutil.copyfileobj(source, writing, 1024 * 1024)
+
+
 def say(folder: StateFolder, job: str, text: str) -> None:
-    """A line of the supervisor's own."""
+    """A line of the supervisor's own; one that cannot be written is missed: the log is for reading."""
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    descriptor = folder.append(folder.log(job))
-    try:
-        os.write(descriptor, f"{now} supervisor {os.getpid()} {safe(text)}\n".encode())
-    finally:
-        os.close(descriptor)
+    with suppress(OSError, StateError):
+        descriptor = folder.append(folder.log(job))
+        try:
+            os.write(descriptor, f"{now} supervisor {os.getpid()} {safe(text)}\n".encode())
+        finally:
+            os.close(descriptor)
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log, every hostile byte visible."""
+    """The last lines of a log, every hostile byte visible; raises StateError where it is a link or no regular file."""
     try:
-        lines = end_of(path, min(count * _LONGEST, SHOWN_BYTES))[0].splitlines()
+        with os.fdopen(opened_alone(path), "rb") as reading:
+            lines = end_in(reading, min(count * _LONGEST, SHOWN_BYTES))[0].splitlines()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise cannot_read(path, error) from error
     return [safe(line[:_LONGEST], _LONGEST) for line in lines[-count:]]

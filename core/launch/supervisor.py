@@ -22,13 +22,14 @@ from types import FrameType
 
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity
-from core.errors import Refused, SlotkeeperError
+from core.errors import Busy, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
 from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
 from core.launch.recorder import Recorder
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state import started
+from core.state.faults import StateError
 from core.state.sqlite import Store
 
 
@@ -109,6 +110,8 @@ class Supervisor:
         self._crashes = CrashHistory()
         self._recorder = Recorder(store, job, launch.limits)
         self._log_checked = 0.0
+        self._log_fault = False
+        self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
         """Until the run is over: start (or adopt) the driver, wait for its end, decide, begin again."""
@@ -134,7 +137,10 @@ class Supervisor:
     def _start(self) -> Ended | None:
         """Start the driver; what to end with where the system refuses even that."""
         command = self._launch.driver(self._job, self._config, self._store.folder.path, self._run)
-        output = self._store.folder.append(self._store.folder.log(self._job))
+        try:
+            output = self._store.folder.append(self._store.folder.log(self._job))
+        except SlotkeeperError as error:
+            return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         try:
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
@@ -145,7 +151,8 @@ class Supervisor:
         finally:
             os.close(output)
         # A driver that has ended already is still our zombie: its end is then what `_wait_for_end` finds.
-        with contextlib.suppress(ProcessLookupError):
+        # One that cannot be recorded now (a full disk) records itself later: `ensure_supervisor`.
+        with contextlib.suppress(ProcessLookupError, SlotkeeperError):
             self._driver = processes.of(self._child.pid, self._run)
             self._store.set_driver(self._run, self._driver)
         self._event(JobEvent.BEGAN, "")
@@ -179,8 +186,7 @@ class Supervisor:
             code = self._child.wait()
             self._child = None
             return code
-        row = self._store.run(self._run)
-        return row.exit_code if row else None
+        return self._noted_exit()
 
     def _lives(self) -> bool:
         if self._child is not None:
@@ -192,7 +198,8 @@ class Supervisor:
     def _crashed(self, crash: Crashed) -> Ended | None:
         """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
         number = self._crashes.add(time.monotonic(), self._limits.crash_window)
-        self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
+        with contextlib.suppress(SlotkeeperError):
+            self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if number >= self._limits.crashes:
             reason = (
                 f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text};"
@@ -228,11 +235,24 @@ class Supervisor:
         return not self._stop_is_wanted()
 
     def _stop_is_wanted(self) -> bool:
-        return self._signals.asked_to_end or self._store.wanted(self._job) is WantedState.STOP
+        if not self._signals.asked_to_end:
+            with contextlib.suppress(StateError, Busy):  # cannot be read for now: what was wanted last still is
+                self._wanted = self._store.wanted(self._job)
+        return self._signals.asked_to_end or self._wanted is WantedState.STOP
 
     def _noted_state(self) -> JobState:
-        row = self._store.job(self._job)
+        """What the store says; while it cannot be read, that the job runs, which it does."""
+        try:
+            row = self._store.job(self._job)
+        except SlotkeeperError:
+            return JobState.RUNNING
         return row.state if row else JobState.STOPPED
+
+    def _noted_exit(self) -> int | None:
+        with contextlib.suppress(SlotkeeperError):
+            row = self._store.run(self._run)
+            return row.exit_code if row else None
+        return None
 
     def _finish(self, ended: Ended) -> None:
         reason = ended.reason
@@ -240,7 +260,8 @@ class Supervisor:
             reason = "its supervisor was ended by SIGTERM, as at a shutdown"
         if ended.event is not None:
             self._event(ended.event, reason, ended.trouble, ended.safe)
-        self._store.end_run(self._run, ended.exit_code, reason)
+        with contextlib.suppress(SlotkeeperError):
+            self._store.end_run(self._run, ended.exit_code, reason)
         with contextlib.suppress(OSError):
             started.drop(self._store.folder, self._run)
         self._tell("run ended", reason)
@@ -250,18 +271,24 @@ class Supervisor:
         """Let an event happen; where the driver has already told a better account of its end, that stays."""
         if self._noted_state() not in WITH_PROCESS:
             return
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(SlotkeeperError):
             transition(self._noted_state(), event)
             self._store.apply(self._job, event, reason, trouble, safe)
 
     def _tell(self, event: str, text: str) -> None:
-        self._store.record_event(self._job, event, text)
+        with contextlib.suppress(SlotkeeperError):  # a full disk must not end who watches: the log may have room
+            self._store.record_event(self._job, event, text)
         log.say(self._store.folder, self._job, text)
 
     def _bound_log(self) -> None:
         if time.monotonic() - self._log_checked > _LOG_CHECK_SECONDS:
             self._log_checked = time.monotonic()
-            log.rotate(self._store.folder, self._job, self._limits.log_bytes, self._limits.log_files)
+            try:
+                log.rotate(self._store.folder, self._job, self._limits.log_bytes, self._limits.log_files)
+            except (SlotkeeperError, OSError) as error:
+                if not self._log_fault:
+                    self._tell("log not bounded", str(error))
+                self._log_fault = True
 
 
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:

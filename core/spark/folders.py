@@ -18,6 +18,9 @@ from pathlib import Path
 
 import platformdirs
 
+from core.domain.ownership import complaint
+from core.ownership import follow, make_folder
+
 SOCKET_PATH_LIMIT = 103
 """The longest path of a Unix socket that every system takes (macOS: 104 bytes with the final zero)."""
 _SOCKET_NAME = len("/.") + 36 + len(".sock")
@@ -31,7 +34,7 @@ def private_folder(path: Path) -> bool:
     What lies in it is executed (the Java shim) or mapped into the JVM, so another owner is a refusal, not a warning.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path)
         seen = path.stat(follow_symlinks=False)
         if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
             return False
@@ -43,9 +46,9 @@ def private_folder(path: Path) -> bool:
 
 
 def cache_folder(fallback: Path) -> Path:
-    """The user's cache folder for us, or `fallback` (gone with the run) where there is no usable home."""
+    """The user's cache folder for us, or `fallback` (gone with the run) where others could change what a home has."""
     cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
-    if private_folder(cache):
+    if private_folder(cache) and not complaint(f"cache {cache}", follow(cache), os.geteuid()):
         return cache
     private_folder(fallback)
     return fallback

@@ -215,7 +215,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
 
 def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
     """Where this run's Spark has its files; what killed drivers of this job left there is removed."""
-    place = Path(options.state_dir) / "spark"
+    place = store.folder.subfolder("spark")
     for row in store.runs(job):
         if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
             shutil.rmtree(place / row.run, ignore_errors=True)
@@ -236,7 +236,8 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if narrator is not None:
         narrator.failed(error)
     else:
-        store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
+        with suppress(Busy, StateError):  # on a full disk the exit code tells it
+            store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
@@ -259,7 +260,8 @@ def _job(options: argparse.Namespace, store: Store) -> JobSpec:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"slotkeeper: {text}\n")
+    with suppress(OSError):  # the log's disk may be full: no reason to end
+        sys.stderr.write(f"slotkeeper: {text}\n")
 
 
 def main() -> int:
@@ -276,6 +278,9 @@ def main() -> int:
     except ConfigError as error:
         _say(f"{error}")
         return CONFIGURATION
+    except StateError as error:
+        _say(f"{error} ({error.hint})")
+        return CRASHED
 
 
 def leave(code: int) -> NoReturn:

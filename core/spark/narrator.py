@@ -134,9 +134,11 @@ class StoreNarrator:
         """The job needs a person."""
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job = self._report.job
-        self._store.record_error(job, error.where, error.code, str(error))
-        self._store.apply(job, JobEvent.FAILED, str(error), trouble, error.hint)
-        self._store.record_event(job, JobEvent.FAILED.value, str(error))
+        # on a full disk the exit code tells it
+        with suppress(Busy, StateError):
+            self._store.record_error(job, error.where, error.code, str(error))
+            self._store.apply(job, JobEvent.FAILED, str(error), trouble, error.hint)
+            self._store.record_event(job, JobEvent.FAILED.value, str(error))
 
     def _record_error(self, place: str, text: str, side: str = "") -> None:
         if text and self._errors.get(place) != text:

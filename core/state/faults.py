@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.errors import Busy, Refused
+from core.state.disk import NO_ROOM, full
 
 
 class StateError(Refused):
@@ -22,6 +23,36 @@ WAY_OUT = (
     "with its -wal and -shm, and start the jobs again"
 )
 """What to do about a state file that cannot be read."""
+
+
+PLANTED = "find out who put it there, and remove it"
+"""What to do about a link or a FIFO among our files."""
+_WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
+"""What SQLite says on a full disk: FULL for a page; IOERR and CANTOPEN where -wal or -shm cannot grow or be made
+(rescode.html)."""
+FREE_IT = "free some space there; running jobs go on, and can be stopped"
+"""What to do about a full disk."""
+
+
+class NoRoom(StateError):
+    """Something could not be written because its disk is full; the message says which."""
+
+
+def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
+    """The error for a file that cannot be written or made; `what` names it in front of its path."""
+    place = full(path, certain=error.errno in NO_ROOM)
+    if place:
+        return NoRoom(f"{what}{path} cannot be written: {place}", FREE_IT, cause=str(error))
+    return StateError(f"{what}{path} cannot be written: {_why(error)}", "set its rights", cause=str(error))
+
+
+def cannot_read(path: Path, error: OSError) -> StateError:
+    """The error for a file that cannot be read."""
+    return StateError(f"{path} cannot be read: {_why(error)}", "set its rights", cause=str(error))
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or type(error).__name__
 
 
 @contextmanager
@@ -36,8 +67,9 @@ def translated(file: Path) -> Iterator[None]:
             raise Busy(f"state file {file} is locked by another process", code=code, cause=text) from error
         if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")) or "malformed" in text:
             raise StateError(f"state file {file} is damaged: {text}", WAY_OUT, code, cause=text) from error
-        if code.startswith("SQLITE_FULL"):
-            raise StateError(f"no room to write state file {file}", "free disk space", code, cause=text) from error
+        place = full(file, certain=code.startswith("SQLITE_FULL")) if code.startswith(_WHEN_FULL) else ""
+        if place:
+            raise NoRoom(f"state file {file} cannot be written: {place}", FREE_IT, code, cause=text) from error
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR", "SQLITE_AUTH")):
             hint = "check the folder's owner, rights and disk; WAL needs a local file system"
             raise StateError(f"state file {file} cannot be used: {text}", hint, code, cause=text) from error

@@ -1,8 +1,9 @@
 """The state folder: whose it is, who may look into it, and the locks and log files that lie in it.
 
 A folder is private (0700, ours) or a team's (2770, one of our groups); anything else that others could write is
-refused, because whoever writes here decides what runs. Next door: `core.state.sqlite` keeps its file here,
-`core.launch` takes the locks, which the kernel frees when their holder dies.
+refused, because whoever writes here decides what runs. What is made here has the same rights under every umask.
+Next door: `core.domain.ownership` is the rule, `core.state.entry` opens files; `core.state.sqlite` keeps its file
+here, `core.launch` takes the locks, which the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core import ownership
+from core.bounded import TooLong, content_of
+from core.domain.ownership import ROOT, TEAM_MODE, Kind, Part
 from core.domain.text import safe
 from core.errors import Busy
-from core.state.faults import StateError
+from core.state import entry
+from core.state.faults import PLANTED, StateError, cannot_read, cannot_write
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
-_TEAM = 0o2770
 _PRIVATE = 0o700
 
 
@@ -37,18 +41,20 @@ class StateFolder:
     @classmethod
     def open(cls, path: Path, group: str = "") -> StateFolder:
         """The folder, made 0700 (or 2770 for `group`) where it is absent; raises StateError where it is unsafe."""
-        absolute = path.expanduser().resolve()
-        if not absolute.exists():
-            _create(absolute, group)
-        found = absolute.stat()
-        if not stat.S_ISDIR(found.st_mode):
-            raise StateError(f"state folder {absolute} is not a folder", "name another one with [state] state_dir")
-        shared = _is_team_folder(found)
-        if not shared:
-            _check_private(absolute, found)
-        folder = cls(absolute, shared)
+        named = path.expanduser().absolute()
+        try:
+            if not named.exists():
+                _create(named, group)
+            parts = ownership.follow(named)
+        except OSError as error:
+            raise cannot_write(named, error, "state folder ") from error
+        end = parts[-1]
+        if end.kind is not Kind.FOLDER:
+            raise StateError(f"state folder {named} is not a folder", "name another one with [state] state_dir")
+        folder = cls(Path(end.path), end.mode == TEAM_MODE)
+        _refuse_foreign(parts, folder.shared)
         for name in ("locks", "logs"):
-            folder._subfolder(name)
+            folder.subfolder(name)
         return folder
 
     @property
@@ -65,19 +71,77 @@ class StateFolder:
         """The log file of a job's driver and supervisor."""
         return self.path / "logs" / f"{_checked(job)}.log"
 
+    def lock_file(self, job: str, what: str) -> Path:
+        """The file that whoever holds the lock `what` of a job has open."""
+        return self.path / "locks" / f"{_checked(job)}.{what}"
+
+    def subfolder(self, name: str) -> Path:
+        """A folder in here with this one's rights, made where absent; StateError for a link, or one closed to us."""
+        path = self.path / name
+        try:
+            try:
+                path.mkdir(mode=_PRIVATE)
+            except FileExistsError:
+                pass
+            else:
+                entry.flushed(self.path)
+            self._give_rights(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
+
     def append(self, path: Path) -> int:
-        """A descriptor that appends to a file of ours, made with our rights where it is absent."""
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, self.file_mode
-        )
-        with_rights = os.fstat(descriptor)
-        if with_rights.st_uid == os.geteuid() and stat.S_IMODE(with_rights.st_mode) != self.file_mode:
-            os.fchmod(descriptor, self.file_mode)
+        """A descriptor that appends to a file of ours, made with our rights where it is absent; raises StateError."""
+        try:
+            descriptor = entry.opened(self.path, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self.file_mode)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        try:
+            self._check_file(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
         return descriptor
+
+    def open_to_read(self, path: Path) -> int:
+        """A descriptor that reads a file of ours; raises FileNotFoundError where there is none, StateError else."""
+        try:
+            return entry.opened(self.path, path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise cannot_read(path, error) from error
+
+    def read(self, path: Path) -> bytes:
+        """What is in a file of ours, 16 MiB at most; raises FileNotFoundError where there is none, StateError else."""
+        with os.fdopen(self.open_to_read(path), "rb") as stream:
+            try:
+                return content_of(stream)
+            except TooLong as error:
+                raise StateError(f"{path} has {error}, which no file of ours has") from error
+
+    def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
+        """Put a file in the place of another, whole or not at all, in a subfolder with our rights; raises StateError.
+
+        `mode`: other rights than those of every file in here, for what is one person's own.
+        """
+        try:
+            if path.parent != self.path:
+                self.subfolder(path.parent.name)
+            entry.replaced(self.path, path, content, self.file_mode if mode is None else mode)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    def remove(self, path: Path) -> None:
+        """Take a file away; nothing where there is none."""
+        try:
+            entry.removed(self.path, path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
         """The lock `what` of a job, or None while somebody else holds it; it ends with its holder's life."""
-        descriptor = self.append(self.path / "locks" / f"{_checked(job)}.{what}")
+        descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -88,8 +152,8 @@ class StateFolder:
     def is_locked(self, job: str, what: str) -> bool:
         """Whether somebody holds the lock `what` of a job now; makes no file."""
         try:
-            descriptor = os.open(self.path / "locks" / f"{_checked(job)}.{what}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            descriptor = self.open_to_read(self.lock_file(job, what))
+        except (OSError, StateError):
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -112,11 +176,38 @@ class StateFolder:
         finally:
             lock.release()
 
-    def _subfolder(self, name: str) -> None:
-        folder = self.path / name
-        if not folder.exists():
-            folder.mkdir(exist_ok=True)
-            folder.chmod(_TEAM if self.shared else _PRIVATE)
+    def _give_rights(self, path: Path) -> None:
+        """Give a folder of ours this folder's rights, whatever the umask was; refuse one that is closed to us."""
+        rights, group = (TEAM_MODE if self.shared else _PRIVATE), self.path.stat().st_gid
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise StateError(f"{path} cannot be written: it is a link or no folder", PLANTED)
+        if found.st_uid != os.geteuid():
+            if not self.shared or stat.S_IMODE(found.st_mode) != rights or found.st_gid != group:
+                owner = ownership.shown_user(found.st_uid)
+                hint = "let that user run any command here, which shares it" if self.shared else f"chown {path} to us"
+                raise StateError(f"{path} belongs to {owner} and is not shared as its folder is", hint)
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if self.shared and found.st_gid != group:
+                os.fchown(descriptor, -1, group)
+            if stat.S_IMODE(found.st_mode) != rights:
+                os.fchmod(descriptor, rights)
+        finally:
+            os.close(descriptor)
+
+    def _check_file(self, path: Path, descriptor: int) -> None:
+        """Give a file of ours this folder's rights; refuse what is another file's second name, or a stranger's."""
+        found = os.fstat(descriptor)
+        if self.shared and found.st_nlink > 1:
+            raise StateError(f"{path} is a second name of another file (a hard link)", PLANTED)
+        if found.st_uid == os.geteuid():
+            if stat.S_IMODE(found.st_mode) != self.file_mode:
+                os.fchmod(descriptor, self.file_mode)
+        elif not self.shared and found.st_uid != ROOT:
+            owner = ownership.shown_user(found.st_uid)
+            raise StateError(f"{path} belongs to {owner}", PLANTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +222,7 @@ class FolderLock:
 
 
 def _create(path: Path, group: str) -> None:
-    path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    ownership.make_folder(path.parent)
     try:
         path.mkdir(mode=_PRIVATE)
     except FileExistsError:
@@ -140,7 +231,7 @@ def _create(path: Path, group: str) -> None:
         return
     try:
         os.chown(path, -1, grp.getgrnam(group).gr_gid)
-        path.chmod(_TEAM)
+        path.chmod(TEAM_MODE)
     except (KeyError, PermissionError) as error:
         path.rmdir()
         raise StateError(
@@ -148,22 +239,27 @@ def _create(path: Path, group: str) -> None:
         ) from error
 
 
-def _is_team_folder(found: os.stat_result) -> bool:
-    ours = {os.getegid(), *os.getgroups()}
-    return stat.S_IMODE(found.st_mode) == _TEAM and (found.st_gid in ours or found.st_uid == os.geteuid())
+def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
+    """Raise StateError where somebody who is neither us nor root, or of the team, could change what is in it."""
+    end = parts[-1]
+    what = f"state folder {end.path}"
+    if shared and end.gid not in {os.getegid(), *os.getgroups()}:
+        raise StateError(
+            f"{what} is a team's (group {_shown_group(end.gid)}), and we are not in it: what its members leave there"
+            " would run as us",
+            "run as one of them",
+        )
+    try:
+        ownership.refuse(parts, what, ownership.team(parts, end.gid) if shared else None)
+    except ownership.NotOurs as error:
+        raise StateError(error.message, error.hint) from None
 
 
-def _check_private(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise StateError(
-            f"state folder {path} belongs to another user (uid {found.st_uid})",
-            "use a folder of your own, or a team's folder with mode 2770 and a group of yours",
-        )
-    if stat.S_IMODE(found.st_mode) & 0o022:
-        raise StateError(
-            f"state folder {path} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
-            f"chmod 700 {path} (or 2770 with a team's group)",
-        )
+def _shown_group(gid: int) -> str:
+    try:
+        return f"{safe(grp.getgrgid(gid).gr_name, 80)}, gid {gid}"
+    except KeyError:
+        return f"gid {gid}"
 
 
 def _checked(job: str) -> str:

@@ -10,8 +10,9 @@ import os
 import re
 from pathlib import Path
 
-from core.bounded import TooLong, text_of
+from core.bounded import text_in
 from core.domain.reset import MARKS, OpenReset
+from core.state import entry
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
@@ -26,42 +27,23 @@ class ResetFiles:
 
     def save(self, kind: str, name: str, text: str) -> None:
         """Write a file under another name, flush it, rename it, flush the folder; StateError where that fails."""
-        path = self._path(kind, name)
-        try:
-            path.parent.mkdir(mode=0o770 if self._folder.shared else 0o700, exist_ok=True)
-            draft = path.with_suffix(f".{os.getpid()}.draft")
-            draft.unlink(missing_ok=True)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, self._folder.file_mode)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.rename(path)
-            _flush(path.parent)
-            _flush(path.parent.parent)
-        except OSError as error:
-            hint = "free some space or set the folder's rights"
-            raise StateError(f"{path} cannot be written: {error.strerror}", hint) from error
+        self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
         """The text of a file, or None where there is none."""
         if not _NAME.fullmatch(name):
             return None
+        path = self._path(kind, name)
         try:
-            return text_of(self._path(kind, name))
+            return self._folder.read(path).decode("utf-8")
         except FileNotFoundError:
             return None
-        except TooLong as error:
-            raise StateError(f"{self._path(kind, name)} has {error}, which no file of ours has") from error
-        except (OSError, ValueError) as error:
-            raise StateError(f"{self._path(kind, name)} cannot be read: {error}") from error
+        except ValueError as error:
+            raise StateError(f"{path} cannot be read: it is not UTF-8 text") from error
 
     def remove(self, kind: str, name: str) -> None:
         """Take a file away; nothing where there is none."""
-        path = self._path(kind, name)
-        path.unlink(missing_ok=True)
-        if path.parent.exists():
-            _flush(path.parent)
+        self._folder.remove(self._path(kind, name))
 
     def names(self, kind: str) -> list[str]:
         """The names of all files of a kind."""
@@ -80,19 +62,12 @@ def names(folder: Path, kind: str) -> list[str]:
 
 def marks(folder: Path) -> list[OpenReset]:
     """The unfinished resets of a state folder; a damaged mark is one all the same."""
-    return [OpenReset.parse(name, _content(folder / MARKS / f"{name}.json")) for name in names(folder, MARKS)]
+    return [OpenReset.parse(name, _content(folder, folder / MARKS / f"{name}.json")) for name in names(folder, MARKS)]
 
 
-def _content(path: Path) -> str:
+def _content(folder: Path, path: Path) -> str:
     try:
-        return text_of(path)
-    except (OSError, ValueError):
+        with os.fdopen(entry.opened(folder, path, os.O_RDONLY), "rb") as stream:
+            return text_in(stream)
+    except (OSError, ValueError, StateError):
         return ""
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from importlib import resources
 from pathlib import Path
 
-from core.state.faults import WAY_OUT, StateError, translated
+from core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, translated
 from core.state.folder import StateFolder
 
 APPLICATION_ID = 0x534C4B52
 """Marks the file as ours ("SLKR"), so that another program's database is never migrated."""
+
+LOG_BYTES = 16 << 20
+"""What SQLite's log is cut back to after a checkpoint that found it longer (pragma.html, journal_size_limit)."""
 
 
 def migrations() -> list[str]:
@@ -25,7 +29,8 @@ def migrations() -> list[str]:
 
 def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Connection:
     """A connection to the file at this version's schema; StateError where that cannot be had."""
-    if file.is_symlink() or not file.exists():
+    _refuse_planted(file)
+    if not file.exists():
         # never where it is there: closing any descriptor of it takes this process's other connections their locks
         os.close(folder.append(file))
     with translated(file):
@@ -39,6 +44,23 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Con
     return connection
 
 
+def _refuse_planted(file: Path) -> None:
+    """Raise StateError where a link or a FIFO stands in place of the file, its log or its index.
+
+    SQLite makes the latter two with the rights of the file under every umask (`findCreateFileMode` in its os_unix.c).
+    """
+    for suffix in ("", "-wal", "-shm"):
+        path = file.with_name(file.name + suffix)
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise cannot_read(path, error) from error
+        if not stat.S_ISREG(mode):
+            raise StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
+
+
 def _prepare(folder: StateFolder, file: Path, connection: sqlite3.Connection, busy_seconds: float) -> None:
     connection.row_factory = sqlite3.Row
     steps = migrations()
@@ -49,6 +71,7 @@ def _prepare(folder: StateFolder, file: Path, connection: sqlite3.Connection, bu
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             _migrate(connection, file, steps)
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
 
 

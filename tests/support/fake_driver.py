@@ -13,14 +13,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
+from core.errors import Busy, SlotkeeperError
 from core.launch.identity import of
 from core.launch.supervisor import ensure_supervisor
-from core.state.sqlite import Store
+from core.state.sqlite import StateError, Store
 
 _STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
 asked: list[int] = []
@@ -45,7 +47,8 @@ def _start_child(config: str) -> None:
 
 
 def _leave(store: Store, run: str, code: int) -> None:
-    store.note_exit(run, code)
+    with suppress(Busy, StateError):
+        store.note_exit(run, code)
     os._exit(code)
 
 
@@ -72,10 +75,12 @@ def main() -> None:
     while True:
         wanted = store.wanted(given.job)
         if wanted is not WantedState.STOP:
-            store.put_report(JobReport(given.job, given.run, _STATES[wanted].value))
+            with suppress(Busy, StateError):  # as the real one does on a full disk
+                store.put_report(JobReport(given.job, given.run, _STATES[wanted].value))
         if asked:
             _leave(store, given.run, 12)
-        ensure_supervisor(store, given.job, given.run, me)
+        with suppress(SlotkeeperError):
+            ensure_supervisor(store, given.job, given.run, me)
         time.sleep(0.05)
 
 

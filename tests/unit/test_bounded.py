@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from core.bounded import STATE_FILE_BYTES, TooLong, end_of, output_of, text_of
+from core.bounded import STATE_FILE_BYTES, TooLong, end_in, output_of, text_of
 from core.config import secrets
 from core.domain.endpoint import SecretRef
 from core.errors import ConfigError
 from core.launch.log import last_lines
 from core.state.acks import KIND, NAME, AckFile
-from core.state.audit import Audit
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
@@ -64,10 +63,11 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
         (6, (b"three\n", False)),
     ],
 )
-def test_the_end_of_a_file_begins_where_a_line_does(tmp_path: Path, most: int, found: tuple[bytes, bool]) -> None:
+def test_the_end_in_a_file_begins_where_a_line_does(tmp_path: Path, most: int, found: tuple[bytes, bool]) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"one\ntwo\nthree\n")
-    assert end_of(path, most) == found
+    with path.open("rb") as reading:
+        assert end_in(reading, most) == found
 
 
 def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path) -> None:
@@ -77,14 +77,6 @@ def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path)
     os.truncate(folder.path / KIND / f"{NAME}.json", STATE_FILE_BYTES + 1)
     with pytest.raises(StateError, match=f"{NAME}.json has more than 16 MiB, which no file of ours has"):
         AckFile(folder).read()
-
-
-def test_the_audit_of_years_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    audit = Audit(StateFolder.open(tmp_path / "state"))
-    audit.file.write_text("{}\n" * 50, "utf-8")
-    monkeypatch.setattr("core.state.audit.SHOWN_BYTES", 30)
-    found = audit.read(5)
-    assert (found.damaged, found.whole) == (10, False)
 
 
 def test_a_line_of_a_log_without_an_end_is_shown_in_part(tmp_path: Path) -> None:

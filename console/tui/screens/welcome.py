@@ -22,6 +22,7 @@ from console.tui.screens.base import Frame, Line
 from console.tui.terminal import START_DEMO
 from core.config.load import default_path
 from core.domain.text import safe
+from core.ownership import make_folder
 
 EXAMPLE = "config.example.toml"
 WORDS = (
@@ -68,7 +69,7 @@ class WelcomeScreen(Frame):
 
     def _written(self, path: Path) -> tuple[Level, str]:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_new(path, (files("console") / EXAMPLE).read_text("utf-8"))
         except FileExistsError:
             return Level.WARNING, f"There is a file already, which was left as it is: {safe(path, 300)}"

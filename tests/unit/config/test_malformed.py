@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from core import ownership
 from tests.unit.config.cases import Case
 from tests.unit.config.malformed import CASES as OTHERS
 from tests.unit.config.malformed_exact import EXACT
@@ -93,10 +94,10 @@ def test_a_folder_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_an_unreadable_file_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path, mode: str) -> None:
+    def refuse(path: Path, what: str, most: int) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)  # root, as which tests may run, reads everything
+    monkeypatch.setattr(ownership, "read", refuse)  # root, as which tests may run, reads everything
     assert "cannot be read: Permission denied" in _refused(tmp_path / "config.toml", capsys)
 
 

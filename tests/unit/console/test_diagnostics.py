@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -71,6 +72,23 @@ def test_a_log_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.Cap
     report(ValueError(), tmp_path / "link")
     assert "no log could be written" in capsys.readouterr().err
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_fifo_in_place_of_the_log_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    reading = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    report(ValueError(), tmp_path / "fifo")
+    os.close(reading)
+    assert "no regular file" in capsys.readouterr().err
+
+
+def test_the_log_of_defects_does_not_grow_without_a_limit(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_bytes(b"x" * (diagnostics.LOG_BYTES + 1))
+    report(ValueError(), log)
+    report(ValueError(), log)
+    assert log.read_text().count(" defect\n") == 2
+    assert log.with_name("console.log.1").stat().st_size == diagnostics.LOG_BYTES + 1
 
 
 def test_warnings_and_notes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

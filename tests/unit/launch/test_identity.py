@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,24 @@ def test_a_reused_pid_is_another_process_and_is_never_signalled(sleeper: subproc
     other_session = replace(now, session_id=now.session_id + 1)
     assert processes.end(other_session, 0.0)
     assert processes.alive(now)
+
+
+def test_only_who_has_a_file_open_is_asked_to_end_where_that_is_what_is_known(
+    sleeper: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    file = tmp_path / "lock"
+    with file.open("w") as opened:
+        (tmp_path / "link").symlink_to(file)
+        assert processes.has_open(os.getpid(), tmp_path / "link")
+        assert not processes.has_open(sleeper.pid, file)
+        its = processes.of(sleeper.pid)
+        assert not processes.terminate(its, lambda: processes.has_open(its.pid, file))
+        assert processes.alive(its)
+        opened.write("x")
+    assert not processes.has_open(os.getpid(), file)
+    assert not processes.has_open(os.getpid(), tmp_path / "nowhere")
+    assert processes.terminate(its) and sleeper.wait(60) == -signal.SIGTERM
+    assert not processes.terminate(its)
 
 
 def test_a_process_of_before_a_reboot_is_dead(sleeper: subprocess.Popen[bytes]) -> None:

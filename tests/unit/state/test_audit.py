@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import stat
 from datetime import datetime, timedelta, timezone
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.audit import Actor, AuditLine, Phase
+from core.state import audit as audit_module
 from core.state.audit import Audit, actor
 from core.state.faults import StateError
 from core.state.folder import StateFolder
@@ -53,6 +55,28 @@ def test_where_it_cannot_be_written_the_action_is_refused(audit: Audit) -> None:
     audit.file.mkdir()
     with pytest.raises(StateError, match="cannot be written"):
         audit.append(line())
+
+
+def test_the_audit_does_not_grow_without_a_limit_and_its_newest_lines_stay(
+    audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MOST_BYTES", 1_000)
+    for number in range(60):
+        audit.append(line(number))
+    files = sorted(one.name for one in audit.file.parent.glob("audit.jsonl*"))
+    assert files == ["audit.jsonl", *(f"audit.jsonl.{number}" for number in range(1, audit_module.OLDER + 1))]
+    longest = 1_000 + max(len(text) for text in audit.file.read_text().splitlines()) + 1
+    assert all(one.stat().st_size <= longest for one in audit.file.parent.glob("audit.jsonl*"))
+    assert [one.action_id for one in audit.read(8).lines] == [f"id{number}" for number in range(59, 51, -1)]
+    assert 8 < len(audit.read(100).lines) < 60
+
+
+def test_who_acts_without_a_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 64001")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    assert actor().os_user == f"uid {os.geteuid()}"
 
 
 def test_who_acts_is_the_login_with_its_sudo_user_and_ssh_client(monkeypatch: pytest.MonkeyPatch) -> None:

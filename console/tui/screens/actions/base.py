@@ -100,7 +100,7 @@ class ActScreen(Frame, ModalScreen[None]):
     def origin(self) -> Origin:
         """The configuration and the folder that the commands are to use."""
         services = self.console.services
-        config = str(services.loaded.path.resolve()) if services.loaded else ""
+        config = str(services.loaded.path.absolute()) if services.loaded else ""
         return Origin(config, str(Path(services.folder).resolve()))
 
     @property

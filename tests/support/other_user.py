@@ -1,0 +1,155 @@
+"""What another user does to a state folder, in a process that was root's until it had imported what it needs.
+
+`python -m tests.support.other_user VERB FOLDER UID UMASK GROUP` prints what happened as JSON. So it works where that
+user cannot reach the checkout. Next door: `tests/integration/test_rights.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from console.actions.record import Record
+from console.actions.store import Records
+from console.tui.export import put
+from core.domain.ack import Ack
+from core.domain.job_view import Identity
+from core.domain.reset import BACKUPS, MARKS, PLANS
+from core.errors import SlotkeeperError
+from core.launch import identity, log
+from core.state import schema
+from core.state.acks import AckFile
+from core.state.audit import Audit, intent
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles
+from core.state.sqlite import Store
+
+ROOT = Path(__file__).parents[2]
+ACTION = "20260101T000000-000000"
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def run(verb: str, folder: Path, uid: int, umask: int = 0o022, group: int = 0) -> dict[str, str]:
+    """Do it as that user, whose own group has the same number, and who may be in one more group."""
+    words = [verb, str(folder), str(uid), str(umask), str(group or uid)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.other_user", *words],
+        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def use(path: Path) -> dict[str, str]:
+    """Everything that commands, consoles and supervisors leave in a state folder, once more over what is there."""
+    with Store.open(path) as store:
+        folder, files = store.folder, ResetFiles(store.folder)
+        store.register_job("orders", "c")
+        store.record_event("orders", "used", f"by {os.geteuid()}")
+        for kind in (PLANS, BACKUPS, MARKS, "probes"):
+            files.save(kind, "same", f"{kind} of {os.geteuid()}")
+            assert files.load(kind, "same") == f"{kind} of {os.geteuid()}"
+            files.save(kind, "gone", "")
+            files.remove(kind, "gone")
+            assert files.names(kind) == ["same"]
+        Audit(folder).append(intent("use", "it", ""))
+        assert Audit(folder).read().lines[0].actor.pid == os.getpid()
+        for _ in range(2):
+            log.say(folder, "orders", "used")
+            assert log.rotate(folder, "orders", 1, 3)
+        log.say(folder, "orders", "last")
+        AckFile(folder).put("k", Ack("me", AT))
+        records = Records(folder)
+        records.save(Record(ACTION, ("jobs", "stop"), "stop", "orders", "me", True, AT))
+        os.close(records.stream(ACTION, "out"))
+        put(path, "clip.txt", "mine")
+        put(path, f"exports/of-{os.geteuid()}.csv", "mine")
+        folder.subfolder("spark")
+        with folder.locked("orders", "start", 0.0):
+            pass
+        assert "last" in log.last_lines(folder.log("orders"), 1)[0]
+        return {str(one.relative_to(path)): f"{one.stat().st_mode & 0o7777:04o}" for one in (path, *path.rglob("*"))}
+
+
+def intrude(path: Path) -> dict[str, str]:
+    """Whatever of a folder, which lies below one that anybody may enter, can be seen, read, written or opened."""
+    found = {}
+    tries: dict[str, Callable[[Path], object]] = {
+        "list": lambda one: list(one.iterdir()),
+        "read": lambda one: one.read_bytes(),
+        "write": lambda one: one.open("ab").close(),
+        "make": lambda one: (one / "planted").touch(),
+        "take away": lambda one: one.unlink(),
+        "open as state": StateFolder.open,
+        "open as store": lambda one: Store.open(one).close(),
+    }
+    for one in json.loads(os.environ["SLOTKEEPER_TEST_PATHS"]):
+        for name, act in tries.items():
+            try:
+                act(Path(one))
+                found[f"{name} {one}"] = "done"
+            except (OSError, SlotkeeperError):
+                continue
+    return found
+
+
+def signals(path: Path) -> dict[str, str]:
+    """What comes of signalling and looking into the processes that a file names."""
+    found = {}
+    for values in json.loads(os.environ["SLOTKEEPER_TEST_PROCESSES"]):
+        its = Identity(**values)
+        for name in ("environ", "fd", "mem", "cwd"):
+            found[f"{name} {its.pid}"] = str(os.access(f"/proc/{its.pid}/{name}", os.R_OK))
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.kill(its.pid, number)
+                found[f"kill {its.pid} {number}"] = "done"
+            except PermissionError:
+                found[f"kill {its.pid} {number}"] = "refused"
+        try:
+            identity.terminate(its)
+            found[f"terminate {its.pid}"] = "done"
+        except SlotkeeperError as error:
+            found[f"terminate {its.pid}"] = error.message
+    return found
+
+
+def attempt(path: Path) -> dict[str, str]:
+    """Open the folder; what is said where that is refused."""
+    try:
+        StateFolder.open(path)
+    except SlotkeeperError as error:
+        return {"refused": f"{error.message} | {error.hint}"}
+    return {}
+
+
+VERBS: dict[str, Callable[[Path], dict[str, str]]] = {
+    "use": use,
+    "intrude": intrude,
+    "signals": signals,
+    "attempt": attempt,
+}
+
+
+def main() -> None:
+    """Become that user, then do it."""
+    verb, folder, uid, umask, group = sys.argv[1:]
+    identity.of(os.getpid())  # what this needs is loaded while it can be reached
+    statements = schema.migrations()
+    schema.migrations = lambda: statements
+    os.umask(int(umask))
+    os.setgroups([int(group)])
+    os.setgid(int(uid))
+    os.setuid(int(uid))
+    print(json.dumps(VERBS[verb](Path(folder))))
+
+
+if __name__ == "__main__":
+    main()
