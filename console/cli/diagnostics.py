@@ -16,9 +16,9 @@ from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
-from core.config import secrets
 from core.domain.text import safe
 from core.errors import ErrorKind, SlotkeeperError
+from core.redaction import masked
 
 _LIMIT = 2_000
 
@@ -93,12 +93,12 @@ def _say(message: str, hint: str = "") -> None:
 
 
 def _clean(text: str) -> str:
-    return safe(secrets.redact(text), _LIMIT)
+    return safe(text, _LIMIT)
 
 
 def _logged(error: BaseException, log: Path) -> str:
     """Append the traceback to the log; says where it is, or why it is nowhere."""
-    lines = secrets.redact("".join(traceback.format_exception(error)))
+    lines = masked("".join(traceback.format_exception(error)))
     stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

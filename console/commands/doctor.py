@@ -27,6 +27,7 @@ import typer
 
 from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson, Reason
+from core.config import handover
 from core.config.model import Loaded
 from core.domain.finding import Finding, Level
 from core.domain.master import WORKERS_NEED, Master, MasterKind
@@ -160,7 +161,8 @@ def _spark() -> Iterator[Finding]:
 def _ask_java() -> Mapping[str, str]:
     command = [sys.executable, "-P", "-c", _ASK_JAVA]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
+        env = handover.environment()
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False, env=env)
         found: Mapping[str, str] = json.loads(ran.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return {"error": "asking for Java failed"}

@@ -13,11 +13,11 @@ from pathlib import Path
 import platformdirs
 import tomli
 
-from core.config import build, keys, secrets
+from core.config import build, handover, keys, secrets
 from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin
-from core.config.overlay import apply_environment, apply_options
+from core.config.overlay import apply_environment, apply_options, secret_variables
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -72,6 +72,7 @@ def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str,
     tree = _tree(file, text)
     reading = Reading(file, tree, find_lines(text))
     build.check_top(reading)
+    handover.name(secret_variables(tree))
     apply_environment(reading, env)
     apply_options(reading, options)
     sources = build.read_sources(reading)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.config import handover
 from core.errors import ConfigError
 from core.spark.folders import private_folder
 
@@ -103,6 +104,7 @@ def _ask(binary: Path, origin: str) -> Java | None:
         answer = subprocess.run(
             [str(binary), "-XshowSettings:properties", "-version"],
             stdin=subprocess.DEVNULL,
+            env=handover.environment(),
             capture_output=True,
             text=True,
             errors="replace",

@@ -20,9 +20,11 @@ from types import FrameType
 from typing import NoReturn
 
 from core.clock import SystemClock
+from core.config import masking
 from core.config.load import load_usable
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
+from core.domain.text import safe
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
@@ -199,11 +201,12 @@ def _job(options: argparse.Namespace) -> JobSpec:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"slotkeeper: {text}\n")
+    sys.stderr.write(safe(f"slotkeeper: {text}", 4_000) + "\n")
 
 
 def main() -> int:
     """Parse the arguments that supervisor and foreground run give."""
+    masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="python -m core.spark.job")
     for name in ("--job", "--config", "--state-dir", "--run"):
         parser.add_argument(name, required=True)
