@@ -121,7 +121,7 @@ def _console(pair: SecondPair, folder: Path) -> Filled:
     store.record_event(job.name, "trouble", "the file was locked")
     store.record_error(job.name, "source", "", "the file was locked")
     store.folder.log(job.name).write_text("02:28:01 the file was locked\n", encoding="utf-8")
-    actor = Actor("li.wei", "host1", 7)
+    actor = Actor("li.wei", "host1", 7, uid=1000)
     what = f"origin {TABLE} slot items_slot"
     line = AuditLine(NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, what, "INC-1")
     audit = Audit(store.folder)
