@@ -43,7 +43,7 @@ def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
 
 
 def secret_variables(tree: Table) -> set[str]:
-    """The variables that a `password_env` or `secret_env` of the file names."""
+    """The variables that a `password_env` or `secret_env` names."""
     found: set[str] = set()
     for kind in NAMED:
         entries = tree.get(kind)

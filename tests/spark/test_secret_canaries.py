@@ -12,7 +12,7 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -35,13 +35,25 @@ VARIABLE = "CANARY_SOURCE_PASSWORD"
 OF_SOURCE, OF_SINK, OF_FILE = "cAnary-5e1a/source", "cAnary-77b0-sink", "cAnary-c3d4-file"
 BEGINNING = "cAnary"
 """Of each canary, however the rest is spelled."""
-COMMANDS = (
-    ("jobs", "list", "--json"),
+FEW = (
     ("jobs", "show", "canary", "--json"),
-    ("jobs", "show", "canary"),
     ("jobs", "logs", "canary", "--json"),
     ("slots", "list", "--json"),
+    ("doctor", "--json"),
+)
+EVERY = (
+    *FEW,
+    ("jobs", "list", "--json"),
+    ("jobs", "show", "canary"),
+    ("jobs", "drain", "canary", "--wait", "0s", "--json"),
+    ("jobs", "pause", "canary", "--wait", "20s", "--json"),
+    ("jobs", "resume", "canary", "--wait", "20s", "--json"),
+    ("jobs", "start", "canary", "--json"),
     ("slots", "show", "canary", "--json"),
+    ("slots", "register", "ods.orders", "canary", "--json"),
+    ("slots", "drop", "ods.orders", "canary", "--json"),
+    ("slots", "reset", "ods.orders", "canary", "--to", "earliest", "--json"),
+    ("slots", "undo", "20260101T000000-abcdef", "--json"),
     ("slots", "peek", "ods.orders", "--json"),
     ("slots", "history", "ods.orders", "canary", "--json"),
     ("slots", "preflight", "ods.orders", "--json"),
@@ -49,7 +61,7 @@ COMMANDS = (
     ("audit", "list", "--json"),
     ("verify", "canary", "--json"),
     ("status", "--json"),
-    ("doctor", "--json"),
+    ("audit", "verify", "--json"),
     ("config", "check", "--json"),
     ("config", "show", "--origin", "--json"),
 )
@@ -121,7 +133,10 @@ def repeated(job: Mirrored) -> str:
     return next((one.message for one in job.product.store.errors(job.name) if "no route" in one.message), "")
 
 
-def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(job: Mirrored, tmp_path: Path, spark_cache: Path) -> None:
+@pytest.mark.parametrize("commands", [FEW, pytest.param(EVERY, marks=pytest.mark.chaos)], ids=["few", "every command"])
+def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(
+    job: Mirrored, tmp_path: Path, spark_cache: Path, commands: Sequence[tuple[str, ...]]
+) -> None:
     job.start()
     job.wait_state(JobState.RUNNING)
     pids = started(job)
@@ -133,10 +148,9 @@ def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(job: Mirrored, tmp_p
     job.product.insert_one()
     told = until(lambda: repeated(job), 60, "the sink's error is recorded")
     assert "no route: host=h password=*** via u:***@h" in told, told
-    shown = {words: BEGINNING in said(job, *words) for words in COMMANDS}
+    shown = {words: BEGINNING in said(job, *words) for words in commands}
     assert not [words for words, found in shown.items() if found]
     folders = (job.product.demo.folder, tmp_path / "temp", spark_cache)
     servers = [job.product.demo.folder / name for name in ("warehouse", "sink")]
     found = [path for path in files_with(folders, BEGINNING) if not any(path.is_relative_to(one) for one in servers)]
     assert not found
-    job.stop()

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import redaction
-from core.config import masking, secrets
+from core.config import handover, masking, secrets
+from core.config.load import load
 from core.config.secrets import complaint, place, resolve
 from core.domain.endpoint import SecretRef
 from core.errors import ConfigError
-from tests.unit.config.samples import SECRET
+from tests.unit.config.samples import SECRET, VALID
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +109,15 @@ def test_redacted_text_never_holds_the_secret_as_it_is_or_quoted(secret: str, ar
 
 def test_the_longest_secret_is_taken_out_first() -> None:
     assert redact("abcd abc", ["abc", "abcd", ""]) == "*** ***"
+
+
+def test_a_variable_that_the_environment_names_as_a_secret_is_one_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "_named", set[str]())
+    monkeypatch.setenv("FROM_ELSEWHERE", SECRET)
+    file = tmp_path / "c.toml"
+    file.write_text(VALID, "utf-8")
+    load(file, {"SLOTKEEPER_SOURCES__DWS1__PASSWORD_ENV": "FROM_ELSEWHERE"})
+    assert "FROM_ELSEWHERE" not in handover.environment()
+    assert handover.value("FROM_ELSEWHERE") == SECRET
