@@ -12,33 +12,38 @@ import re
 from collections.abc import Iterable, Mapping
 
 MASK = "***"
-_known: list[str] = []
-"""The longest first, so that a secret inside another one leaves nothing of the longer one."""
+
+
+class Known:
+    """Spellings that are masked, the longest first: of a secret with another one inside it nothing is left."""
+
+    def __init__(self, spellings: Iterable[str] = ()) -> None:
+        self.spellings = sorted(filter(None, set(spellings)), key=len, reverse=True)
+        self.shortest = len(self.spellings[-1]) if self.spellings else 0
+        self._pattern = re.compile("|".join(map(re.escape, self.spellings)))
+
+    def without(self, text: str) -> str:
+        """The text without them.
+
+        >>> Known(["abc", "abcd"]).without("password=abcd;abc")
+        'password=***;***'
+        """
+        # most texts are cells of tables, shorter than any secret
+        return self._pattern.sub(MASK, text) if self.spellings and len(text) >= self.shortest else text
+
+
+_known = [Known()]
+"""What this process knows, as one element that is exchanged."""
 
 
 def remember(spellings: Iterable[str]) -> None:
-    """Mask these from now on, in this process."""
-    _known[:] = sorted({*_known, *filter(None, spellings)}, key=len, reverse=True)
+    """Mask these too from now on, in this process."""
+    _known[0] = Known([*_known[0].spellings, *spellings])
 
 
 def masked(text: str) -> str:
     """The text without the secrets that this process knows."""
-    if not _known or len(text) < len(_known[-1]):  # most texts are cells of tables, shorter than any secret
-        return text
-    for each in _known:
-        if each in text:
-            return without(text, _known)
-    return text
-
-
-def without(text: str, spellings: Iterable[str]) -> str:
-    """The text without these spellings, which begin with the longest.
-
-    >>> without("password=abcd;abc", ["abcd", "abc"])
-    'password=***;***'
-    """
-    found = [each for each in spellings if each in text]
-    return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
+    return _known[0].without(text)
 
 
 def masked_values(value: object) -> object:
@@ -47,7 +52,7 @@ def masked_values(value: object) -> object:
     >>> masked_values({"rows": 7, "said": ["fine", None]})
     {'rows': 7, 'said': ['fine', None]}
     """
-    if not _known:
+    if not _known[0].spellings:
         return value
     if isinstance(value, str):
         return masked(value)

@@ -15,6 +15,7 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, JobSpec
 from core.errors import Refused
 from core.ports.quarantine import Quarantine
+from core.redaction import masked
 from core.services.audit import CopiedAudit, Tell, audited, silent
 from core.services.sessions import open_store
 from core.slots.change import Done
@@ -73,7 +74,7 @@ def replay(
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
         tables[name] = tables.get(name) or _identity(channel)
-        return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, reason)
+        return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, masked(reason))
 
     return _each(job, CopiedBy(folder, tell), "errors replay", ids, reason, one, on_each)
 
@@ -89,7 +90,7 @@ def discard(
     """Give entries up: the target stays without those rows until their keys change again. Raises as `replay`."""
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
-        return rows.discard(id, channel.lane_key(), actor().text, reason)
+        return rows.discard(id, channel.lane_key(), actor().text, masked(reason))
 
     return _each(job, CopiedBy(folder, tell), "errors discard", ids, reason, one, on_each)
 

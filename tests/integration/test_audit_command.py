@@ -8,10 +8,13 @@ from contextlib import closing
 
 import pytest
 
+from core.config.masking import maskable
+from core.config.secrets import resolve
 from core.domain.audit import Phase
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 from tests.integration.test_reset_command import Shell, shell
+from tests.support.canaries import files_with
 
 __all__ = ["shell"]
 
@@ -90,3 +93,15 @@ def test_a_copy_that_fails_is_said_and_stands_in_the_outcome(reset: Shell) -> No
     newest = audit_of(reset).read(1).lines[0]
     assert newest.phase is Phase.OUTCOME and "(the sink has no copy of the line before: sink mart" in newest.outcome
     assert "whether the newest 2 lines are as they were" in str(verified(reset)[1]["unproven"])
+
+
+def test_a_password_in_a_reason_is_kept_nowhere(reset: Shell) -> None:
+    secret = resolve(reset.mirror.job.sink.password)
+    assert maskable(secret), "else nothing is shown here"
+    code, _, err = reset.execute(reset.planned("--to", "earliest")["id"], "--reason", f"asked by {secret}")
+    assert code == 0, err
+    assert audit_of(reset).read(1).lines[0].reason == "asked by ***"
+    assert not files_with([reset.state_dir], secret)
+    kept = reset.mirror.query(reset.mirror.sink, "SELECT r::text FROM slotkeeper_resets r")
+    kept += reset.mirror.query(reset.mirror.sink, "SELECT a::text FROM slotkeeper_audit a")
+    assert "asked by ***" in str(kept) and secret not in str(kept)

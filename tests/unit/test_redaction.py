@@ -29,7 +29,7 @@ SECRET = "p'A\"ss  w/ö+rd\\1"
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_known", [])
+    monkeypatch.setattr(redaction, "_known", [redaction.Known()])
     monkeypatch.setattr(masking, "_secrets", set[str]())
     masking.remember(SECRET)
 

@@ -22,13 +22,12 @@ from tests.unit.config.samples import SECRET, VALID
 @pytest.fixture(autouse=True)
 def _nothing_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_secrets", set[str]())
-    monkeypatch.setattr(redaction, "_known", [])
+    monkeypatch.setattr(redaction, "_known", [redaction.Known()])
 
 
 def redact(text: str, known: list[str]) -> str:
     """The text without these secrets, however short."""
-    spelled = {spelling for secret in known for spelling in masking.spellings(secret)}
-    return redaction.without(text, sorted(spelled, key=len, reverse=True))
+    return redaction.Known(spelling for secret in known for spelling in masking.spellings(secret)).without(text)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.unit.config.samples import SECRET
 
 @pytest.fixture(autouse=True)
 def _a_resolved_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_known", [SECRET])
+    monkeypatch.setattr(redaction, "_known", [redaction.Known([SECRET])])
 
 
 @pytest.mark.parametrize("kind", KINDS)
