@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from select import POLLIN, poll
 from typing import BinaryIO
@@ -53,14 +53,21 @@ def end_in(reading: BinaryIO, most_bytes: int) -> tuple[bytes, bool]:
     return (content.partition(b"\n")[2], False) if begin else (content, True)
 
 
-def output_of(words: Sequence[str], seconds: float, most_bytes: int, errors_too: bool = False) -> tuple[int, bytes]:
+def output_of(
+    words: Sequence[str],
+    seconds: float,
+    most_bytes: int,
+    errors_too: bool = False,
+    env: Mapping[str, str] | None = None,
+) -> tuple[int, bytes]:
     """Run a program without input; its exit code and what it wrote, its errors among it where `errors_too`.
 
+    `env` is its environment, ours where none is given.
     It is killed where it takes too long or writes too much. Raises OSError, subprocess.TimeoutExpired, TooLong.
     """
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env)
     assert child.stdout is not None
     try:
         written = _drained(child.stdout.fileno(), end, most_bytes)

@@ -16,6 +16,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import ClassVar, Self
 
+from core.redaction import masked
+
 
 class ErrorKind(Enum):
     """How a failure counts; `core.retry.decide` has one row for each."""
@@ -45,6 +47,7 @@ class SlotkeeperError(Exception):
     """Whether our own limit ended what was asked; said by whoever knows the server's codes."""
 
     def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
+        message, hint, cause = masked(message), masked(hint), masked(cause)
         super().__init__(message, hint, code, where, cause)
         self.message = message
         self.hint = hint
@@ -158,7 +161,7 @@ class Trouble(SlotkeeperError):
         name: TroubleName = TroubleName.SLOT_LOST,
     ) -> None:
         super().__init__(message, hint, code, where, cause)
-        self.args = (message, hint, code, where, cause, name)
+        self.args = (*self.args, name)
         self.name = name
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from console.actions.record import Record
 from console.actions.store import Records
 from core.clock import SystemClock
+from core.config import handover
 from core.domain.job_view import Identity
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
@@ -42,7 +43,15 @@ def carry(records: Records, record: Record, words: Sequence[str]) -> int:
     out, err = records.stream(record.id, "out"), records.stream(record.id, "err")
     begun = replace(record, child=_identity(os.getpid()))
     try:
-        child = subprocess.Popen(list(words), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        with handover.passed() as given:
+            child = subprocess.Popen(
+                list(words),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=given.environment,
+                pass_fds=given.descriptors,
+            )
         begun = replace(begun, command=_identity(child.pid))
         _note(records, begun)
         code = child.wait()

@@ -19,9 +19,10 @@ from pathlib import Path
 from console.actions.record import Action, Record, Said, Stage, stage_of
 from console.actions.store import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
 from core.clock import Clock
-from core.config.secrets import redact
+from core.config import handover
 from core.errors import Refused
 from core.launch import identity as processes
+from core.redaction import masked
 from core.state.audit import actor
 from core.state.folder import StateFolder
 
@@ -107,7 +108,7 @@ class Runner:
 
     def _record(self, order: Order) -> Record:
         now = self._clock.utc()
-        argv = tuple(redact(word) for word in order.words)
+        argv = tuple(masked(word) for word in order.words)
         id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
         return Record(id, argv, order.what, order.key, actor().text, order.listed, now)
 
@@ -154,7 +155,8 @@ class Runner:
 
 def _spawn(words: Sequence[str]) -> int:
     """A child in a session of its own, without our terminal; nobody has to wait for it."""
-    null = ((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2))
-    return os.posix_spawn(
-        words[0], list(words), os.environ, file_actions=list(null), setsid=True, setsigdef=[signal.SIGPIPE]
-    )
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    with handover.passed() as given:
+        return os.posix_spawn(
+            words[0], list(words), given.environment, file_actions=null, setsid=True, setsigdef=[signal.SIGPIPE]
+        )

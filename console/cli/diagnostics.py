@@ -19,10 +19,10 @@ from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
-from core.config import secrets
 from core.domain.text import safe
 from core.errors import ErrorKind, SlotkeeperError
 from core.ownership import make_folder
+from core.redaction import masked
 
 _LIMIT = 2_000
 LOG_BYTES = 1 << 20
@@ -99,12 +99,12 @@ def _say(message: str, hint: str = "") -> None:
 
 
 def _clean(text: str) -> str:
-    return safe(secrets.redact(text), _LIMIT)
+    return safe(text, _LIMIT)
 
 
 def _logged(error: BaseException, log: Path) -> str:
     """Append the traceback to the log; says where it is, or why it is nowhere."""
-    lines = secrets.redact("".join(traceback.format_exception(error)))
+    lines = masked("".join(traceback.format_exception(error)))
     stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
         with os.fdopen(_appending(log), "a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -1,6 +1,7 @@
 """The only writer of stdout: lines, tables that fit a terminal, JSON and JSON lines.
 
-Every cell passes `safe()`; JSON is ASCII and holds no control byte. Unknown is None: "-" in a table, null in JSON.
+Every cell passes `safe()`; JSON is ASCII and holds no control byte; known secrets are in neither. Unknown is None: "-"
+in a table, null in JSON.
 Next door: `console.cli.diagnostics` is the only writer of stderr.
 """
 
@@ -20,6 +21,7 @@ from pathlib import PurePath
 
 from core.domain.position import Position
 from core.domain.text import safe
+from core.redaction import masked
 
 WIDTH = 80
 _NARROWEST = 6
@@ -152,17 +154,19 @@ def _cut(text: str, width: int) -> str:
 
 def _plain(value: object) -> object:
     """A value as what JSON knows."""
-    if value is None or isinstance(value, bool | int | str):
-        return _plain(value.value) if isinstance(value, Enum) else value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
     if isinstance(value, Enum):
         return _plain(value.value)
+    if isinstance(value, str):
+        return masked(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, datetime):
         utc = value.astimezone(timezone.utc) if value.tzinfo else value.replace(tzinfo=timezone.utc)
         return utc.isoformat().replace("+00:00", "Z")
     if isinstance(value, date | PurePath):
-        return str(value)
+        return masked(str(value))
     if isinstance(value, Position):
         return value.shown
     if isinstance(value, timedelta):
@@ -172,7 +176,7 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {masked(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, Iterable):
         return [_plain(each) for each in value]
-    return str(value)
+    return masked(str(value))

@@ -1,18 +1,21 @@
-"""`slotkeeper audit list`: who did what to which slot or job, why, and what was seen afterwards.
+"""`slotkeeper audit list|verify`: who did what to which slot or job, why, what was seen afterwards; and what is proven.
 
-Next door: `core.state.audit` keeps the lines.
+Next door: `core.state.audit` keeps the lines, `core.services.audit_proof` compares them with the sinks' copies.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.select import StateDir
+from console.cli.select import OneJson, StateDir
 from core.state.audit import Audit
 from core.state.folder import StateFolder
+
+if TYPE_CHECKING:
+    from core.services.audit_proof import Proof
 
 app = typer.Typer(help="Who changed what, when and why.", no_args_is_help=True)
 
@@ -35,7 +38,64 @@ def list_lines(
     if as_json:
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
     else:
-        rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.os_user, one.action, one.what, one.said] for one in found.lines]
+        rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.who, one.action, one.what, one.said] for one in found.lines]
         output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
     if found.damaged:
         diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")
+
+
+@app.command()
+def verify(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
+    """Whether every line is as it was written: 0 nothing speaks against it, 4 a line differs, 5 a sink is silent.
+
+    Lines name the one before them, and sinks have copies; what neither can prove is said.
+    """
+    from core.services.audit_proof import prove  # loads the database driver
+
+    loaded, folder = select.state_of(ctx, state_dir)
+    audit = Audit(StateFolder.open(folder))
+    proof = prove(audit, loaded)
+    output.as_json(_as_json(audit, proof)) if as_json else _print(ctx, audit, proof)
+    if proof.differs or proof.unasked:
+        code = diagnostics.ExitCode.DIFFERENT if proof.differs else diagnostics.ExitCode.UNREACHABLE
+        raise typer.Exit(int(code))
+
+
+def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
+    return {
+        "file": audit.file,
+        "lines": len(proof.chain.whole),
+        "head": proof.chain.whole[-1].digest if proof.chain.whole else None,
+        "differs": proof.differs,
+        "broken": proof.chain.broken,
+        "damaged": proof.chain.damaged,
+        "sinks": [
+            {"name": one.name, "fault": one.fault or None}
+            | ({"hashes": one.compared.heads, "missing": one.compared.missing} if one.compared else {})
+            for one in proof.sinks
+        ],
+        "unproven": proof.unproven,
+    }
+
+
+def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
+    def say(text: str) -> None:
+        output.line(text, select.ascii_only(ctx))
+
+    chain = proof.chain
+    say(f"{audit.file}: {len(chain.whole)} lines, {'BROKEN' if chain.broken else 'each follows the one before it'}")
+    for sentence in chain.broken:
+        say(f"  {sentence}")
+    for one in proof.sinks:
+        if one.compared is None:
+            say(f"sink {one.name}: not compared: {one.fault}")
+            continue
+        found = f"{len(one.compared.missing)} DIFFER" if one.compared.missing else "all are here as they were written"
+        say(f"sink {one.name}: {one.compared.heads} lines copied, {found}")
+        for sentence in one.compared.missing:
+            say(f"  {sentence}")
+    if not proof.sinks:
+        say("no sink was asked: none is configured here")
+    say("not proven:")
+    for sentence in proof.unproven:
+        say(f"  {sentence}")

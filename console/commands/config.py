@@ -5,13 +5,15 @@ Next door: `core.config` does the work.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson
-from core.config.model import Loaded
+from core.config import secrets
+from core.config.model import Loaded, SinkEntry, SourceEntry
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
 
@@ -23,7 +25,7 @@ def check(
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
-    refused = select.refused(loaded)
+    refused, warnings = select.refused(loaded), [*loaded.warnings, *_too_plain(loaded)]
     if as_json:
         output.as_json(
             {
@@ -33,11 +35,11 @@ def check(
                 "sinks": list(loaded.sinks),
                 "jobs": list(loaded.jobs),
                 "refused": refused,
-                "warnings": loaded.warnings,
+                "warnings": warnings,
             }
         )
     else:
-        for warning in loaded.warnings:
+        for warning in warnings:
             diagnostics.warn(warning)
     _refuse(loaded)
     if not as_json:
@@ -65,6 +67,19 @@ def show(
         value = "(not set)" if setting.value is None else output.json_text(setting.value)
         output.line(f"{setting.key} = {value}{came}", shared.ascii_only)
     _refuse(loaded)
+
+
+def _too_plain(loaded: Loaded) -> list[str]:
+    """The passwords that could not be masked in a server's texts; those of a command are not asked for."""
+    places = {
+        f"{kind}.{name}": entry.endpoint.password for kind, entries in _entries(loaded) for name, entry in entries
+    }
+    places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
+    return [f"{place}: {said}" for place, ref in places.items() if (said := secrets.too_plain(ref))]
+
+
+def _entries(loaded: Loaded) -> tuple[tuple[str, Iterable[tuple[str, SourceEntry | SinkEntry]]], ...]:
+    return ("sources", loaded.sources.items()), ("sinks", loaded.sinks.items())
 
 
 def _refuse(loaded: Loaded) -> None:

@@ -24,7 +24,7 @@ from console.cli import diagnostics, output
 from console.commands import watch
 from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
 from console.tui import startup
-from core.config import values
+from core.config import handover, values
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
@@ -168,7 +168,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 def _in_console(run: Demo, clock: _Clock) -> None:
     """Open the console on the job, as a person would, and go on when it is left."""
     command = [sys.executable, "-m", "console", "--config", str(run.config)]
-    console = subprocess.Popen(command)
+    console = subprocess.Popen(command, env=handover.environment())
     try:
         clock.measure_until(lambda: console.poll() is not None)
     finally:

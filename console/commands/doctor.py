@@ -28,6 +28,7 @@ import typer
 from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson, Reason
 from core.bounded import TooLong, output_of, text_of
+from core.config import handover
 from core.config.model import Loaded
 from core.domain.finding import Finding, Level
 from core.domain.master import WORKERS_NEED, Master, MasterKind
@@ -163,7 +164,8 @@ def _spark() -> Iterator[Finding]:
 def _ask_java() -> Mapping[str, str]:
     command = [sys.executable, "-P", "-c", _ASK_JAVA]
     try:
-        found: Mapping[str, str] = json.loads(output_of(command, _JAVA_SECONDS, _MOST_BYTES)[1])
+        answer = output_of(command, _JAVA_SECONDS, _MOST_BYTES, env=handover.environment())
+        found: Mapping[str, str] = json.loads(answer[1])
     except (OSError, subprocess.SubprocessError, ValueError):
         return {"error": "asking for Java failed"}
     return found

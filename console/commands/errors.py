@@ -95,7 +95,7 @@ def replay(
     """
     loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
-    found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+    found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn)
     _tell(ctx, found, as_json)
     if any(one.state is EntryState.QUARANTINED for one in found):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
@@ -131,7 +131,7 @@ def discard(
 
 
 def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str) -> list[Replayed]:
-    return quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason)
+    return quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn)
 
 
 def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit: int) -> list[QuarantineEntry]:

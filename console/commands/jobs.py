@@ -18,23 +18,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli import diagnostics, output, select
+from console.cli.job_audit import noted
 from console.cli.select import ConfirmJob, Job, Json, Reason, StateDir
 from console.monitor.health import STALE_SECONDS, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
-from core.domain.audit import AuditLine
 from core.domain.elapsed import elapsed
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.job_view import Identity, JobView
-from core.domain.text import safe
 from core.domain.verified import in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
 from core.launch.view import observe, observe_all
-from core.state.audit import Audit, intent, outcome
-from core.state.faults import StateError
+from core.state.audit import Audit, intent
 from core.state.sqlite import Store
 from core.state.verified import last
 
@@ -140,7 +138,7 @@ def start(
     config, patience = str(loaded.path.absolute()), _patience(0 if no_wait else wait)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
-        view = _noted(store, "start", job, reason, act)
+        view = noted(store, "jobs start", job, reason, act)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -157,7 +155,9 @@ def restart(
     config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
-        view = _noted(store, "restart", job, reason, partial(control.restart, store, job, config, patience=patience))
+        view = noted(
+            store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
+        )
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -179,7 +179,7 @@ def _steering(
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
             observe(store, job)
-            view = _noted(store, verb.__name__, job, reason, partial(verb, store, job, _patience(wait)))
+            view = noted(store, f"jobs {verb.__name__}", job, reason, partial(verb, store, job, _patience(wait)))
         _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
 
 
@@ -207,7 +207,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
         def start_again(view: JobView) -> JobView:
             if view.name in refused:
                 raise refused[view.name]
-            return _noted(store, "ensure", view.name, reason, partial(restarted, store, view))
+            return noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
 
         found = ensure(store, start_again)
     if as_json:
@@ -388,35 +388,6 @@ def _alive(view: JobView) -> str:
 
 def _bracketed(text: str) -> str:
     return f" ({text})" if text else ""
-
-
-# -- who did it, in the audit: a line before and one after --------------------------------------------------------
-
-
-def _noted(store: Store, verb: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
-    """Write what is meant, do it, write what was seen; an error is written and goes on its way.
-
-    Unlike a change of a slot, a job is stopped even where the audit cannot be written: a full disk must not keep it
-    running.
-    """
-    audit = Audit(store.folder)
-    row = store.job(job)
-    line = intent(f"jobs {verb}", f"job {job}", reason, {"state": row.state.value if row else "never started"})
-    _write(audit, line)
-    try:
-        view = act()
-    except BaseException as error:
-        _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
-        raise
-    _write(audit, outcome(line, view.state.value, {"state": view.state.value}))
-    return view
-
-
-def _write(audit: Audit, line: AuditLine) -> None:
-    try:
-        audit.append(line)
-    except StateError as error:
-        diagnostics.warn(f"not in the audit: {error.message}")
 
 
 # -- cancel and drain -------------------------------------------------------------------------------------------------

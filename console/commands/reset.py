@@ -203,7 +203,12 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
         with (
             locked,
             reset_service.reset_context(
-                job, store.folder, lambda: at_rest(store, job.name), lambda text: _record(store, job.name, text), steal
+                job,
+                store.folder,
+                lambda: at_rest(store, job.name),
+                lambda text: _record(store, job.name, text),
+                steal,
+                diagnostics.warn,
             ) as reset_context,
         ):
             return act(reset_context)

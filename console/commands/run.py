@@ -13,13 +13,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from console.cli import diagnostics, select
-from console.cli.select import Job
+from console.cli.job_audit import noted
+from console.cli.select import Job, Reason
 from console.monitor.health import why_of
 from core.domain.job import JobState
 from core.domain.job_view import JobView
@@ -53,6 +55,7 @@ def run(
         ),
     ] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
+    reason: Reason = "",
 ) -> None:
     """Run one job in the foreground; exit 0 ended as wanted, 1 failed, 2 configuration, 3 refused or superseded."""
     loaded, _ = select.job_of(ctx, job)
@@ -62,7 +65,8 @@ def run(
     launch = replace(LAUNCH, extra=tuple(extra))
     with Store.open(loaded.state_dir) as store:
         with _signals_kept(), _followed(store.folder.log(job)):
-            view = control.run_here(store, job, str(loaded.path.absolute()), launch, take_over)
+            act = partial(control.run_here, store, job, str(loaded.path.absolute()), launch, take_over)
+            view = noted(store, "run", job, reason, act)
         ended = store.run(view.run)
     code = exit_code(ended.exit_code if ended else None, view)
     if code is not diagnostics.ExitCode.FINE:

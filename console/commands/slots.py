@@ -421,7 +421,8 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
         if job and consent.execute:
             # no start of the job may come between the check and the act
             stack.enter_context(store.folder.locked(job, START_LOCK, LOCK_SECONDS))
-        ended = slot_commands.change(loaded, verb, place, owner_of(loaded, store, *place), consent, show)
+        heard = slot_commands.Heard(show, diagnostics.warn)
+        ended = slot_commands.change(loaded, verb, place, owner_of(loaded, store, *place), consent, heard)
     if as_json:
         more = {"to_type": to_type(ended.plan), "undo": _UNDO[ended.plan.verb]}
         output.as_json({"executed": ended.done is not None, "plan": ended.plan, "done": ended.done, **more})

@@ -17,7 +17,6 @@ from console.monitor.health import facts
 from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
-from core.config import secrets
 from core.config.model import Loaded
 from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
@@ -26,6 +25,7 @@ from core.errors import SlotkeeperError
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
 from core.launch.view import observe_all
+from core.redaction import masked
 from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.faults import StateError
@@ -127,7 +127,7 @@ def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
 def message_of(error: Exception) -> str:
     """The sentence for what went wrong; no secret in it."""
     known = isinstance(error, SlotkeeperError | OSError)
-    return secrets.redact(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
+    return masked(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 
 
 def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:

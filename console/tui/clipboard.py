@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from console.tui.export import Result, put
+from core.config import handover
 from core.domain.text import safe
 from core.errors import SlotkeeperError
 
@@ -53,7 +54,7 @@ def _to_tmux(text: str, env: Mapping[str, str]) -> bool:
         ran = subprocess.run(
             ["tmux", "load-buffer", "-w", "-"],
             input=text.encode("utf-8", "backslashreplace"),
-            env=dict(env),
+            env=handover.environment(env),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=_TMUX_SECONDS,

@@ -13,6 +13,8 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 
+from core.config import handover
+
 POLL_SECONDS = 5.0
 START_DEMO = 64
 """The console ends with this where the demo is to begin in its terminal."""
@@ -42,5 +44,5 @@ def followed(code: int, env: Mapping[str, str]) -> int:
     """The exit code; where the demo was asked for, this process becomes the demo."""
     if code == START_DEMO:
         words = [sys.executable, "-m", "console", "demo"]
-        os.execve(sys.executable, words, dict(env))  # noqa: S606  no shell, our own interpreter
+        os.execve(sys.executable, words, handover.environment(env))  # noqa: S606  no shell, our own interpreter
     return code

@@ -52,7 +52,7 @@ PROCESS_COLUMNS = (
 AUDIT_COLUMNS = (
     Column("mark", "", 1),
     Column("at", "AT (UTC)", 14),
-    Column("who", "WHO", 8),
+    Column("who", "WHO", 15),
     Column("action", "ACTION", 12),
     Column("what", "WHAT", 0),
     Column("said", "SAID", 18, least=NARROW),
@@ -79,7 +79,7 @@ def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
     for line in lines:
         cells = {
             "at": clock(line.at),
-            "who": safe(line.actor.os_user, 40),
+            "who": safe(line.actor.who, 60),
             "action": safe(line.action, 40),
             "what": safe(line.what, 120),
             "said": safe(line.said, 200),
@@ -211,7 +211,7 @@ def what_is_safe(job: JobFacts) -> str:
 def audit_lines(line: AuditLine) -> list[str]:
     """One audit line in full."""
     said = [
-        f"who     {safe(line.actor.text, 120)}",
+        f"who     {safe(line.actor.text, 200)}",
         f"what    {safe(line.what, 200)}",
         f"reason  {safe(line.reason or '-', 200)}",
         f"outcome {safe(line.outcome or '-', 200)}   plan {safe(line.plan or '-', 40)}   id {safe(line.action_id, 40)}",

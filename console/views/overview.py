@@ -108,7 +108,7 @@ def who_is_on_it(local: Local, now: datetime) -> list[str]:
         said.append(f"unfinished reset {safe(one.id, 20)} of slot {safe(one.slot, 30)}{more}")
     last = next((line for line in local.audit if now - line.at <= LATELY), None)
     if last is not None:
-        said.append(f"{age(last.at, now)} ago {safe(last.actor.os_user, 20)}: {safe(last.action, 30)}")
+        said.append(f"{age(last.at, now)} ago {safe(last.actor.who, 40)}: {safe(last.action, 30)}")
     return said
 
 

@@ -98,7 +98,7 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
     reason = next((one.reason for one in found if one.action_id == last.action_id and one.reason), "")
     said = last.outcome if last.phase is Phase.OUTCOME else "began, and no outcome was written"
     why = f' "{safe(reason, 80)}"' if reason else ""
-    who = f"{age(last.at, now)} ago  {safe(last.actor.os_user, 30)}"
+    who = f"{age(last.at, now)} ago  {safe(last.actor.who, 40)}"
     return f"last operation  {who}  {safe(last.action, 40)}{why}  {safe(said, 120)}"
 
 
@@ -118,7 +118,7 @@ def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str |
 HISTORY_COLUMNS = (
     Column("mark", "", 1),
     Column("at", "WHEN UTC", 14),
-    Column("who", "WHO", 12),
+    Column("who", "WHO", 15),
     Column("action", "WHAT", 20),
     Column("said", "SAID", 0),
 )
@@ -129,7 +129,7 @@ def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: s
     keyed: list[tuple[str, Row]] = []
     for one in done_to(lines, table, slot):
         level = Level.WARNING if one.failed else Level.FINE
-        cells = _cells(level, clock(one.at), one.actor.os_user, one.action, one.said)
+        cells = _cells(level, clock(one.at), one.actor.who, one.action, one.said)
         keyed.append((one.at.isoformat(), Row(f"{one.action_id}/{one.phase.value}", level, cells)))
     for each in backups:
         if (each.table, each.slot) == (table, slot):

@@ -14,11 +14,11 @@ import platformdirs
 import tomli
 
 from core import ownership
-from core.config import build, keys, secrets, tls
+from core.config import build, handover, keys, secrets, tls
 from core.config.check import Reading, Table, beside, read_section
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
-from core.config.overlay import apply_environment, apply_options
+from core.config.overlay import apply_environment, apply_options, secret_variables
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError
@@ -79,6 +79,7 @@ def load_usable(
     build.check_top(reading)
     apply_environment(reading, env)
     apply_options(reading, options)
+    handover.name(secret_variables(tree))
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
     jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))

@@ -27,7 +27,7 @@ _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOT
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
     """Write every variable of ours into the tree; one that a `..._env` names is left alone."""
-    referenced = _password_variables(reading.tree)
+    referenced = secret_variables(reading.tree)
     for name in sorted(env):
         if name.startswith(PREFIX) and "__" in name and name not in referenced:
             origin = Origin(Layer.ENVIRONMENT, safe(name, 120))
@@ -42,7 +42,8 @@ def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
             _put(reading, tuple(name.split(".")), value, Origin(Layer.OPTION, safe(name, 120)))
 
 
-def _password_variables(tree: Table) -> set[str]:
+def secret_variables(tree: Table) -> set[str]:
+    """The variables that a `..._env` names."""
     found: set[str] = set()
     for kind in NAMED:
         entries = tree.get(kind)

@@ -1,24 +1,20 @@
-"""From a reference to the secret, in the process that needs it; and out of every text again.
+"""From a reference to the secret, in the process that needs it.
 
-A resolved secret is remembered (in memory only) so that `redact` can take it out of whatever is about to be printed
-or logged. Next door: `core.domain.endpoint.SecretRef`; `console.cli.diagnostics` redacts.
+Next door: `core.domain.endpoint.SecretRef`; `core.config.masking` remembers what is resolved, to take it out of texts;
+`core.config.handover` has the variables that a parent has taken out of the environment.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shlex
 import stat
 import subprocess
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 from core import ownership
 from core.bounded import TooLong, output_of
+from core.config import handover, masking
 from core.domain.endpoint import Endpoint, Login, SecretRef
 from core.domain.ownership import Complaint
 from core.domain.text import safe
@@ -26,8 +22,6 @@ from core.errors import ConfigError
 
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
-MASK = "***"
-_resolved: set[str] = set()
 
 
 def resolve(ref: SecretRef) -> str:
@@ -40,7 +34,7 @@ def resolve(ref: SecretRef) -> str:
         raise ConfigError(f"{place(ref)} is empty")
     if "\0" in secret:
         raise ConfigError(f"{place(ref)} holds a NUL character, which no password can")
-    _resolved.add(secret)
+    masking.remember(secret)
     return secret
 
 
@@ -84,37 +78,16 @@ def foreign(ref: SecretRef) -> Complaint | None:
         return None
 
 
-def resolved() -> frozenset[str]:
-    """Every secret that this process has resolved so far."""
-    return frozenset(_resolved)
-
-
-def redact(text: str, secrets: Iterable[str] | None = None) -> str:
-    """The text without the secrets (default: all that were resolved), in any of the spellings they may have taken.
-
-    >>> redact("password=a b%", ["a b%"]), redact("password=a%20b%25", ["a b%"])
-    ('password=***', 'password=***')
-    """
-    spellings = {spelling for secret in (resolved() if secrets is None else secrets) for spelling in _spellings(secret)}
-    if not spellings:
-        return text
-    longest_first = sorted(spellings, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), MASK, text)
-
-
-def _spellings(secret: str) -> set[str]:
-    if not secret:
-        return set()
-    return {
-        secret,
-        safe(secret, len(secret) * 10),
-        repr(secret)[1:-1],
-        json.dumps(secret)[1:-1],
-        quote(secret, safe=""),
-        secret.replace("'", "''"),
-        secret.replace("\\", "\\\\").replace("'", "\\'"),
-        shlex.quote(secret),
-    }
+def too_plain(ref: SecretRef) -> str:
+    """What a secret that cannot be masked risks, as a sentence, or ""; reads a file or a variable, runs no command."""
+    if ref.how not in ("file", "env"):
+        return ""
+    try:
+        plain = not masking.maskable(resolve(ref))
+    except ConfigError:
+        return ""
+    rule = f"fewer than {masking.SHORTEST} characters, or one plain word or number of fewer than {masking.PLAIN}"
+    return f"{place(ref)} holds {rule}: it cannot be masked where a server repeats it" if plain else ""
 
 
 def _from_file(ref: SecretRef) -> str:
@@ -129,9 +102,10 @@ def _from_file(ref: SecretRef) -> str:
 
 
 def _from_env(ref: SecretRef) -> str:
-    if ref.ref not in os.environ:
+    found = handover.value(ref.ref)
+    if found is None:
         raise ConfigError(f"{place(ref)} is not set")
-    return os.environ[ref.ref]
+    return found
 
 
 def _from_command(ref: SecretRef) -> str:
@@ -141,7 +115,7 @@ def _from_command(ref: SecretRef) -> str:
     except ValueError:
         raise ConfigError(f"{where} is not a command: a quote is not closed") from None
     try:
-        code, written = output_of(words, COMMAND_LIMIT, SIZE_MAX)
+        code, written = output_of(words, COMMAND_LIMIT, SIZE_MAX, env=handover.environment())
     except TooLong:
         raise ConfigError(f"{where} writes more than 64 KiB, which no password has") from None
     except subprocess.TimeoutExpired:

@@ -1,4 +1,5 @@
-"""`safe()`: the one place that makes hostile bytes visible before a terminal, a log or a CSV sees them.
+"""`safe()`: the one place that makes hostile bytes visible before a terminal, a log or a CSV sees them, and masks
+known secrets before anything is cut.
 
 `typed()` spells a name for a command that is printed to be pasted.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 import shlex
 import unicodedata
 from collections.abc import Iterator
+
+from core.redaction import masked
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MARKS = 3
@@ -22,7 +25,7 @@ def safe(value: object, limit: int = 500) -> str:
     >>> safe("a\\x1b]52;c;x\\x07")
     'a\\\\x1b]52;c;x\\\\x07'
     """
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    text = masked(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
     # the same categories, asked all at once
     if len(text) <= limit and text.isprintable() and (text.isascii() or not _flooded(text)):
         return text

@@ -27,6 +27,7 @@ from core.domain.endpoint import Endpoint
 from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.logins import Refusals
 from core.drivers.parameters import parameters
+from core.redaction import masked
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
@@ -374,12 +375,12 @@ def sever(connection: Connection) -> None:
 
 
 def failure(error: BaseException) -> tuple[str, str]:
-    """(SQLSTATE or "", one-line text) of a driver error; a lost line has no SQLSTATE and counts as 08006.
+    """(SQLSTATE or "", one-line text without known secrets) of a driver error; a lost line has none: 08006.
 
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(masked(str(error)).split()) or type(error).__name__
     code = getattr(error, "pgcode", None)
     if code:
         return str(code), text

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.config import handover
 from core.errors import ConfigError
 
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
@@ -65,7 +66,8 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         yield "wheel", Path(place) / "pginstall" / "bin"
     pg_config = shutil.which("pg_config")
     if pg_config:
-        answer = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False, timeout=30)
+        env, command = handover.environment(), [pg_config, "--bindir"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, env=env)
         if answer.returncode == 0:
             yield "pg_config", Path(answer.stdout.strip())
     root = Path(Path.cwd().anchor)
@@ -89,7 +91,12 @@ def _version(folder: Path) -> int:
         return 0
     try:
         answer = subprocess.run(
-            [str(folder / "initdb"), "--version"], capture_output=True, text=True, check=False, timeout=30
+            [str(folder / "initdb"), "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            env=handover.environment(),
         )
     except OSError:
         return 0

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
 from core.drivers import pg
 from core.embedded import placement
@@ -242,7 +243,7 @@ def _locales(version: int) -> list[list[str]]:
 
 
 def _run(mode: Mode, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
+    environment = {name: value for name, value in handover.environment().items() if not name.startswith(("PG", "LC_"))}
     environment["LC_ALL"] = "C"
     return subprocess.run(
         wrapped(mode, command),

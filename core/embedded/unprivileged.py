@@ -48,6 +48,7 @@ def choose_mode() -> Mode:
         capture_output=True,
         check=False,
         timeout=PROBE_LIMIT_S,
+        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
     )
     return Mode.USERNS if probe.returncode == 0 else Mode.SETUID
 

@@ -13,6 +13,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from core.config import handover
 from core.errors import Refused
 from core.launch.identity import MARK
 from core.launch.log import last_lines
@@ -76,11 +77,6 @@ class Launch:
         return [*self.command, *_arguments(job, config, folder, run), *self.extra]
 
 
-def driver_environment(run: str) -> dict[str, str]:
-    """Our environment with the run's mark, by which a left-over of exactly this run is recognised."""
-    return {**os.environ, MARK: run}
-
-
 def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt: bool = False) -> None:
     """Start a detached supervisor: in its own session, without our terminal, and not our child.
 
@@ -88,13 +84,15 @@ def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt
     wait for and no zombie, however long it lives on.
     """
     command = [*_PYTHON, "core.launch.supervisor", *_arguments(job, config, folder.path, run)]
-    environment = {name: value for name, value in os.environ.items() if name != MARK}
     log = folder.append(folder.log(job))
     try:
-        ended = subprocess.run(
-            [*command, *(["--adopt"] if adopt else [])],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder.path, check=False, timeout=60,
-        )  # fmt: skip
+        with handover.passed() as given:
+            env = {name: value for name, value in given.environment.items() if name != MARK}
+            ended = subprocess.run(
+                [*command, *(["--adopt"] if adopt else [])],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=folder.path, check=False, timeout=60,
+                pass_fds=given.descriptors,
+            )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise Refused(f"the supervisor of job {job} did not start within 60 s", f"see {folder.log(job)}") from error
     finally:

@@ -20,12 +20,14 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from core.config import handover, masking
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity
+from core.domain.text import safe
 from core.errors import Busy, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
-from core.launch.launch import SUPERVISOR_LOCK, Launch, driver_environment, spawn_supervisor
+from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.recorder import Recorder
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state import started
@@ -142,10 +144,13 @@ class Supervisor:
         except SlotkeeperError as error:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         try:
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-                cwd=self._store.folder.path, env=driver_environment(self._run),
-            )  # fmt: skip
+            # the run's mark: by it a left-over of exactly this run is recognised
+            with handover.passed() as given:
+                self._child = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                    cwd=self._store.folder.path, env={**given.environment, processes.MARK: self._run},
+                    pass_fds=given.descriptors,
+                )  # fmt: skip
         except OSError as error:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         finally:
@@ -318,6 +323,7 @@ def _detach() -> None:
 
 def main() -> int:
     """Parse, detach, supervise; what goes wrong is told in the job's log, which is our stderr."""
+    masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):
         parser.add_argument(name, required=True)
@@ -328,7 +334,7 @@ def main() -> int:
     try:
         return supervise(given.job, given.config, Path(given.state_dir), given.run, given.adopt)
     except SlotkeeperError as error:
-        sys.stderr.write(f"supervisor of {given.job}: {error} ({error.hint})\n")
+        sys.stderr.write(safe(f"supervisor of {given.job}: {error} ({error.hint})", 2_000) + "\n")
         return 1
 
 

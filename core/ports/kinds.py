@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from core.domain.audit import AuditLine
+from core.domain.audit_chain import CopiedHead
 from core.domain.encoding import Encoding
 from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
@@ -171,8 +172,11 @@ class SourceKind(Protocol):
 class AuditCopy(Protocol):
     """A copy of the audit at a sink."""
 
-    def append(self, line: AuditLine) -> None:
-        """One line more, in a transaction of its own; raises what the sink raises."""
+    def append(self, line: AuditLine, chain: str, head: str) -> None:
+        """One line more, in a transaction of its own, with whose it is and its hash; raises what the sink raises."""
+
+    def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
+        """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
 
 
 class SinkSession(Protocol):

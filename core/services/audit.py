@@ -1,7 +1,9 @@
 """The audit of a command that changes something: one line before, one after, and a copy of both in the job's sink.
 
-The local file comes first and decides: where the line before cannot be written, nothing is done.
-Next door: `core.state.audit` keeps the file; `core.services.slot_commands`, `quarantine` and `probe` act in between.
+The local file comes first and decides: where the line before cannot be written, nothing is done. A copy that fails
+holds nothing up; it is told, tried again with the next line, and written into the outcome.
+Next door: `core.state.audit` keeps the file; `core.services.slot_commands`, `quarantine` and `probe` act in between;
+`core.services.audit_proof` compares both.
 """
 
 from __future__ import annotations
@@ -10,32 +12,58 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from core.domain.audit import AuditLine
+from core.domain.audit import AuditLine, Phase
 from core.domain.text import safe
 from core.errors import SlotkeeperError
-from core.ports.kinds import StoreSession
+from core.ports.kinds import AuditCopy, StoreSession
 from core.slots.change import Done
 from core.state.audit import Audit, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
+Tell = Callable[[str], None]
+
+
+def silent(sentence: str) -> None:
+    """Nobody is told."""
+
 
 class CopiedAudit(Audit):
-    """The audit file, and its copy over a sink session; None for a slot whose sink is not known."""
+    """The audit file, and its copy over a sink session; None for a slot whose sink is not known.
 
-    def __init__(self, folder: StateFolder, session: StoreSession | None) -> None:
+    `tell` is given the sentence where a copy fails, once for each failure that is another one.
+    """
+
+    def __init__(self, folder: StateFolder, session: StoreSession | None, tell: Tell = silent) -> None:
         super().__init__(folder)
         self._copy = session.audit() if session else None
+        self._tell = tell
+        self._waiting: list[tuple[AuditLine, str]] = []
+        self._fault = ""
 
-    def append(self, line: AuditLine) -> None:
-        """Write one line; raises StateError where the file cannot be written.
+    def append(self, line: AuditLine) -> str:
+        """Write one line and return its hash; raises StateError where the file cannot be written.
 
         A sink that cannot take the copy holds nothing up: what was done has to be written down here in any case.
         """
-        super().append(line)
+        if self._fault and line.phase is Phase.OUTCOME:
+            line = replace(line, outcome=f"{line.outcome} (the sink has no copy of the line before: {self._fault})")
+        head = super().append(line)
+        self._waiting.append((line, head))
         if self._copy is not None:
-            with suppress(SlotkeeperError):
-                self._copy.append(line)
+            self._copy_waiting(self._copy)
+        return head
+
+    def _copy_waiting(self, copy: AuditCopy) -> None:
+        try:
+            while self._waiting:
+                copy.append(self._waiting[0][0], self.place, self._waiting[0][1])
+                del self._waiting[0]
+        except SlotkeeperError as error:
+            fault = safe(error, 200)
+            if fault != self._fault:
+                self._tell(f"the sink has no copy of the audit's newest lines: {fault}")
+            self._fault = fault
 
 
 def audited(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed
 from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, JobSpec
 from core.errors import Refused
 from core.ports.quarantine import Quarantine
-from core.services.audit import CopiedAudit, audited
+from core.redaction import masked
+from core.services.audit import CopiedAudit, Tell, audited, silent
 from core.services.sessions import open_store
 from core.slots.change import Done
 from core.state.audit import actor, intent
@@ -23,6 +24,14 @@ from core.state.folder import StateFolder
 from core.wiring import worker
 
 OnEach = Callable[[Replayed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBy:
+    """Where the audit is, and who is told where its copy fails."""
+
+    folder: StateFolder
+    tell: Tell
 
 
 @contextmanager
@@ -49,7 +58,12 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
 
 
 def replay(
-    job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = lambda one: None
+    job: JobSpec,
+    folder: StateFolder,
+    ids: Sequence[int],
+    reason: str,
+    on_each: OnEach = lambda one: None,
+    tell: Tell = silent,
 ) -> list[Replayed]:
     """Apply entries to the target, each in a transaction of its own; those that are still bad stay quarantined.
 
@@ -60,25 +74,30 @@ def replay(
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
         tables[name] = tables.get(name) or _identity(channel)
-        return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, reason)
+        return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, masked(reason))
 
-    return _each(job, folder, "errors replay", ids, reason, one, on_each)
+    return _each(job, CopiedBy(folder, tell), "errors replay", ids, reason, one, on_each)
 
 
 def discard(
-    job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = lambda one: None
+    job: JobSpec,
+    folder: StateFolder,
+    ids: Sequence[int],
+    reason: str,
+    on_each: OnEach = lambda one: None,
+    tell: Tell = silent,
 ) -> list[Replayed]:
     """Give entries up: the target stays without those rows until their keys change again. Raises as `replay`."""
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
-        return rows.discard(id, channel.lane_key(), actor().text, reason)
+        return rows.discard(id, channel.lane_key(), actor().text, masked(reason))
 
-    return _each(job, folder, "errors discard", ids, reason, one, on_each)
+    return _each(job, CopiedBy(folder, tell), "errors discard", ids, reason, one, on_each)
 
 
 def _each(
     job: JobSpec,
-    folder: StateFolder,
+    audit: CopiedBy,
     action: str,
     ids: Sequence[int],
     reason: str,
@@ -107,7 +126,7 @@ def _each(
             return Done(f"{over} of {len(found)} are over", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
-        audited(CopiedAudit(folder, session), line, do, after)
+        audited(CopiedAudit(audit.folder, session, audit.tell), line, do, after)
     return found
 
 

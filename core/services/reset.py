@@ -17,7 +17,8 @@ from core.config.model import Loaded
 from core.domain.reset import Check
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
-from core.services.audit import CopiedAudit
+from core.services.audit import CopiedAudit, Tell
+from core.services.audit import silent as silent_tell
 from core.sinks import registry as sinks
 from core.slots.reset.context import Probe, ResetContext, silent
 from core.sources import registry
@@ -70,8 +71,9 @@ def reset_context(
     at_rest: Callable[[], Check],
     report: Callable[[str], None],
     steal: str = "",
+    tell: Tell = silent_tell,
 ) -> Iterator[ResetContext]:
-    """Everything that a reset of a job's slot needs, for the block; the lease, once taken, is held to its end."""
+    """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
     if sinks.open(job.sink_kind).no_reset:
         what = f"the sink of slot {job.slot} {sinks.open(job.sink_kind).no_reset}"
         cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
@@ -91,7 +93,7 @@ def reset_context(
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
-            audit=CopiedAudit(folder, store).append,
+            audit=CopiedAudit(folder, store, tell).append,
             at_rest=at_rest,
             report=report,
             silence=partial(end_job_sessions, job, retention),

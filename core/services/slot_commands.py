@@ -23,7 +23,7 @@ from core.errors import Refused, SlotkeeperError
 from core.ports.kinds import StoreSession
 from core.ports.progress import LaneSeen
 from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
-from core.services.audit import CopiedAudit, audited
+from core.services.audit import CopiedAudit, Tell, audited, silent
 from core.services.sessions import open_source, open_store, viewing
 from core.slots.change import (
     Asked,
@@ -130,7 +130,12 @@ def _lanes(job: JobSpec) -> list[LaneSeen]:
 # -- changing -------------------------------------------------------------------------------------------------------
 
 
-Show = Callable[[ChangePlan], None]
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Who is given the plan, and who is told what fails beside the change: a copy of the audit."""
+
+    show: Callable[[ChangePlan], None]
+    tell: Tell = silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +147,11 @@ class Changed:
 
 
 def change(
-    loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, show: Show
+    loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, heard: Heard
 ) -> Changed:
     """ChangePlan a slot command on (source, table, slot); carry it out where that was consented to.
 
-    `show` is given the plan; to execute, the owning job must be at rest and its lease ours even before that.
+    To execute, the owning job must be at rest and its lease ours even before the plan is shown.
     """
     with ExitStack() as stack:
         source, table, slot = place
@@ -163,7 +168,7 @@ def change(
         session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
         left = _left(viewer, asked)
         plan = verb.plan(viewer, asked, left)
-        show(plan)
+        heard.show(plan)
         refuse_unless_at_rest(owner)
         if not consent.execute:
             return Changed(plan)
@@ -178,7 +183,7 @@ def change(
         def after() -> Mapping[str, str]:
             return per_shard(view_of(seen(viewer, asked), slot))
 
-        audit = CopiedAudit(StateFolder.open(loaded.state_dir), session)
+        audit = CopiedAudit(StateFolder.open(loaded.state_dir), session, heard.tell)
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
         return Changed(plan, audited(audit, line, act, after))
 

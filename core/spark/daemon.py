@@ -11,6 +11,8 @@ import socket
 
 from pyspark import daemon
 
+from core.config import masking
+
 _worker = daemon.worker
 
 
@@ -23,5 +25,6 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    masking.mask_tracebacks()
     daemon.worker = worker
     daemon.manager()

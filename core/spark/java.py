@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.bounded import TooLong, output_of, text_of
+from core.config import handover
 from core.errors import ConfigError
 from core.spark.folders import private_folder
 
@@ -104,7 +105,7 @@ def _ask(binary: Path, origin: str) -> Java | None:
         pass
     try:
         command = [str(binary), "-XshowSettings:properties", "-version"]
-        code, answer = output_of(command, _ASKING_SECONDS, _MOST_BYTES, errors_too=True)
+        code, answer = output_of(command, _ASKING_SECONDS, _MOST_BYTES, errors_too=True, env=handover.environment())
     except (OSError, subprocess.SubprocessError, TooLong):
         return None
     if code:

@@ -20,10 +20,12 @@ from types import FrameType
 from typing import NoReturn
 
 from core.clock import SystemClock
+from core.config import masking
 from core.config.load import load_usable, text_of
 from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
+from core.domain.text import safe
 from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
@@ -261,11 +263,12 @@ def _job(options: argparse.Namespace, store: Store) -> JobSpec:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # the log's disk may be full: no reason to end
-        sys.stderr.write(f"slotkeeper: {text}\n")
+        sys.stderr.write(safe(f"slotkeeper: {text}", 4_000) + "\n")
 
 
 def main() -> int:
     """Parse the arguments that supervisor and foreground run give."""
+    masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="python -m core.spark.job")
     for name in ("--job", "--config", "--state-dir", "--run"):
         parser.add_argument(name, required=True)

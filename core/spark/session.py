@@ -31,6 +31,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 import core
+from core.config import handover
 from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
 from core.errors import ConfigError, SlotkeeperError, Unreachable
@@ -298,20 +299,21 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
         # Else a folder `core` in the current folder would be imported by the workers instead of ours.
         "PYTHONSAFEPATH": "1",
     }
-    return environ | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})
+    return environ | handover.for_workers() | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})
 
 
 @contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
     """launch_gateway hands on `os.environ` and nothing else; it is put back as it was."""
+    dropped = (*_NOT_OURS, *handover.left_out())
     before = dict(os.environ)
-    for name in _NOT_OURS:
+    for name in dropped:
         os.environ.pop(name, None)
     os.environ.update(changes)
     try:
         yield
     finally:
-        for name in {*changes, *_NOT_OURS}:
+        for name in {*changes, *dropped}:
             if name in before:
                 os.environ[name] = before[name]
             else:

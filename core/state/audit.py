@@ -1,47 +1,66 @@
-"""The audit file: append-only JSON lines in the state folder, flushed to the disk before an action goes on.
+"""The audit's files: append-only JSON lines in the state folder, each flushed to the disk before an action goes on.
 
-It helps honest people to find out what happened; it claims nothing against somebody who owns the file.
-Next door: `core.domain.audit` is a line, `core.state.folder` the folder.
+The lines are linked (`core.domain.audit_chain`); who writes one holds the folder's audit lock, so that the writers of a
+team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who owns the files
+can write all of them anew: what shows that are the copies in sinks.
+Next door: `core.domain.audit` is a line, `core.state.folder` the folder, `core.services.audit` copies into sinks.
 """
 
 from __future__ import annotations
 
 import errno
-import getpass
-import json
 import os
+import pwd
+import re
 import socket
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from core.clock import SystemClock
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.audit_chain import FIRST, Chain, Link, judge, link_of, linked
+from core.domain.audit_chain import digest as digest_of
 from core.errors import Busy
-from core.state.faults import cannot_write
+from core.state.faults import StateError, cannot_write
 from core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
-MOST_BYTES = 16 << 20
-"""A file that is longer is put aside; with the older ones that is some 250,000 actions."""
-OLDER = 4
-_LOCK_SECONDS = 2.0
+MOST_BYTES = 1_048_576
+"""About 2,500 lines: the console reads the newest file again and again."""
+KEPT = 50
+LOCK_SECONDS = 5.0
+_NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")
+_NO_LOGIN = 2**32 - 1
+_TAIL = 65_536
 
 
 def actor() -> Actor:
-    """Who runs this program; the SSH client's address is the shell's own word for it."""
+    """Who runs this program, by the kernel; and what the environment claims, the SSH client's address included."""
+    account = _account(os.getuid())
+    named = next((name for key in ("LOGNAME", "USER", "LNAME") if (name := os.environ.get(key))), account)
     origin = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
-    return Actor(_login(), socket.gethostname(), os.getpid(), os.environ.get("SUDO_USER", ""), origin)
+    sudo = os.environ.get("SUDO_USER", "")
+    claimed = "" if named == account else named
+    return Actor(account, socket.gethostname(), os.getpid(), sudo, origin, os.getuid(), _login_uid(), claimed)
 
 
-def _login() -> str:
+def _account(uid: int) -> str:
+    """The name of a uid; the number itself where no account has it (containers)."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as containers have
-        return f"uid {os.geteuid()}"
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _login_uid() -> int | None:
+    try:
+        noted = int(Path("/proc/self/loginuid").read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    return None if noted == _NO_LOGIN else noted
 
 
 def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
@@ -58,10 +77,7 @@ def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Lines, the newest first; `damaged` counts lines that cannot be read.
-
-    Not `whole`: older lines that were asked for are in the file only.
-    """
+    """Lines, the newest first; `damaged` counts lines that cannot be read in the files that were looked at."""
 
     lines: tuple[AuditLine, ...]
     damaged: int
@@ -76,72 +92,119 @@ class Audit:
 
     @property
     def file(self) -> Path:
-        """Where the lines are."""
+        """Where the newest lines are."""
         return self._folder.path / FILE
 
-    def append(self, line: AuditLine) -> None:
-        """Write one line and flush it to the disk; raises StateError where that fails, and then nothing may be done."""
-        text = json.dumps(line.as_json(), ensure_ascii=True, separators=(",", ":")) + "\n"
-        self._bound()
-        descriptor = self._folder.append(self.file)
+    @property
+    def place(self) -> str:
+        """By which sinks know this audit: the host and the folder."""
+        return f"{socket.gethostname()}:{self._folder.path}"
+
+    def append(self, line: AuditLine) -> str:
+        """Write one line, flush it to the disk and return its hash.
+
+        Raises StateError where that fails, and then nothing may be done.
+        """
         try:
-            _write_all(descriptor, text.encode())
-            os.fsync(descriptor)
+            with self._locked():
+                self._rotate()
+                before, torn = self._end()
+                text = linked(line, before)
+                self._write((b"\n" if torn else b"") + text + b"\n")
         except OSError as error:
             raise cannot_write(self.file, error, "the audit ") from error
-        finally:
-            os.close(descriptor)
+        return digest_of(text)
 
     def read(self, limit: int = 200) -> Read:
-        """The newest lines; none where nothing was ever done."""
+        """The newest lines; none where nothing was ever done. Files beyond the limit are not opened."""
         lines: list[AuditLine] = []
         damaged = 0
-        for file in (self.file, *self._older()):
-            try:
-                texts = self._folder.read(file).decode("utf-8", "replace").splitlines()
-            except FileNotFoundError:
-                break
-            found = [_parsed(text) for text in reversed(texts)]
-            lines += [line for line in found if line is not None]
-            damaged += found.count(None)
+        for file in [self.file, *reversed(self._numbered())]:
+            found = self._links(file)
+            lines += [link.line for link in reversed(found) if link.line is not None]
+            damaged += sum(link.line is None for link in found)
             if len(lines) >= limit:
                 break
         return Read(tuple(lines[:limit]), damaged)
 
-    def _older(self) -> list[Path]:
-        return [self.file.with_name(f"{FILE}.{number}") for number in range(1, OLDER + 1)]
+    def chain(self) -> Chain:
+        """All lines there are, the oldest first, and whether each follows the one before it."""
+        with self._locked():
+            numbered = self._numbered()
+            links = [link for file in (*numbered, self.file) for link in self._links(file)]
+        numbers = [_number(file) for file in numbered]
+        rotated_out = bool(numbers) and numbers[0] > 1 and len(numbers) >= KEPT
+        judged = judge(links, rotated_out)
+        gone = [
+            f"the file after {earlier.name} is gone" for earlier in numbered[:-1] if _number(earlier) + 1 not in numbers
+        ]
+        if numbers and numbers[0] > 1 and not rotated_out:
+            gone.insert(0, f"the files before {numbered[0].name} are gone")
+        return replace(judged, broken=(*gone, *judged.broken))
 
-    def _bound(self) -> None:
-        """Put a file aside that has grown too long, and drop the oldest; whoever has it open writes its line there."""
-        if not self._is_long():
-            return
-        with suppress(Busy), self._folder.locked("audit", "rotate", _LOCK_SECONDS):
-            if not self._is_long():
-                return
-            files = [self.file, *self._older()]
-            try:
-                for newer, later in reversed(list(pairwise(files))):
-                    with suppress(FileNotFoundError):
-                        newer.rename(later)
-            except OSError as error:
-                raise cannot_write(self.file, error, "the audit ") from error
-
-    def _is_long(self) -> bool:
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
-            return self.file.lstat().st_size >= MOST_BYTES
+            with self._folder.locked("_audit", "chain", LOCK_SECONDS):
+                yield
+        except Busy as error:
+            raise StateError(f"the audit {self.file} is locked by another program", "try again") from error
+
+    def _numbered(self) -> list[Path]:
+        """The files that were full, the oldest first."""
+        return sorted(path for path in self._folder.path.iterdir() if _NUMBERED.fullmatch(path.name))
+
+    def _rotate(self) -> None:
+        """Put a full file aside under the next number; the oldest goes beyond the limit."""
+        if not self.file.exists() or self.file.stat().st_size < MOST_BYTES:
+            return
+        numbered = self._numbered()
+        number = _number(numbered[-1]) + 1 if numbered else 1
+        self.file.rename(self.file.with_name(f"audit-{number:06d}.jsonl"))
+        for oldest in numbered[: max(0, len(numbered) + 1 - KEPT)]:
+            oldest.unlink(missing_ok=True)
+
+    def _end(self) -> tuple[str, bool]:
+        """The hash that the next line names, and whether the file ends in the middle of a line."""
+        torn = False
+        for file in [self.file, *reversed(self._numbered())]:
+            raw = self._tail(file)
+            torn = torn or (file == self.file and bool(raw) and not raw.endswith(b"\n"))
+            found = next((link for link in reversed(self._links(file, raw)) if link.line is not None), None)
+            if found is None and len(raw) >= _TAIL:
+                found = next((link for link in reversed(self._links(file)) if link.line is not None), None)
+            if found is not None:
+                return found.digest, torn
+        return FIRST, torn
+
+    def _links(self, file: Path, raw: bytes | None = None) -> list[Link]:
+        if raw is None:
+            try:
+                raw = self._folder.read(file)
+            except FileNotFoundError:
+                return []
+        texts = raw.split(b"\n")
+        return [link_of(file.name, number, text) for number, text in enumerate(texts, 1) if text]
+
+    def _tail(self, file: Path) -> bytes:
+        """The end of a file; its first line may have lost its beginning. Nothing where there is no file."""
+        try:
+            with os.fdopen(self._folder.open_to_read(file), "rb") as stream:
+                stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))
+                return stream.read(_TAIL)
         except FileNotFoundError:
-            return False
+            return b""
+
+    def _write(self, content: bytes) -> None:
+        descriptor = self._folder.append(self.file)
+        try:
+            written = os.write(descriptor, content)
+            if written != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def _parsed(text: str) -> AuditLine | None:
-    try:
-        return AuditLine.parse(json.loads(text))
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    """One write: lines of several programs that append at once do not mix."""
-    written = os.write(descriptor, content)
-    if written != len(content):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def _number(file: Path) -> int:
+    return int(file.stem.removeprefix("audit-"))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
+from core.redaction import masked_values
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)
 _FIELDS: dict[type, set[str]] = {
@@ -94,7 +95,7 @@ def identity_text(identity: Identity | None) -> str | None:
 
 def report_text(report: JobReport) -> str:
     """A report as a column holds it."""
-    return json.dumps(asdict(report))
+    return json.dumps(masked_values(asdict(report)))
 
 
 def report_from(text: str) -> JobReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from core.domain.job import JobState
 from core.embedded.warehouse import Warehouse
 from core.launch.launch import Launch
 from core.launch.view import observe
+from core.state.audit import Audit
+from core.state.folder import StateFolder
 from core.state.sqlite import Store
 from tests.support import polling
 from tests.support.jobs import FAST
@@ -99,6 +102,15 @@ def started(place: Path) -> Iterator[subprocess.Popen[str]]:
     for stream in (process.stdout, process.stderr):
         assert stream is not None
         stream.close()
+
+
+def test_who_ran_a_job_and_why_is_in_the_audit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call(place, monkeypatch, "exit:0", "--reason", "INC-7") == 0
+    lines = reversed(Audit(StateFolder.open(place / "state")).read().lines)
+    assert [(one.action, one.phase.value, one.reason, one.outcome, one.actor.uid) for one in lines] == [
+        ("run", "intent", "INC-7", "", os.getuid()),
+        ("run", "outcome", "INC-7", "STOPPED", os.getuid()),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """A FAKE Spark driver for tests: keeps the driver's contract with its supervisor and does no work at all.
 
 Its `--config` is a JSON file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
-"child": true}. It appends its pid to `<config>.started` at each start, and its child's to `<config>.children`.
+"child": true, "resolve": VARIABLE}. It appends its pid to `<config>.started` at each start, its child's to
+`<config>.children`, and a digest of what it resolved to `<config>.resolved`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -17,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from core.config import handover, secrets
+from core.domain.endpoint import SecretRef
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
 from core.errors import Busy, SlotkeeperError
@@ -40,7 +44,8 @@ def _append(path: str, pid: int) -> None:
 def _start_child(config: str) -> None:
     """What a JVM is to a real driver: a process in a session of its own, deaf to SIGTERM."""
     code = "import signal as s, time; s.signal(s.SIGTERM, s.SIG_IGN); print('on', flush=True); time.sleep(600)"
-    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+    env = handover.environment()
+    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, env=env)
     assert child.stdout is not None
     child.stdout.readline()
     _append(f"{config}.children", child.pid)
@@ -66,6 +71,10 @@ def main() -> None:
     store.set_driver(given.run, me)
     _append(f"{given.config}.started", me.pid)
     print("fake driver is here", flush=True)
+    if behaviour.get("resolve"):
+        secret = secrets.resolve(SecretRef("env", behaviour["resolve"]))
+        with Path(f"{given.config}.resolved").open("a", encoding="ascii") as file:
+            file.write(hashlib.sha256(secret.encode()).hexdigest() + "\n")
     if behaviour.get("child"):
         _start_child(given.config)
     if behaviour["do"] == "kill":

@@ -177,7 +177,7 @@ def fill(store: Store) -> None:
     store.record_event("invoice_rt", "trouble", "dn_3 does not answer")
     store.record_error("stock_rt", "source", "SLOT LOST", reason)
     store.folder.log("stock_rt").write_text("02:28:01 stopped\n", encoding="utf-8")
-    actor = Actor("li.wei", "host1", 7, origin="10.0.0.9")
+    actor = Actor("li.wei", "host1", 7, origin="10.0.0.9", uid=1000)
     line = AuditLine(
         NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, "dws1 ods.orders slot s1", "INC-1"
     )

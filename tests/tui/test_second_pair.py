@@ -145,7 +145,7 @@ def _console(
         narrator = StoreNarrator(store, job, "run-2", clock, LocalRunner(4))
         narrator.event(JobEvent.BEGAN)
         narrator.failed(ended)
-    actor = Actor("li.wei", "host1", 7)
+    actor = Actor("li.wei", "host1", 7, uid=1000)
     what = f"origin {TABLE} slot items_slot"
     line = AuditLine(NOW - timedelta(hours=1), actor, "slots reset", "a1", Phase.INTENT, what, "INC-1")
     audit = Audit(store.folder)

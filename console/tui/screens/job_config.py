@@ -15,7 +15,6 @@ from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
 from console.tui.screens.table import TableScreen
 from console.views.rows import NARROW, Column, Row
-from core.config import secrets
 from core.config.model import Loaded
 from core.domain.text import safe
 
@@ -78,7 +77,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
                 "key": safe(one.key.removeprefix(f"jobs.{job}."), 120),
                 "value": "(not set)"
                 if one.value is None
-                else safe(secrets.redact(json.dumps(one.value, default=str, ensure_ascii=False)), 400),
+                else safe(json.dumps(one.value, default=str, ensure_ascii=False), 400),
                 "origin": safe(f"{one.origin.layer.value} {Path(one.origin.place).name}".rstrip(), 120),
             },
         )

@@ -30,6 +30,7 @@ from core.domain.reset_text import plan_from
 from core.domain.text import typed
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
 from core.ports.source import LOST_ANSWER_WAIT
+from core.redaction import masked
 from core.slots.reset import plan as planning
 from core.slots.reset import points
 from core.slots.reset.backup import back_up
@@ -74,7 +75,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
         raise Refused(f"plan {plan.id} is stale, this moved: {'; '.join(moved)}", "make a new one: without --execute")
     left = time_check(seen.left)
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
-    entry = back_up(ctx, plan, seen.identity, order.reason)
+    entry = back_up(ctx, plan, seen.identity, masked(order.reason))
     say(ctx, entry, Phase.INTENT, result={m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves})
     ctx.probe("after_intent")
     ctx.files.save(MARKS, entry.id, entry.mark.text)

@@ -49,7 +49,7 @@ class ResetContext:
     resets: ResetStore
     files: Files
     actor: Actor
-    audit: Callable[[AuditLine], None]
+    audit: Callable[[AuditLine], object]
     at_rest: Callable[[], Check]
     report: Callable[[str], None]
     silence: Callable[[], bool]

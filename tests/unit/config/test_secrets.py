@@ -10,16 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config import secrets
-from core.config.secrets import complaint, place, redact, resolve
+from core import redaction
+from core.config import handover, masking, secrets
+from core.config.load import load
+from core.config.secrets import complaint, place, resolve
 from core.domain.endpoint import SecretRef
 from core.errors import ConfigError
-from tests.unit.config.samples import SECRET
+from tests.unit.config.samples import SECRET, VALID
 
 
 @pytest.fixture(autouse=True)
 def _nothing_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_resolved", set())
+    monkeypatch.setattr(masking, "_secrets", set[str]())
+    monkeypatch.setattr(redaction, "_known", [redaction.Known()])
+
+
+def redact(text: str, known: list[str]) -> str:
+    """The text without these secrets, however short."""
+    return redaction.Known(spelling for secret in known for spelling in masking.spellings(secret)).without(text)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +48,7 @@ def test_no_reference_is_no_password() -> None:
 def test_a_variable_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_PASSWORD", SECRET)
     assert resolve(SecretRef("env", "A_PASSWORD")) == SECRET
-    assert SECRET in secrets.resolved()
-    assert redact(f"password={SECRET};") == "password=***;"
+    assert redaction.masked(f"password={SECRET};") == "password=***;"
 
 
 def test_a_command_gets_no_shell(tmp_path: Path) -> None:
@@ -101,3 +108,15 @@ def test_redacted_text_never_holds_the_secret_as_it_is_or_quoted(secret: str, ar
 
 def test_the_longest_secret_is_taken_out_first() -> None:
     assert redact("abcd abc", ["abc", "abcd", ""]) == "*** ***"
+
+
+def test_a_variable_that_the_environment_names_as_a_secret_is_one_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "_named", set[str]())
+    monkeypatch.setenv("FROM_ELSEWHERE", SECRET)
+    file = tmp_path / "c.toml"
+    file.write_text(VALID, "utf-8")
+    load(file, {"SLOTKEEPER_SOURCES__DWS1__PASSWORD_ENV": "FROM_ELSEWHERE"})
+    assert "FROM_ELSEWHERE" not in handover.environment()
+    assert handover.value("FROM_ELSEWHERE") == SECRET

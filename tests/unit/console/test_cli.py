@@ -153,6 +153,19 @@ def test_check_warns_and_is_fine(file: Path, capsys: pytest.CaptureFixture[str])
     assert len(json.loads(capsys.readouterr().out)["warnings"]) == 1
 
 
+def test_check_says_which_password_cannot_be_masked(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DWS1_PASSWORD", "orders")
+    assert main(["config", "check", "--config", str(file)]) == 0
+    err = capsys.readouterr().err
+    assert "sources.dws1: the variable DWS1_PASSWORD (password_env) holds fewer than 8 characters" in err
+    assert "it cannot be masked" in err and "orders" not in err
+    monkeypatch.setenv("DWS1_PASSWORD", SECRET)
+    assert main(["config", "check", "--config", str(file)]) == 0
+    assert not capsys.readouterr().err
+
+
 def test_an_error_of_a_command_is_its_message_and_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

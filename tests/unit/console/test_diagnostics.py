@@ -10,14 +10,14 @@ import pytest
 
 from console.cli import diagnostics
 from console.cli.diagnostics import EXIT_CODES, ExitCode, report
-from core.config import secrets
+from core import redaction
 from core.errors import KINDS, Defect, ErrorKind, Trouble, TroubleName
 from tests.unit.config.samples import SECRET
 
 
 @pytest.fixture(autouse=True)
 def _a_resolved_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_resolved", {SECRET})
+    monkeypatch.setattr(redaction, "_known", [redaction.Known([SECRET])])
 
 
 @pytest.mark.parametrize("kind", KINDS)

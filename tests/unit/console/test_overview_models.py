@@ -45,11 +45,15 @@ def test_jobs_that_were_started_elsewhere_are_counted() -> None:
 
 
 def test_who_is_on_it_is_told_for_ten_minutes() -> None:
-    line = AuditLine(NOW - timedelta(minutes=3), Actor("li.wei", "h", 7), "slots reset", "a1", Phase.INTENT, "t", "r")
+    line = AuditLine(
+        NOW - timedelta(minutes=3), Actor("li.wei", "h", 7, uid=1000), "slots reset", "a1", Phase.INTENT, "t", "r"
+    )
     local = Local(NOW, (JOB,), audit=(line,), locked=("a",), open_resets=(OpenReset("r1", "a", "t", "s1"),))
     ((level, words),) = at_work(local, NOW)
     assert level is Level.WARNING
-    assert words == "a command is starting a now   unfinished reset r1 of slot s1   3m00s ago li.wei: slots reset"
+    assert (
+        words == "a command is starting a now   unfinished reset r1 of slot s1   3m00s ago li.wei uid 1000: slots reset"
+    )
     assert at_work(replace(local, locked=(), open_resets=()), NOW + timedelta(minutes=8)) == []
 
 

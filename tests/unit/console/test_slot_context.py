@@ -18,7 +18,7 @@ from core.slots.status.retained import TableRetained
 from core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 
-ACTOR = Actor("li.wei", "host1", 7)
+ACTOR = Actor("li.wei", "host1", 7, uid=1000)
 INTENT = AuditLine(
     NOW - timedelta(days=2), ACTOR, "slots reset", "a1", Phase.INTENT, "dws1 ods.orders slot orders_slot", "INC-7"
 )
@@ -67,7 +67,7 @@ def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
 
 def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
     said = slot_history.last_line([OUTCOME, OTHER, INTENT], "ods.orders", "orders_slot", NOW)
-    assert said == 'last operation  2d00h ago  li.wei  slots reset "INC-7"  done'
+    assert said == 'last operation  2d00h ago  li.wei uid 1000  slots reset "INC-7"  done'
     assert "none from this machine" in slot_history.last_line([], "ods.orders", "orders_slot", NOW)
     lost = slot_history.last_line([INTENT], "ods.orders", "orders_slot", NOW)
     assert "no outcome was written" in lost

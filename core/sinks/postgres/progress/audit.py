@@ -6,8 +6,10 @@ Next door: `core.state.audit` is the file that decides; `audit.sql` holds the st
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from core.domain.audit import AuditLine
+from core.domain.audit_chain import CopiedHead
 from core.drivers import pg
 from core.drivers.session import Book
 from core.sinks.postgres.progress.locks import lock_number
@@ -22,19 +24,36 @@ class SinkAudit:
     def __init__(self, session: SinkSession) -> None:
         self._session = session
 
-    def append(self, line: AuditLine) -> None:
-        """One line more, in a transaction of its own; raises what the sink raises."""
+    def append(self, line: AuditLine, chain: str, head: str) -> None:
+        """One line more, in a transaction of its own, with whose it is and its hash; raises what the sink raises."""
         values = line.as_json()
         row = {
             **{name: values[name] for name in ("action_id", "phase", "at", "action", "what", "reason", "outcome")},
             "who": line.actor.text,
+            "chain": chain,
+            "head": head,
             "line": json.dumps(values).replace("\\u0000", "\\ufffd"),  # PostgreSQL's json takes no NUL
         }
         with self._session.transaction() as cursor:
             self._make(cursor)
             self._session.run(cursor, "append", row, _SQL)
 
+    def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
+        """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
+        with self._session.transaction() as cursor:
+            if not self._has(cursor, "has_heads"):
+                return []
+            rows = self._session.run(cursor, "heads", {"chains": list(chains)}, _SQL).fetchall()
+        return [CopiedHead(str(head), at, str(about)) for head, at, about in rows]
+
     def _make(self, cursor: pg.Cursor) -> None:
-        if self._session.run(cursor, "exists", {"schema": self._session.schema.string}, _SQL).fetchone() is None:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            self._session.run(cursor, "create", {}, _SQL)
+        if self._has(cursor, "has_heads"):
+            return
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
+        self._session.run(cursor, "create", {}, _SQL)
+        if not self._has(cursor, "has_heads"):
+            self._session.run(cursor, "add_heads", {}, _SQL)
+
+    def _has(self, cursor: pg.Cursor, question: str) -> bool:
+        found = self._session.run(cursor, question, {"schema": self._session.schema.string}, _SQL)
+        return found.fetchone() is not None

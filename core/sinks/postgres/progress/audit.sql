@@ -1,8 +1,9 @@
 -- The statements on slotkeeper_audit: a copy of the audit's lines beside the data, for those who cannot see the file.
 
--- name: exists
--- Whether it was ever written here.
-SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_audit'
+-- name: has_heads
+-- Whether it was ever written here, by a version that knows hashes.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_audit' AND a.attname = 'head' AND NOT a.attisdropped
 
 -- name: create
 -- One row per line; `line` is the whole of it.
@@ -16,10 +17,23 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_audit (
     reason text NOT NULL,
     outcome text NOT NULL,
     line json NOT NULL,
+    chain text NOT NULL DEFAULT '',
+    head text NOT NULL DEFAULT '',
     written_at timestamptz NOT NULL DEFAULT now()
 )
 
+-- name: add_heads
+-- For a table of an earlier version; its lines have none.
+ALTER TABLE {schema}.slotkeeper_audit ADD COLUMN chain text NOT NULL DEFAULT '',
+    ADD COLUMN head text NOT NULL DEFAULT ''
+
+-- name: heads
+-- The hashes of some audits' lines, in the order in which they came.
+SELECT head, at, action || ' ' || phase || ' ' || action_id FROM {schema}.slotkeeper_audit
+WHERE chain = ANY(%(chains)s) AND head <> '' ORDER BY written_at, at
+
 -- name: append
 -- One line more; none is ever changed.
-INSERT INTO {schema}.slotkeeper_audit (action_id, phase, at, action, what, who, reason, outcome, line)
-VALUES (%(action_id)s, %(phase)s, %(at)s, %(action)s, %(what)s, %(who)s, %(reason)s, %(outcome)s, %(line)s)
+INSERT INTO {schema}.slotkeeper_audit (action_id, phase, at, action, what, who, reason, outcome, line, chain, head)
+VALUES (%(action_id)s, %(phase)s, %(at)s, %(action)s, %(what)s, %(who)s, %(reason)s, %(outcome)s, %(line)s,
+    %(chain)s, %(head)s)

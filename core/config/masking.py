@@ -1,0 +1,107 @@
+"""What a process that has a secret does about it: it masks the secret's spellings in all its texts and dumps no core.
+
+Next door: `core.redaction` masks; `core.config.secrets` and `core.config.handover` tell what there is.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import resource
+import shlex
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote, quote_plus
+
+from core import redaction
+from core.domain.text import safe
+
+SHORTEST = 8
+"""Characters of the shortest secret that is masked."""
+PLAIN = 12
+"""The same where all are of one kind."""
+_KINDS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")
+_secrets: set[str] = set()
+
+
+def maskable(secret: str) -> bool:
+    """Whether a secret can be taken out of texts: a short one, a plain word or number, stands in texts of ours too.
+
+    At least 8 characters of two kinds (small, capital, digit, other), or 12. DWS asks its users for 8 of three kinds
+    ("Creating a Custom Password Policy for DWS").
+
+    >>> [maskable(each) for each in ("Tr0ub4d&", "postgres", "12345678", "correcthorsebattery")]
+    [True, False, False, True]
+    """
+    kinds = sum(bool(re.search(kind, secret)) for kind in _KINDS)
+    return len(secret) >= PLAIN or (len(secret) >= SHORTEST and kinds > 1)
+
+
+def remember(secret: str) -> None:
+    """From here on this process has a secret: it masks it where it can, and writes no core dump."""
+    if secret in _secrets:
+        return
+    _secrets.add(secret)
+    _dump_no_core()
+    if maskable(secret):
+        redaction.remember(each for each in spellings(secret) if len(each) >= SHORTEST)
+
+
+def mask_tracebacks() -> None:
+    """What ends a thread or the program unexpectedly is shown on stderr as ever, without known secrets."""
+
+    def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        sys.stderr.write(redaction.masked("".join(traceback.format_exception(kind, error, trace))))
+
+    sys.excepthook = show
+    threading.excepthook = lambda ended: show(ended.exc_type, ended.exc_value, ended.exc_traceback)
+
+
+def _dump_no_core() -> None:
+    """No core dump, also of children; and where one is piped to a program, which heeds no limit (core(5)), no memory.
+
+    Not PR_SET_DUMPABLE: it would give /proc/<pid> to root, and with it the marks by which we know our own processes.
+    """
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):
+        Path("/proc/self/coredump_filter").write_text("0", encoding="ascii")
+
+
+def spellings(secret: str) -> set[str]:
+    """A secret as servers, shells, URLs, JSON and SQL write it; as a whole, never a part of it."""
+    if not secret:
+        return set()
+    raw = secret.encode("utf-8", "surrogateescape")
+    urls = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    found = {
+        secret,
+        safe(secret, len(secret) * 10),
+        " ".join(secret.split()),
+        repr(secret)[1:-1],
+        ascii(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        *urls,
+        *(re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), each) for each in urls),
+        html.escape(secret),
+        secret.replace("'", "''"),
+        secret.replace('"', '""'),
+        secret.replace("\\", "\\\\").replace("'", "\\'"),
+        shlex.quote(secret),
+        *(_base64(raw) if len(raw) >= SHORTEST else ()),
+    }
+    # what is known already is masked in it
+    return {each for each in found if redaction.MASK not in each or redaction.MASK in secret}
+
+
+def _base64(raw: bytes) -> set[str]:
+    """As a whole, with the padding or without, and in hexadecimal as PostgreSQL writes bytes."""
+    coded = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
+    return coded | {each.rstrip("=") for each in coded} | {raw.hex(), raw.hex().upper()}

@@ -1,0 +1,142 @@
+"""The chain of an audit: each line names the hash of the one before it, so that none can go or change unseen.
+
+A hash is SHA-256 of a line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). A file that was begun
+anew names the last hash of the file before it. A line that was cut (a crash, a full disk) is no link: the next one
+names the last whole line. Values only. Next door: `core.state.audit` keeps the files, `core.services.audit_proof`
+compares with the hashes that sinks have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.domain.audit import AuditLine
+
+FIRST = "0" * 64
+"""What the very first line names."""
+_BEFORE = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line of a file, `number` from 1; `line` is None where it cannot be read, `before` where it names nothing."""
+
+    file: str
+    number: int
+    line: AuditLine | None
+    before: str | None
+    digest: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return f"{self.file}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedHead:
+    """The hash of a line as a sink has it, with what that line was about."""
+
+    head: str
+    at: datetime
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the files say of themselves.
+
+    `damaged` are the places of lines that cannot be read, `broken` sentences about lines that do not follow one
+    another, `unlinked` counts lines of a version that did not link them.
+    """
+
+    links: tuple[Link, ...]
+    damaged: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    unlinked: int = 0
+    rotated_out: bool = False
+
+    @property
+    def whole(self) -> tuple[Link, ...]:
+        """The links that can be read."""
+        return tuple(link for link in self.links if link.line is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A chain against the heads of one sink: `missing` are sentences, `after` counts the lines after the newest."""
+
+    heads: int
+    missing: tuple[str, ...]
+    after: int
+
+
+def linked(line: AuditLine, before: str) -> bytes:
+    """A line as it is written, without its end."""
+    values = line.as_json() | {_BEFORE: before}
+    return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def digest(raw: bytes) -> str:
+    """The hash by which the next line names this one."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def link_of(file: str, number: int, raw: bytes) -> Link:
+    """A line as it was read; anything that is no line of ours is damaged, whatever it is."""
+    try:
+        values = json.loads(raw)
+        before = values.pop(_BEFORE, None)
+        if before is not None and not isinstance(before, str):
+            raise TypeError("a hash is a text")
+        return Link(file, number, AuditLine.parse(values), before, digest(raw))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Link(file, number, None, None, digest(raw))
+
+
+def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
+    """Whether each line follows the one before it; `rotated_out`: earlier files were dropped by their number."""
+    broken: list[str] = []
+    last: Link | None = None
+    unlinked = 0
+    for link in links:
+        if link.line is None:
+            continue
+        if link.before is None:
+            unlinked += 1
+            if last is not None and last.before is not None:
+                broken.append(f"{link.place} names no line before it: it was not written by this program")
+        elif fault := _fault(link, last, rotated_out):
+            broken.append(fault)
+        last = link
+    damaged = tuple(link.place for link in links if link.line is None)
+    return Chain(tuple(links), damaged, tuple(broken), unlinked, rotated_out)
+
+
+def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
+    if last is None:
+        return "" if rotated_out or link.before == FIRST else f"{link.place}: the lines before it are gone"
+    if link.before == last.digest:
+        return ""
+    return (
+        f"{link.place} does not follow {last.place}: one of them was changed, or a line between them removed or added"
+    )
+
+
+def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
+    """Whether each line that a sink knows is here as it was; what is older than our first line was rotated out."""
+    place = {link.digest: number for number, link in enumerate(chain.whole)}
+    first = chain.whole[0].line if chain.whole else None
+    found, missing, newest = 0, list[str](), -1
+    for one in heads:
+        if chain.rotated_out and first is not None and one.at < first.at:
+            continue
+        found += 1
+        newest = max(newest, place.get(one.head, -1))
+        if one.head not in place:
+            missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
+    return Compared(found, tuple(missing), len(place) - 1 - newest)

@@ -1,0 +1,93 @@
+"""What can be proven of an audit: its own chain, and the hashes of its lines that sinks have; and what cannot.
+
+Next door: `core.domain.audit_chain` judges, `core.services.audit` copies the lines; `console.commands.audit` says it.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from dataclasses import dataclass
+
+from core.config.model import Loaded, SinkEntry
+from core.config.secrets import login
+from core.domain.audit_chain import Chain, Compared, compare
+from core.errors import SlotkeeperError
+from core.services.sessions import poll_name
+from core.sinks import registry as sinks
+from core.state.audit import Audit
+
+
+@dataclass(frozen=True, slots=True)
+class SinkProof:
+    """What one sink says; `fault` where it could not be asked, and then nothing is compared."""
+
+    name: str
+    compared: Compared | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A chain, and what each sink says of it."""
+
+    chain: Chain
+    sinks: tuple[SinkProof, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether a line was changed, removed or added."""
+        return bool(self.chain.broken or any(one.compared and one.compared.missing for one in self.sinks))
+
+    @property
+    def unasked(self) -> bool:
+        """Whether a sink did not answer."""
+        return any(one.fault for one in self.sinks)
+
+    @property
+    def after(self) -> int:
+        """How many of the newest lines no sink has a hash of, or of a later one."""
+        known = [one.compared.after for one in self.sinks if one.compared]
+        return min([len(self.chain.whole), *known])
+
+    @property
+    def unproven(self) -> list[str]:
+        """What nothing here can tell, as sentences."""
+        found = (
+            [f"whether the newest {self.after} lines are as they were: no sink has a hash of them"]
+            if self.after
+            else []
+        )
+        if self.chain.damaged:
+            found.append(f"what {len(self.chain.damaged)} damaged lines said: {', '.join(self.chain.damaged[:5])}")
+        if self.chain.unlinked:
+            found.append(
+                f"whether {self.chain.unlinked} lines of an earlier version, which linked none, are as they were"
+            )
+        if self.chain.rotated_out:
+            found.append("what stood in the files that were dropped because there were too many")
+        return [
+            *found,
+            "whether somebody who may write both this folder and the sink's table has written both anew",
+            "who sat at the keyboard: a uid is whoever became it; names, addresses and reasons are what was claimed",
+        ]
+
+
+def prove(audit: Audit, loaded: Loaded | None) -> Proof:
+    """Judge the chain and compare it with every store of the configuration; raises StateError for the files only."""
+    chain = audit.chain()
+    _, _, folder = audit.place.partition(":")
+    hosts = {link.line.actor.host for link in chain.whole if link.line} | {socket.gethostname()}
+    chains = sorted(f"{host}:{folder}" for host in hosts)
+    entries = loaded.sinks.values() if loaded else ()
+    return Proof(chain, tuple(_asked(entry, chain, chains) for entry in entries if sinks.open(entry.kind).is_store))
+
+
+def _asked(entry: SinkEntry, chain: Chain, chains: list[str]) -> SinkProof:
+    try:
+        named = login(entry.endpoint, poll_name("audit"))
+        with closing(sinks.open(entry.kind).connect(named, entry.progress_schema)) as session:
+            heads = session.audit().heads(chains)
+    except SlotkeeperError as error:
+        return SinkProof(entry.name, fault=str(error))
+    return SinkProof(entry.name, compare(chain, heads))

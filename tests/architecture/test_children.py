@@ -1,0 +1,57 @@
+"""Every child is started with an environment that somebody chose: what it inherits of ours holds no secret."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.checkout import PACKAGES, ROOT, sources
+
+_STARTS = ("run", "Popen", "call", "check_call", "check_output")
+_BY_PLACE = {"posix_spawn": 3, "posix_spawnp": 3}
+"""Calls of `os` that take an environment, and how many arguments come up to it."""
+_INHERIT = ("system", "popen", "spawnv", "spawnl")
+"""Not `exec`: it makes no child, and hides nothing that this process was given."""
+
+
+def inheriting(text: str) -> Iterator[int]:
+    """The lines of a source text that start a program with all of our own environment."""
+    for node in ast.walk(ast.parse(text)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+        name = node.func.attr
+        if owner == "subprocess" and name in _STARTS:
+            given = next((one.value for one in node.keywords if one.arg == "env"), None)
+        elif owner == "os" and name in _BY_PLACE and len(node.args) >= _BY_PLACE[name]:
+            given = node.args[_BY_PLACE[name] - 1]
+        elif owner == "os" and name in (*_INHERIT, *_BY_PLACE):
+            given = None
+        else:
+            continue
+        if given is None or ast.unparse(given) in ("os.environ", "None"):
+            yield node.lineno
+
+
+def test_no_child_inherits_our_environment_as_it_is() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in sources(ROOT, *PACKAGES)
+        if (lines := list(inheriting(path.read_text("utf-8"))))
+    }
+    assert not found, "give it core.config.handover.environment(), or passed() where it resolves secrets"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subprocess.run(['a'])",
+        "subprocess.Popen(a, env=os.environ)",
+        "os.system('a')",
+        "os.posix_spawn(a, b, os.environ)",
+    ],
+)
+def test_a_child_that_would_is_reported(text: str) -> None:
+    assert list(inheriting(text)) == [1]

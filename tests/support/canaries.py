@@ -1,0 +1,36 @@
+"""Where a canary password is looked for: what the system shows of a process, and files.
+
+Next door: the tests that plant one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def seen_in(pid: int, *canaries: str) -> str:
+    """What of a process shows one of the canaries: "environ", "cmdline", or nothing."""
+    for what in ("environ", "cmdline"):
+        try:
+            shown = Path(f"/proc/{pid}/{what}").read_bytes()
+        except OSError:
+            continue
+        if any(one.encode() in shown for one in canaries):
+            return what
+    return ""
+
+
+def files_with(folders: Iterable[Path], *canaries: str, apart_from: Iterable[Path] = ()) -> list[Path]:
+    """The files below some folders that hold one of the canaries."""
+    left_out = {path.resolve() for path in apart_from}
+    found = []
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            try:
+                content = path.read_bytes() if path.is_file() and path.resolve() not in left_out else b""
+            except OSError:
+                continue
+            if any(one.encode() in content for one in canaries):
+                found.append(path)
+    return found

@@ -1,0 +1,108 @@
+"""A secret that this process has resolved is in no text of ours, however it was spelled."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from console.cli import output
+from console.monitor.store_reader import message_of
+from core import redaction
+from core.config import masking
+from core.domain.job import JobEvent, JobState
+from core.domain.report import JobReport
+from core.domain.text import safe
+from core.drivers import pg
+from core.error_values import ErrorValues
+from core.errors import Trouble, Unreachable
+from core.state.sqlite import Store
+
+SECRET = "p'A\"ss  w/ö+rd\\1"
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_known", [redaction.Known()])
+    monkeypatch.setattr(masking, "_secrets", set[str]())
+    masking.remember(SECRET)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        SECRET,
+        SECRET.replace("'", "''"),
+        SECRET.replace('"', '""'),
+        SECRET.replace("\\", "\\\\").replace("'", "\\'"),
+        " ".join(SECRET.split()),
+        repr(SECRET)[1:-1],
+        json.dumps(SECRET)[1:-1],
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").lower().replace("a%22", "A%22"),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
+        SECRET.encode().hex(),
+    ],
+)
+def test_each_spelling_is_masked(spelled: str) -> None:
+    assert redaction.masked(f"<{spelled}>") == "<***>"
+
+
+def test_a_text_is_masked_before_it_is_cut() -> None:
+    assert safe("x" * 15 + SECRET, 20) == "x" * 15 + "***"
+
+
+@pytest.mark.parametrize("plain", ["orders", "postgres", "12345678", "a\u00a0b\u00a0c"])
+def test_a_plain_secret_is_left_where_it_stands(plain: str) -> None:
+    masking.remember(plain)
+    assert redaction.masked(f"table {plain}") == f"table {plain}"
+
+
+def test_an_error_of_ours_has_it_nowhere_also_after_a_process() -> None:
+    for error in (Unreachable(f"no {SECRET}", SECRET, cause=SECRET), Trouble(f"no {SECRET}", SECRET, cause=SECRET)):
+        assert SECRET not in repr(error.args) + repr(vars(error)) + repr(ErrorValues.of(error))
+        assert SECRET not in repr(pickle.loads(pickle.dumps(error)).args)
+
+
+def test_a_servers_text_comes_without_it() -> None:
+    assert pg.failure(Exception(f"no route: password={SECRET}")) == ("", "no route: password=***")
+
+
+def test_what_is_printed_is_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    output.line(f"a {SECRET}")
+    output.table(["a", "b"], [[SECRET, 7]], width=80)
+    output.as_json({"said": [SECRET, {SECRET: 7}], "file": Path("/tmp") / "x"})
+    said = capsys.readouterr().out
+    assert redaction.masked(said) == said and said.count("***") == 4
+    assert message_of(OSError(f"no {SECRET}")) == "no ***"
+
+
+def test_what_is_stored_is_without_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "state") as store:
+        store.register_job("j", "c.toml")
+        store.begin_run("j", "r1")
+        store.record_error("j", "sink", SECRET, f"no {SECRET}")
+        store.record_event("j", "failed", f"no {SECRET}")
+        store.put_report(JobReport("j", "r1", JobState.RUNNING.value, reason=f"no {SECRET}"))
+        store.apply("j", JobEvent.FAILED, f"no {SECRET}", "", SECRET)
+        store.end_run("r1", 1, f"no {SECRET}")
+    shown = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
+    assert b"no ***" in shown
+    assert not [one for one in masking.spellings(SECRET) if one.encode() in shown]
+
+
+def test_a_traceback_of_a_program_is_without_it() -> None:
+    code = (
+        "from core.config import masking\n"
+        f"masking.remember({SECRET!r}); masking.mask_tracebacks()\n"
+        f"raise ValueError('no ' + {SECRET!r})\n"
+    )
+    ran = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 1 and "ValueError: no ***" in ran.stderr and SECRET not in ran.stderr
