@@ -77,7 +77,7 @@ def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str,
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
     jobs, refused = build.read_jobs(reading, sources, sinks)
-    logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
+    read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
@@ -94,9 +94,8 @@ def load_usable(path: Path | None, env: Mapping[str, str], options: Mapping[str,
         if (complaint := secrets.complaint(job.spark.secret))
     ]
     warnings += [f"jobs.{name}: {WEAKER}" for name, job in jobs.items() if job.binlog.binlog_ignore_update_before]
-    level = str(logging["level"])
     settings = tuple(reading.settings)
-    return Loaded(file, sources, sinks, jobs, state_dir, level, settings, tuple(warnings), refused)
+    return Loaded(file, sources, sinks, jobs, state_dir, settings, tuple(warnings), refused)
 
 
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
