@@ -38,7 +38,7 @@ Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) an
 - *Test*: `tests/unit/config` tests how a key is read and its limits; any other file tests what the key does.
 - *No meaning here*: known and refused by name, also with its default value.
 - Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
-  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_LOGGING__LEVEL`), above those typed options;
+  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), above those typed options;
   `slotkeeper config show --origin` tells where each value came from.
 - A job with an error in its own tables is refused alone: the others of the file go on. `slotkeeper config check` names
   every one and ends with 2, as any command on such a job does; `jobs list`, `status` and `doctor` show it.

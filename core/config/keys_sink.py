@@ -163,7 +163,7 @@ SINK_OPTIONS: Section = section(
     ),
     no_meaning("printDataPk", False, "", "log the keys of rows", "values of rows, keys among them, are never logged"),
     no_meaning(
-        "logSwitch", False, "", "log of the client", "there is no vendor's client; [logging] level sets our own log"
+        "logSwitch", False, "", "log of the client", "there is no vendor's client; a job's own log is always written"
     ),
     no_meaning("logTable", None, "", "table whose rows are logged", "values of rows are never logged"),
     no_meaning(

@@ -83,16 +83,13 @@ def load_usable(
     sources = build.read_sources(reading)
     sinks = build.read_sinks(reading)
     jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))
-    logging = read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
+    read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
     _note_state_dir(reading, state_dir)
-    level = str(logging["level"])
     settings = tuple(reading.settings)
-    return Loaded(
-        file, sources, sinks, jobs, state_dir, level, settings, tuple(_warnings(sources, sinks, jobs)), refused
-    )
+    return Loaded(file, sources, sinks, jobs, state_dir, settings, tuple(_warnings(sources, sinks, jobs)), refused)
 
 
 def _warnings(

@@ -87,7 +87,6 @@ class Loaded:
     sinks: dict[str, SinkEntry]
     jobs: dict[str, JobSpec]
     state_dir: Path
-    log_level: str
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
     refused: Mapping[str, ConfigError] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """What stands above the file: environment variables and typed options, written into the raw tree with their origin.
 
 A variable is `SLOTKEEPER_<TABLE>__<NAME>__<KEY>`, in upper case, `-` in a name as `_`, tables joined by two `_`:
-`SLOTKEEPER_SOURCES__DWS1__HOST`, `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_LOGGING__LEVEL`.
+`SLOTKEEPER_SOURCES__DWS1__HOST`, `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`.
 It may change or add a key of a source, sink or job that the file names, never add one of those: a misspelt variable is
 an error, not a half-made job. Channels and Spark settings are set in the file only.
 
@@ -22,7 +22,7 @@ PREFIX = "SLOTKEEPER_"
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console")
 JOB_TABLES = ("binlog", "sink_options", "retry", "spark")
-_RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_LOGGING__LEVEL and the like"
+_RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:

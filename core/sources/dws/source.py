@@ -116,6 +116,8 @@ class DwsSource:
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
         """Ids of the DNs that hold the table, and of those that do not, as last read."""
+        self._xmins: dict[Shard, tuple[int, int]] = {}
+        """By DN the record whose xmin was told last, by its point, and that xmin."""
 
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
@@ -285,10 +287,19 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer)."""
+        """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer).
+
+        It is the record's for good: an idle lane, kept alive at one point, asks for it once.
+        """
+        last = self._xmins.get(shard)
+        if last is not None and last[0] == point:
+            return last[1]
         rows = self.session.rows("xmin_at", {"table": self.table, "point": point, "node": shard.node_id})
         self.session.oriented = self.table
-        return next((int(xmin) for found, xmin in rows if found == point and xmin), None)
+        its = next((int(xmin) for found, xmin in rows if found == point and xmin), None)
+        if its is not None:
+            self._xmins[shard] = point, its
+        return its
 
     def open_now(self) -> DwsOpenTransactions:
         """The transactions that are open at this moment."""

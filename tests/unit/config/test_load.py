@@ -74,7 +74,7 @@ def test_every_value_reaches_its_place(tmp_path: Path) -> None:
     )
     text = text.replace("[jobs.orders_rt.retry]\n", '[jobs.orders_rt.retry]\ngive_up_after = "12h"\nwait_max = "1m"\n')
     text = text.replace("spark]\n", 'spark]\ndriver_memory = "2GiB"\nsettings = {"spark.executor.cores" = 2}\n')
-    text = text.replace("[logging]\n", '[logging]\nlevel = "DEBUG"\n').replace("[state]\n", '[state]\ndir = "here"\n')
+    text = text.replace("[state]\n", '[state]\ndir = "here"\n')
     text = text.replace('kind = "postgres"', 'kind = "postgres"\nprogress_schema = "ops"\nconnect_timeout = "3s"')
     text = text.replace("[[jobs", 'on_existing = "merge"\nwait = "1m"\n[[jobs').replace(
         '"mart.orders"\n', '"mart.o"\ncreate_target = true\n'
@@ -87,7 +87,7 @@ def test_every_value_reaches_its_place(tmp_path: Path) -> None:
     assert job.spark == SparkOptions("local[4]", "2048m", (("spark.executor.cores", "2"),))
     assert (job.progress_schema, job.sink.connect_timeout_ms) == ("ops", 3_000)
     assert (job.on_existing, job.wait_ms, job.channel) == ("merge", 60_000, ChannelSpec("ods.orders", "mart.o", True))
-    assert (loaded.log_level, loaded.state_dir) == ("DEBUG", tmp_path / "here")
+    assert loaded.state_dir == tmp_path / "here"
 
 
 def test_the_slot_is_the_job_s_name_unless_set_by_either_key(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_settings_written_with_dots_outside_quotes_are_the_same(tmp_path: Path) 
     assert _load(tmp_path, text).jobs["orders_rt"].spark.settings == (("spark.executor.memory", "1g"),)
 
 
-@pytest.mark.parametrize("text", ["", "\ufeff# from an editor that marks its files\r\n[logging]\r\nlevel = 'INFO'\r\n"])
+@pytest.mark.parametrize("text", ["", "\ufeff# from an editor that marks its files\r\n[logging]\r\n"])
 def test_an_empty_configuration_is_one(tmp_path: Path, text: str) -> None:
     loaded = _load(tmp_path, text)
     assert (loaded.jobs, loaded.sources, loaded.sinks) == ({}, {}, {})
@@ -148,7 +148,7 @@ def test_variables_are_read_in_the_type_of_their_key(tmp_path: Path) -> None:
             "SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG": "false",
             "SLOTKEEPER_JOBS__ORDERS_RT__RETRY__WAIT_MAX": "45000",
             "SLOTKEEPER_JOBS__ORDERS_RT__SPARK__DRIVER_MEMORY": "600",
-            "SLOTKEEPER_LOGGING__LEVEL": "ERROR",
+            "SLOTKEEPER_STATE__DIR": "there",
         },
     ).jobs["orders-rt"]
     assert (job.source.port, job.source.database, job.binlog.binlog) == (9000, "123", False)
