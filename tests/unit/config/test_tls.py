@@ -8,6 +8,7 @@ import pytest
 
 from core.config.load import load, load_usable
 from core.config.model import Loaded
+from core.domain.endpoint import SecretRef
 from core.errors import ConfigError
 from tests.unit.config.samples import SECRET
 
@@ -96,6 +97,13 @@ def test_a_variable_of_the_environment_writes_it_out(tmp_path: Path) -> None:
     read(tmp_path, source=PROD)
     variables = {"SLOTKEEPER_SOURCES__DWS1__SSLMODE": "require"}
     assert load(tmp_path / "config.toml", variables).sources["dws1"].endpoint.sslmode == "require"
+
+
+def test_a_variable_of_ours_that_holds_a_keys_password_is_no_key(tmp_path: Path) -> None:
+    name = "SLOTKEEPER_SINKS__MART__SECRET"
+    read(tmp_path, sink=f'{SAFE}\nsslcert = "ca.crt"\nsslkey = "ca.crt"\nsslpassword_env = "{name}"')
+    endpoint = load(tmp_path / "config.toml", {name: SECRET}).sinks["mart"].endpoint
+    assert endpoint.sslpassword == SecretRef("env", name, "sslpassword")
 
 
 @pytest.mark.parametrize(
