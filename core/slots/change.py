@@ -130,9 +130,7 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
 def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
     """Raise Refused where a slot is one position for several channels of a job: no verb is about one table of it."""
     if channels > 1 and traits.shares_position:
-        what = (
-            f"the slot is one position for all {channels} channels of job {job}: nothing is done to it for one of them"
-        )
+        what = f"the slot is one position for all {channels} channels of job {job}: it is not moved for one of them"
         raise Refused(what, "a job for each channel has a slot of its own", where="source")
 
 
