@@ -20,6 +20,7 @@ from core.errors import ConfigError, Refused
 from core.services.audit import CopiedAudit, Tell
 from core.services.audit import silent as silent_tell
 from core.sinks import registry as sinks
+from core.slots.change import refuse_shared
 from core.slots.reset.context import Probe, ResetContext, silent
 from core.sources import registry
 from core.state.audit import actor
@@ -39,18 +40,12 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
     """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
-            _refuse_shared(job)
+            refuse_shared(registry.open(job.source_kind).traits, job.name, len(job.channels))
             return job.of(table)
     loaded.whole()
     places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
     known = ", ".join(places) or "none"
     raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
-
-
-def _refuse_shared(job: JobSpec) -> None:
-    if len(job.channels) > 1 and registry.open(job.source_kind).traits.shares_position:
-        what = f"slot {job.slot} is one position for all {len(job.channels)} channels of job {job.name}"
-        raise Refused(f"{what}: it is not reset for one of them", "a job for each channel can be reset", where="source")
 
 
 def refuse_place(job: JobSpec, text: str) -> None:

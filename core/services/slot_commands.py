@@ -33,6 +33,7 @@ from core.slots.change import (
     Owner,
     SlotVerb,
     per_shard,
+    refuse_shared,
     refuse_unasked,
     refuse_unless_at_rest,
     refuse_without_consent,
@@ -157,6 +158,8 @@ def change(
         source, table, slot = place
         entry = loaded.sources[source]
         refuse_unasked(registry.open(entry.dialect).traits, source, verb)
+        if owner is not None:
+            refuse_shared(registry.open(entry.dialect).traits, owner.job, len(loaded.jobs[owner.job].channels))
         if owner is None:  # it may be the slot of a job that could not be read
             loaded.whole()
         viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
+from console.__main__ import main
 from core.domain.position import Position
 from core.errors import Trouble, TroubleName
 from core.ports.sink import Batch
@@ -158,6 +161,47 @@ def test_a_start_that_would_move_it_for_all_channels_is_refused(make_pair: MakeP
     pair.mirror.job = replace(pair.mirror.job, start="latest")
     assert "moves the one position" in str(pair.mirror.start().wait_error())
     assert kept(pair) is None
+
+
+@pytest.mark.parametrize("words", ["reset --to earliest", "register", "drop"])
+def test_nothing_is_done_to_a_shared_slot_for_one_of_its_channels(
+    make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str], words: str
+) -> None:
+    pair = made(make_pair)
+    pair.mirror.start().wait_running()
+    pair.mirror.stop()
+    before, (verb, *more) = kept(pair), words.split()
+    code = main(["slots", verb, ONE, pair.mirror.job.slot, *more, "--config", str(pair.config(tmp_path))])
+    assert (code, kept(pair)) == (3, before)
+    assert "one position for all 2 channels" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("goal", ["latest", "point", "snapshot"])
+def test_a_slot_of_one_channel_is_reset_and_goes_on(
+    make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str], goal: str
+) -> None:
+    pair = make_pair(ONE, source_kind=kind.KEEPS)
+    with pair.origin.transaction() as writing:
+        writing.put(ONE, id=1, v=1)
+    pair.mirror.start().wait_running()
+    with pair.origin.transaction() as writing:
+        writing.put(ONE, id=2, v=2)
+    pair.wait_equal()
+    pair.mirror.stop()
+    path, slot = pair.config(tmp_path), pair.mirror.job.slot
+    path.write_text(path.read_text("utf-8").replace('slot = "', 'on_existing = "merge"\nslot = "', 1), encoding="utf-8")
+    where = ["--point", str(least(pair).text)] if goal == "point" else []
+    asked = ["slots", "reset", ONE, slot, "--config", str(path), "--json"]
+    assert main([*asked, "--to", goal, *where]) == 0
+    plan = json.loads(capfd.readouterr().out)
+    consent = ["--execute", "--plan", plan["id"], "--reason", "a test", "--confirm", slot]
+    assert main([*asked, *consent]) == 0, capfd.readouterr().err
+    pair.mirror.job = replace(pair.mirror.job, on_existing="merge")
+    pair.mirror.start().wait_running()
+    with pair.origin.transaction() as writing:
+        writing.put(ONE, id=3, v=3)
+    pair.wait_equal()
+    pair.mirror.stop()
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.chaos)])

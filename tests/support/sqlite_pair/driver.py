@@ -1,0 +1,37 @@
+"""The product's driver for jobs of the second pair: `driver.py local|spark`, then what a supervisor gives.
+
+Nothing of it is a fake but the kinds, which are put into the registries first, and, where that is asked for, Spark,
+in whose place tasks run in threads. Next door: `entries.py` is the workers' side.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # a program's own folder is on its path, not the one above tests
+
+from core.engine.driver.context import WorkerEntries
+from core.engine.local_runner import LocalRunner
+from core.spark import job
+from tests.support.sqlite_pair import entries
+
+
+class Local(LocalRunner):
+    """Threads where Spark would be."""
+
+    lost = False
+
+
+def main() -> int:
+    """Run the job as the product does."""
+    runs_on = sys.argv.pop(1)
+    entries.register()
+    vars(job)["ENTRIES"] = WorkerEntries(entries.stream, entries.copy)
+    if runs_on == "local":
+        vars(job)["open_runner"] = lambda *_: Local(2)
+    return job.main()
+
+
+if __name__ == "__main__":
+    job.leave(main())
