@@ -15,13 +15,18 @@ from pathlib import Path
 import pytest
 
 from core.config.load import load
+from core.config.secrets import resolve
 from core.domain.finding import Level
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.drivers.session import Session
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import check_sink, check_source
 from core.services.verify import verify
+from core.sinks.postgres.session import dialect_of
+from core.sources.dws.poll import QUIET
+from core.sources.dws.session import DWS
 from core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -228,3 +233,20 @@ def test_doctor_warns_where_everybody_may_create_on_the_logins_path(
     run(warehouse, "GRANT CREATE ON SCHEMA public TO PUBLIC")
     mirror.at_sink("GRANT CREATE ON SCHEMA public TO PUBLIC")
     assert found() == [True, True]
+
+
+# -- every session
+
+
+@pytest.mark.parametrize("side", ["source", "poller", "postgres", "dws", "compared"])
+def test_every_session_has_the_pinned_path_whatever_the_login_has(warehouse: Warehouse, side: str) -> None:
+    run(warehouse, f"ALTER ROLE etl IN DATABASE {warehouse.database} SET search_path = public, pg_catalog")
+    endpoint = warehouse.endpoint()
+    password = resolve(endpoint.password)
+    dialect = {"source": DWS, "poller": QUIET, "compared": replace(DWS, autocommit=False, limit_ms=None)}.get(side)
+    opened = Session(endpoint, password, "test", dialect or dialect_of(side))
+    with closing(opened) as session, session.transaction() as cursor:
+        cursor.execute("SHOW search_path")
+        shown = cursor.fetchone()
+    plain = "pg_catalog, pg_temp" if side == "postgres" else "pg_catalog"
+    assert shown == (plain,)
