@@ -24,6 +24,7 @@ from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import check_sink, check_source
 from core.services.verify import verify
+from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.session import dialect_of
 from core.sources.dws.poll import QUIET
 from core.sources.dws.session import DWS
@@ -186,6 +187,24 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
+
+
+def test_functions_are_asked_of_a_catalog_that_knows_no_parsed_bodies(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """As PostgreSQL 13's and before: `prosqlbody` is of 14."""
+    warehouse.create_table(TABLE, "id bigint, code text", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink(
+        "CREATE SCHEMA app", "CREATE SCHEMA mart", *_functions("sql", "SELECT app.is_code($1)"), *_target("check")
+    )
+    columns = "oid, proname, pronamespace, prolang, proconfig"
+    mirror.at_sink("CREATE SCHEMA older", f"CREATE VIEW older.pg_proc AS SELECT {columns} FROM pg_catalog.pg_proc")
+    with closing(mirror.sink_session()) as session:
+        with session.transaction() as cursor:
+            cursor.execute("SET search_path = older, pg_catalog")
+        facts = eligibility.read(session, "mart.orders")
+    assert facts and [one[1:] for one in facts.functions] == [("app.good(text)", "app")]
 
 
 def _functions(language: str, body: str) -> list[str]:
