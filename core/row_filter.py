@@ -34,7 +34,7 @@ _CONSTRUCTS = _words("coalesce nullif greatest least cast")
 
 FUNCTIONS = _words(
     """
-    abs ceil ceiling floor round trunc mod sign power sqrt
+    abs ceil ceiling round trunc mod sign power sqrt
     lower upper initcap length char_length character_length octet_length btrim ltrim rtrim lpad rpad left right
     substr substring strpos replace translate reverse md5 split_part date_part date_trunc
     """

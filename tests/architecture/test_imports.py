@@ -43,7 +43,7 @@ HEADLESS = (
     "console.cli.output",
     "console.cli.diagnostics",
 )
-HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy")
+HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy", "sqlglot")
 
 
 def copy(root: Path) -> Path:

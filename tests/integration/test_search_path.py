@@ -15,13 +15,19 @@ from pathlib import Path
 import pytest
 
 from core.config.load import load
+from core.config.secrets import resolve
 from core.domain.finding import Level
 from core.domain.spec import SinkOptions
 from core.drivers import pg
+from core.drivers.session import Session
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused
 from core.services.doctor import check_sink, check_source
 from core.services.verify import verify
+from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.session import dialect_of
+from core.sources.dws.poll import QUIET
+from core.sources.dws.session import DWS
 from core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -183,6 +189,24 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
     mirror.stop()
 
 
+def test_functions_are_asked_of_a_catalog_that_knows_no_parsed_bodies(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """As PostgreSQL 13's and before: `prosqlbody` is of 14."""
+    warehouse.create_table(TABLE, "id bigint, code text", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    mirror.at_sink(
+        "CREATE SCHEMA app", "CREATE SCHEMA mart", *_functions("sql", "SELECT app.is_code($1)"), *_target("check")
+    )
+    columns = "oid, proname, pronamespace, prolang, proconfig"
+    mirror.at_sink("CREATE SCHEMA older", f"CREATE VIEW older.pg_proc AS SELECT {columns} FROM pg_catalog.pg_proc")
+    with closing(mirror.sink_session()) as session:
+        with session.transaction() as cursor:
+            cursor.execute("SET search_path = older, pg_catalog")
+        facts = eligibility.read(session, "mart.orders")
+    assert facts and [one[1:] for one in facts.functions] == [("app.good(text)", "app")]
+
+
 def _functions(language: str, body: str) -> list[str]:
     inner = "CREATE FUNCTION app.is_code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $f$ SELECT $1 ~ '^[a-z]' $f$"
     return [inner, f"CREATE FUNCTION app.good(text) RETURNS boolean LANGUAGE {language} IMMUTABLE AS $f$ {body} $f$"]
@@ -228,3 +252,20 @@ def test_doctor_warns_where_everybody_may_create_on_the_logins_path(
     run(warehouse, "GRANT CREATE ON SCHEMA public TO PUBLIC")
     mirror.at_sink("GRANT CREATE ON SCHEMA public TO PUBLIC")
     assert found() == [True, True]
+
+
+# -- every session
+
+
+@pytest.mark.parametrize("side", ["source", "poller", "postgres", "dws", "compared"])
+def test_every_session_has_the_pinned_path_whatever_the_login_has(warehouse: Warehouse, side: str) -> None:
+    run(warehouse, f"ALTER ROLE etl IN DATABASE {warehouse.database} SET search_path = public, pg_catalog")
+    endpoint = warehouse.endpoint()
+    password = resolve(endpoint.password)
+    dialect = {"source": DWS, "poller": QUIET, "compared": replace(DWS, autocommit=False, limit_ms=None)}.get(side)
+    opened = Session(endpoint, password, "test", dialect or dialect_of(side))
+    with closing(opened) as session, session.transaction() as cursor:
+        cursor.execute("SHOW search_path")
+        shown = cursor.fetchone()
+    plain = "pg_catalog, pg_temp" if side == "postgres" else "pg_catalog"
+    assert shown == (plain,)

@@ -579,10 +579,10 @@ def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
         some = list(flags.values())
         xmin = min(int(str(row[5])) for row in some)
         points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
-        told, types, numbers, held = some[0][7:]
-        names = dict(zip(numbers, told, strict=True))
-        key = tuple(names[number] for number in held or ())
-        columns = tuple(Column(name, spelled) for name, spelled in zip(told, types, strict=True))
+        spelled, types, numbers, constrained = some[0][7:]
+        names = dict(zip(numbers, spelled, strict=True))
+        key = tuple(names[number] for number in constrained or ())
+        columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
         found.append(
             SlotStatus(
                 shard,

@@ -97,7 +97,7 @@ ORDER BY i.indexrelid, place, s.amopstrategy
 -- name: functions
 -- What rows of ours make run: the name of the constraint, index or column that has it, and the function, where its body
 -- looks names up as its caller does. C and internal functions look up none, a body in SQL that was parsed when it was made
--- (prosqlbody) none of its own, and SET search_path fixes it.
+-- (prosqlbody, of PostgreSQL 14: before it the name is that of `absent`) none of its own, and SET search_path fixes it.
 WITH RECURSIVE kinds AS (
     SELECT a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped
     UNION
@@ -116,15 +116,17 @@ used AS (
     SELECT o.class::oid AS class, o.oid, o.name, NULL::oid AS function FROM owners o
     UNION
     SELECT 'pg_catalog.pg_proc'::regclass::oid, f.oid, u.name, f.oid
-    FROM used u
+    FROM used u CROSS JOIN (SELECT NULL::text AS prosqlbody) absent
     JOIN pg_depend d ON d.classid = u.class AND d.objid = u.oid
     LEFT JOIN pg_operator p ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND p.oid = d.refobjid
     JOIN pg_proc f ON f.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclass THEN d.refobjid ELSE p.oprcode END
-    WHERE u.function IS NULL OR (SELECT q.prosqlbody IS NOT NULL FROM pg_proc q WHERE q.oid = u.function))
+    WHERE u.function IS NULL OR (SELECT prosqlbody IS NOT NULL FROM pg_proc q WHERE q.oid = u.function))
 SELECT DISTINCT u.name, u.function::regprocedure::text, quote_ident(n.nspname)
-FROM used u JOIN pg_proc f ON f.oid = u.function JOIN pg_language l ON l.oid = f.prolang
+FROM used u CROSS JOIN (SELECT NULL::text AS prosqlbody) absent
+JOIN pg_proc f ON f.oid = u.function JOIN pg_language l ON l.oid = f.prolang
 JOIN pg_namespace n ON n.oid = f.pronamespace
-WHERE l.lanname NOT IN ('c', 'internal') AND f.prosqlbody IS NULL AND n.nspname <> 'pg_catalog'
+WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
+  AND (SELECT prosqlbody IS NULL FROM pg_proc q WHERE q.oid = u.function)
   AND NOT EXISTS (SELECT 1 FROM unnest(f.proconfig) setting WHERE setting LIKE 'search\_path=%%')
 ORDER BY 1, 2
 
