@@ -12,6 +12,7 @@ import typer
 from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson
 from core.config.model import Loaded
+from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
 
@@ -23,6 +24,7 @@ def check(
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
+    StateFolder.existing(loaded.state_dir)
     refused = select.refused(loaded)
     if as_json:
         output.as_json(
