@@ -165,7 +165,7 @@ def test_files_that_find_no_room_name_the_disk_and_leave_no_half(disk: Disk) -> 
         for act in acts:
             with pytest.raises(NoRoom, match=r"the disk at .* is full") as refused:
                 act()
-            assert disk.text in refused.value.message and "can be stopped" in refused.value.hint
+            assert disk.text in refused.value.message and "jobs stop JOB" in refused.value.hint
         assert files.load("plans", "old") == "as it was"
         assert [one.name for one in (store.folder.path / "plans").iterdir()] == ["old.json"]
         disk.free()
