@@ -14,6 +14,7 @@ from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson
 from core.config import secrets
 from core.config.model import Loaded, SinkEntry, SourceEntry
+from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
 
@@ -25,6 +26,7 @@ def check(
 ) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
+    StateFolder.existing(loaded.state_dir)
     refused, warnings = select.refused(loaded), [*loaded.warnings, *_too_plain(loaded)]
     if as_json:
         output.as_json(

@@ -111,9 +111,11 @@ def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bo
 
 
 def has_open(pid: int, file: Path) -> bool:
-    """Whether a process of ours has that very file open, such as a lock; a process of another user never tells."""
+    """Whether a process of ours has that very file open, such as a lock; raises Refused for another user's."""
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
+    except psutil.AccessDenied as error:
+        raise _of_another_user(pid) from error
     except (psutil.Error, OSError):
         return False
 
@@ -146,10 +148,12 @@ def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> b
     except ProcessLookupError:
         return False
     except PermissionError as error:
-        raise Refused(
-            f"pid {pid} belongs to another user and cannot be signalled", "ask that user, or use their account"
-        ) from error
+        raise _of_another_user(pid) from error
     return True
+
+
+def _of_another_user(pid: int) -> Refused:
+    return Refused(f"pid {pid} belongs to another user and cannot be signalled", "ask that user, or use their account")
 
 
 def _observe(pid: int) -> _Seen | None:

@@ -30,7 +30,7 @@ PLANTED = "find out who put it there, and remove it"
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 """What SQLite says on a full disk: FULL for a page; IOERR and CANTOPEN where -wal or -shm cannot grow or be made
 (rescode.html)."""
-FREE_IT = "free some space there; running jobs go on, and can be stopped"
+FREE_IT = "free some space there; running jobs go on, and `slotkeeper jobs stop JOB` still ends one"
 """What to do about a full disk."""
 
 

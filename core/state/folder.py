@@ -45,16 +45,33 @@ class StateFolder:
         try:
             if not named.exists():
                 _create(named, group)
-            parts = ownership.follow(named)
         except OSError as error:
             raise cannot_write(named, error, "state folder ") from error
+        folder = cls._judged(named)
+        for name in ("locks", "logs"):
+            folder.subfolder(name)
+        return folder
+
+    @classmethod
+    def existing(cls, path: Path) -> StateFolder | None:
+        """The folder as it is, None where it is absent; makes nothing. Raises StateError where it is unsafe."""
+        named = path.expanduser().absolute()
+        try:
+            return cls._judged(named) if named.exists() else None
+        except OSError as error:
+            raise cannot_read(named, error) from error
+
+    @classmethod
+    def _judged(cls, named: Path) -> StateFolder:
+        try:
+            parts = ownership.follow(named)
+        except OSError as error:
+            raise cannot_read(named, error) from error
         end = parts[-1]
         if end.kind is not Kind.FOLDER:
             raise StateError(f"state folder {named} is not a folder", "name another one with [state] state_dir")
         folder = cls(Path(end.path), end.mode == TEAM_MODE)
         _refuse_foreign(parts, folder.shared)
-        for name in ("locks", "logs"):
-            folder.subfolder(name)
         return folder
 
     @property

@@ -128,7 +128,7 @@ def test_a_user_can_signal_or_look_into_no_process_of_another(place: Path, monke
             assert {what for name, what in found.items() if name.startswith("kill ")} == {"refused"}
             assert {"belongs to another user" in what for name, what in found.items() if "terminate" in name} == {True}
             assert {what for name, what in found.items() if name[0] in "efmc"} == {"False"}
-            assert len(found) == 3 * 8 and all(identity.alive(one) for one in its)
+            assert len(found) == 3 * 9 and all(identity.alive(one) for one in its)
         finally:
             jobs.end_all()
 

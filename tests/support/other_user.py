@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from console.actions.record import Record
@@ -113,11 +114,16 @@ def signals(path: Path) -> dict[str, str]:
                 found[f"kill {its.pid} {number}"] = "done"
             except PermissionError:
                 found[f"kill {its.pid} {number}"] = "refused"
-        try:
-            identity.terminate(its)
-            found[f"terminate {its.pid}"] = "done"
-        except SlotkeeperError as error:
-            found[f"terminate {its.pid}"] = error.message
+        asks: dict[str, Callable[[], bool]] = {
+            "": lambda: True,
+            " by its files": partial(identity.has_open, its.pid, Path("/")),
+        }
+        for name, also in asks.items():
+            try:
+                identity.terminate(its, also)
+                found[f"terminate {its.pid}{name}"] = "done"
+            except SlotkeeperError as error:
+                found[f"terminate {its.pid}{name}"] = error.message
     return found
 
 

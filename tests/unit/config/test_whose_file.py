@@ -56,6 +56,23 @@ def test_a_password_file_that_others_can_write_refuses_its_jobs(
     assert "config.toml:17: jobs.orders_rt" in said
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_state_folder_that_others_can_write_is_refused_by_every_command(
+    config: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = config.parent / "state"
+    state.mkdir()
+    state.chmod(0o777)
+    assert main(["--config", str(config), *words]) == 3
+    assert f"state folder {state} can be written by others (mode 0777)" in capsys.readouterr().err
+    assert list(state.iterdir()) == []
+
+
+def test_a_check_makes_no_state_folder(config: Path) -> None:
+    assert main(["--config", str(config), "config", "check"]) == 0
+    assert not (config.parent / "state").exists()
+
+
 def test_a_secret_is_judged_again_when_it_is_needed(config: Path) -> None:
     secret = config.parent / "p"
     assert resolve(SecretRef("file", str(secret))) == "hush"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from core.state.folder import StateFolder
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import FILE_NAME, Store
 
+pytestmark = pytest.mark.timeout(60)
+"""Whoever waits for a FIFO's other end fails."""
 Use = Callable[[StateFolder], object]
 
 
@@ -50,14 +51,6 @@ def folder(tmp_path: Path) -> StateFolder:
     made.subfolder(PLANS)
     Store.open(made.path).close()
     return made
-
-
-@pytest.fixture(autouse=True)
-def _nothing_waits() -> Iterator[None]:
-    """Whoever waits for a FIFO's other end is ended, which fails the test."""
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
 
 
 @pytest.mark.parametrize(("name", "use"), USES)
