@@ -48,9 +48,9 @@ FALSE = [Mode.GARBAGE, Mode.CLEARTEXT, Mode.ECHO, Mode.NO_TLS]
 def page() -> Iterator[Page]:
     """The report."""
     about = (
-        "Source and sink are one bad server each; a login has 2 s, a status 2 s, a question to a sink 5 or 30 s, and 2 s"
-        " more on our side. Seconds include the start of an interpreter; three commands run at once. After Ctrl-C: from"
-        " the signal to the end of the process."
+        "Source and sink are one bad server each; a login has 2 s, a status 2 s, a question to a sink 5 or 30 s, and"
+        " 2 s more on our side. Seconds include the start of an interpreter; three commands run at once. After Ctrl-C:"
+        " from the signal to the end of the process."
     )
     columns = ["server", "command", "exit", "seconds", "said", "a traceback, or the password", "seconds after Ctrl-C"]
     yield Page("silence", "Every command before servers that hang or lie", about, columns)
