@@ -20,7 +20,7 @@ from tests.support.silent_place import SECRET, Place, ended, opened
 
 pytestmark = pytest.mark.chaos
 AT_ONCE = 3
-ENDS_WITHIN = 40.0
+ENDS_WITHIN = 60.0
 """Seconds for the slowest command, which asks two servers one after the other, on a machine with other work."""
 INTERRUPTED = 130
 TABLE, SLOT, JOB = "ods.orders", "orders_slot", "orders_rt"
