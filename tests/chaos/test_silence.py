@@ -101,9 +101,9 @@ def test_every_command_ends_in_its_time_and_in_words(mode: Mode, page: Page, tmp
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ran = {name: pool.submit(in_its_time, mode, name, tmp_path / str(n)) for n, name in enumerate(COMMANDS)}
         found = {name: one.result() for name, one in ran.items()}
-    slow: dict[str, float | None] = {}
-    if mode in SILENT:
-        slow = {name: after_ctrl_c(mode, name, tmp_path / f"c{n}") for n, name in enumerate(COMMANDS)}
+        interrupts = COMMANDS if mode in SILENT else {}
+        ending = {name: pool.submit(after_ctrl_c, mode, name, tmp_path / f"c{n}") for n, name in enumerate(interrupts)}
+        slow = {name: one.result() for name, one in ending.items()}
     for name, (code, took, said, bad) in found.items():
         late = slow.get(name)
         page.add(mode.name, name, code, took, said, "NO" if bad else "no", "" if late is None else f"{late:.2f}")
