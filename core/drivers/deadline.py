@@ -216,18 +216,22 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
 
 
 def shut(descriptor: int) -> None:
-    """Shut a socket down and leave the descriptor open: whoever waits there gets its end."""
-    with _lent(descriptor) as line, suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
+    """Shut a socket down and leave the descriptor open: whoever waits there gets its end.
+
+    Nothing where there is none: libpq's is -1 once it has found its line broken.
+    """
+    if descriptor >= 0:
+        with suppress(OSError), _lent(descriptor) as line:
+            line.shutdown(socket.SHUT_RDWR)
 
 
 def received(descriptor: int) -> int | None:
     """How many bytes have come on this line since it was opened; None where the system does not tell."""
-    with _lent(descriptor) as line:
-        try:
+    try:
+        with _lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
-        except (AttributeError, OSError):  # another system; no TCP
-            return None
+    except (AttributeError, OSError):  # another system; no TCP
+        return None
     return struct.unpack_from("=Q", answer, _RECEIVED)[0] if len(answer) == _RECEIVED + 8 else None
 
 

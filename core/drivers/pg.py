@@ -27,7 +27,7 @@ from core.domain.endpoint import Endpoint
 from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.logins import Refusals
 from core.drivers.parameters import parameters
-from core.redaction import masked
+from core.redaction import MASK, masked
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
@@ -79,6 +79,7 @@ __all__ = [
     "connect_quietly",
     "copy_in",
     "failure",
+    "hiding",
     "limit",
     "limit_transaction",
     "named",
@@ -374,13 +375,21 @@ def sever(connection: Connection) -> None:
         shut(connection.fileno())
 
 
+def hiding(error: psycopg2.Error, password: str) -> psycopg2.Error:
+    """The error, whose text is told by `failure` without that: a server may say what it was sent at the login."""
+    error.hidden = password  # type: ignore[attr-defined]
+    return error
+
+
 def failure(error: BaseException) -> tuple[str, str]:
     """(SQLSTATE or "", one-line text without known secrets) of a driver error; a lost line has none: 08006.
 
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    text = " ".join(masked(str(error)).split()) or type(error).__name__
+    hidden = str(getattr(error, "hidden", ""))  # one that is too short or plain to be masked everywhere
+    said = str(error).replace(hidden, MASK) if hidden else str(error)
+    text = " ".join(masked(said).split()) or type(error).__name__
     code = getattr(error, "pgcode", None)
     if code:
         return str(code), text

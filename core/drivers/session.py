@@ -134,7 +134,7 @@ class Session:
         try:
             yield
         except pg.DriverError as error:
-            raise self._dialect.classify(error, self.place, *timed_out) from error
+            raise self._dialect.classify(pg.hiding(error, self._password), self.place, *timed_out) from error
 
     def _ready(self, limit_ms: int | None) -> pg.Connection:
         connection = self._connection

@@ -37,7 +37,7 @@ class Limits:
     """
 
     poll: float = 0.25
-    stop: float = 8.5
+    stop: float = 8.0
     grace: float = 10.0
     leftover: float = 10.0
     backoff_first: float = 1.0

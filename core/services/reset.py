@@ -29,6 +29,8 @@ from core.state.resets import ResetFiles
 from core.wiring import worker
 from core.wiring.driver import end_job_sessions
 
+STORE_LIMIT_MS = 40_000
+"""Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""
 probe: Probe = silent
 """Called at named points of a reset; tests put theirs here."""
 
@@ -76,7 +78,7 @@ def reset_context(
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     retention = worker.source_session(job, name).retention(job)
-    store = worker.store_session(job, name)
+    store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
     clock = SystemClock()

@@ -45,10 +45,10 @@ from core.wiring.worker import ENTRIES
 
 CRASHED = 1
 POLL_SECONDS = 3.0
-CUT_OFF_AFTER = 4.5
+CUT_OFF_AFTER = 4.0
 """Seconds that a job which is asked to end has for ending well: most of the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
-SPARK_WITHIN = 7.0
+SPARK_WITHIN = 6.5
 """Seconds after which nothing of Spark's end is waited for: its supervisor kills what is left 1.5 s later."""
 
 

@@ -46,9 +46,13 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
     return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 
 
-def store_session(job: JobSpec, part: str) -> StoreSession:
-    """A session of a job where its progress rows live: at its sink, or at the store that the sink names."""
+def store_session(job: JobSpec, part: str, limit_ms: int = 0) -> StoreSession:
+    """A session of a job where its progress rows live: at its sink, or at the store that the sink names.
+
+    `limit_ms` is that of a statement, 0 the one of a step.
+    """
     endpoint, kind = job.store_at
+    endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
     positions = sources.open(job.source_kind).positions
     return sinks.open(kind).connect(login(endpoint, session_name(job.name, part)), job.progress_schema, positions)
 

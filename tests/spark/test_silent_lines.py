@@ -16,6 +16,7 @@ from core.domain.job import JobState
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
 from tests.support.proxy import Line, Proxy, proxy
+from tests.support.report import Page
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
@@ -32,6 +33,17 @@ def product(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path, seed: i
         made = Product(tmp_path_factory.mktemp("product") / "p", rows=20_000, seed=seed, chunk=250)
         yield made
         made.close()
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    """The report."""
+    about = (
+        "The line to one server goes silent while a job is in a phase: nothing comes through either way, no line ends,"
+        " and new ones are accepted. Seconds until `jobs show` names that side, and of `jobs stop` from then on."
+    )
+    columns = ("phase", "silent", "said after seconds", "stopped after seconds")
+    return Page("silent-jobs", "Jobs on Spark whose server goes silent", about, columns)
 
 
 @pytest.fixture
@@ -72,7 +84,7 @@ def said_after(job: Mirrored, side: str) -> float:
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("phase", ["idle", "streaming", "copying", "paused"])
 def test_a_line_that_goes_silent_is_said_and_a_stop_is_obeyed(
-    product: Product, lines: dict[str, Proxy], side: str, phase: str
+    product: Product, lines: dict[str, Proxy], page: Page, side: str, phase: str
 ) -> None:
     job = job_over(product, lines, f"silent_{phase}_{side}").start()
     if phase in ("streaming", "copying"):
@@ -86,7 +98,7 @@ def test_a_line_that_goes_silent_is_said_and_a_stop_is_obeyed(
     lines[side].set(Line.BLACK_HOLE)
     said = said_after(job, side)
     stopped = job.stop()
-    print(f"figure: {phase} {side}: said after {said:.1f} s, stopped after {stopped:.1f} s", flush=True)
+    page.add(phase, side, said, stopped)
     assert said < SAID_WITHIN
     assert stopped < STOPPED_WITHIN
     assert job.left() == []
@@ -99,14 +111,14 @@ def test_a_line_that_goes_silent_is_said_and_a_stop_is_obeyed(
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_job_that_starts_before_a_silent_server_says_so_and_a_stop_is_obeyed(
-    product: Product, lines: dict[str, Proxy], side: str
+    product: Product, lines: dict[str, Proxy], page: Page, side: str
 ) -> None:
     job = job_over(product, lines, f"silent_start_{side}")
     lines[side].set(Line.BLACK_HOLE)
     job.start_again()
     said = said_after(job, side)
     stopped = job.stop()
-    print(f"figure: start {side}: said after {said:.1f} s, stopped after {stopped:.1f} s", flush=True)
+    page.add("start", side, said, stopped)
     assert said < SAID_WITHIN
     assert stopped < STOPPED_WITHIN
     assert job.left() == []

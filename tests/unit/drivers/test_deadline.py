@@ -19,7 +19,7 @@ import pytest
 
 from core.drivers import deadline, pg
 from core.drivers.session import Dialect, Session
-from core.errors import TooLarge, Unreachable
+from core.errors import TooLarge, Unclassified, Unreachable
 from core.sources.dws.faults import classify
 from tests.support.fake_server import FakeServer, Mode, fake_server
 from tests.support.waiting import until
@@ -128,6 +128,20 @@ def test_many_answers_over_one_line_are_counted_one_by_one() -> None:
         assert not call.cut
 
 
+@pytest.mark.parametrize("descriptor", [-1, 1_000_000])
+def test_a_line_that_is_closed_already_is_shut_without_a_word(descriptor: int) -> None:
+    deadline.shut(descriptor)
+
+
+def test_a_session_whose_line_libpq_has_closed_is_severed_without_a_word(silent: FakeServer) -> None:
+    connection = connected(silent)
+    deadline.shut(connection.fileno())
+    with pytest.raises(pg.DriverError):
+        connection.cursor().execute("SELECT 1")
+    pg.sever(connection)
+    pg.cancel(connection)
+
+
 def test_a_line_that_is_no_tcp_has_no_count() -> None:
     mine, other = socket.socketpair()
     with mine, other:
@@ -200,6 +214,12 @@ def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
     with fake_server(mode) as server, pytest.raises(Exception) as raised:
         session(server).ready()
     assert SECRET not in str(raised.value)
+
+
+def test_a_server_that_repeats_the_password_in_a_later_error_is_quoted_without_it() -> None:
+    with fake_server(Mode.ECHO_LATER) as server, pytest.raises(Unclassified, match=r"no: \*\*\*") as raised:
+        session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
+    assert SECRET not in repr(raised.value.args) + str(raised.value)
 
 
 def test_the_interpreter_goes_on_where_a_copy_ends_on_a_full_line() -> None:
