@@ -30,6 +30,7 @@ BESIDE = (
     "core/domain/",
     "core/drivers/",
     "core/errors.py",
+    "core/redaction.py",
     "core/error_values.py",
     "core/clock.py",
     "core/sqltext.py",
