@@ -319,7 +319,7 @@ class _Reading:
 
     def _type(self) -> None:
         """The type behind :: or AS, and what it is cast from."""
-        value = self.tokens[self.at - 2] if self.at > 1 else None
+        value = self._cast_whole()
         if self._word(0) == "pg_catalog" and self._word(1) == ".":
             self.at += 2
         for words in (4, 3, 2, 1):
@@ -337,6 +337,14 @@ class _Reading:
             if not re.fullmatch(r"\([0-9]{1,4}(,[0-9]{1,4})?\)", size):
                 raise WrongFilter("must have whole numbers for the size of a type")
             self._put(size, size, 5 if "," in size else 3)
+
+    def _cast_whole(self) -> _Token | None:
+        """What is cast, with :: or AS before this place, where it is one token; else None."""
+        if self._word(-1) == "::":
+            alone = self._word(-3) not in ("::", ".", "as")  # else it is a type
+        else:
+            alone = (self._word(-4), self._word(-3)) == ("cast", "(")
+        return self.tokens[self.at - 2] if alone and self.at > 1 else None
 
     def _refuse_time(self, value: _Token | None) -> None:
         """A text that is cast to a time may say now: a literal is looked at, a column asked for, others refused."""

@@ -137,7 +137,10 @@ def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -
 
 
 SLOW = "CHECK (mart.slow(id))"
-SLEEPS = "CREATE FUNCTION mart.slow(id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true FROM pg_sleep(0.012)'"
+SLEEPS = (
+    "CREATE FUNCTION mart.slow(id bigint) RETURNS boolean LANGUAGE sql SET search_path = pg_catalog"
+    " AS 'SELECT true FROM pg_sleep(0.012)'"
+)
 
 
 @pytest.mark.parametrize("way", ["a chunk", "the exchange"])

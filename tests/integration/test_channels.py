@@ -192,9 +192,9 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
             "columns names 'nope', which the source table has not",
         ),
         ({"columns": (("id", "a"), ("v", "c"))}, "columns leaves out 'Place', which is part of the source's key"),
-        ({"where": "nope = 1"}, "nope"),
-        ({"where": "v AND true"}, "boolean"),
-        ({"where": "= 5"}, "syntax"),
+        ({"where": '"nope" = 1'}, "names column 'nope', which the source table has not"),
+        ({"where": '"v" AND TRUE'}, "boolean"),
+        ({"where": "= 5"}, "must be one condition as SQL has it"),
     ],
 )
 def test_a_channel_that_the_source_cannot_serve_is_refused_at_the_start(

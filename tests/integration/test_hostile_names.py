@@ -111,7 +111,7 @@ def test_tables_slots_and_jobs_of_hostile_names_are_mirrored_or_refused_in_words
     mirror.source(*(f"INSERT INTO {dotted(table)} VALUES (2, {literal(table)})" for table in taken))
     mirror.wait_equal(120)
     mirror.stop()
-    some = list(zip(taken, mirror.job.channels, strict=True))[:2]
+    some = list(zip(taken, mirror.job.channels, strict=True))[: 1 if count == 20 else 9]
     for table, channel in some:
         spelled = job("odd", mirror.job.slot, _toml(table), _toml(channel.target))
         path = config(tmp_path, mirror.job.source, mirror.job.sink, spelled)
@@ -141,10 +141,10 @@ def test_what_a_server_says_of_hostile_names_and_rows_is_printed_as_visible_text
             cursor.execute("SELECT pgxc_get_binlog_sync_point('ods.t', %s, true, 0)", (text,))
     spelled = job("odd", mirror.job.slot, "ods.t", "mart.t")
     path = config(tmp_path, mirror.job.source, mirror.job.sink, spelled)
-    _printed(path, capsys, ["doctor"], ["slots", "list"], ["slots", "show", "ods.t", mirror.job.slot])
+    _printed(path, capsys, ["slots", "list"])
     told = _printed(path, capsys, ["errors", "list", "odd"])[0]
     assert {one["constraint"] for one in told["entries"]} == set(texts)
-    for one in told["entries"][:2]:
+    for one in told["entries"][:1]:
         _printed(path, capsys, ["errors", "show", "odd", str(one["id"])])
     mirror.at_sink(*(f"CREATE UNIQUE INDEX {quoted(text)} ON mart.t (v, id)" for text in texts[:3]))
     _printed(path, capsys, ["doctor"])

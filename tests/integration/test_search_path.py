@@ -184,6 +184,9 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
         "CREATE FUNCTION app.good(text) RETURNS boolean LANGUAGE sql IMMUTABLE BEGIN ATOMIC SELECT $1 ~ '[a-z]'; END"
     )
     mirror.at_sink("CREATE SCHEMA app", "CREATE SCHEMA mart", atomic, *_target("check"))
+    mirror.at_sink(*_functions("plpgsql", "BEGIN RETURN is_code($1); END")[:1])
+    other = "CREATE FUNCTION app.next() RETURNS bigint LANGUAGE plpgsql AS $f$ BEGIN RETURN is_code('x'); END $f$"
+    mirror.at_sink(other, "ALTER TABLE mart.orders ALTER COLUMN id SET DEFAULT app.next()")  # no row of ours takes it
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()

@@ -145,7 +145,7 @@ def objections(
     if facts is None:
         yield _objection(target, "does not exist", "create it, or set create_target = true")
         return
-    yield from table_objections(target.name, facts)
+    yield from table_objections(target.name, facts, target.columns)
     if facts.kind in _KINDS:
         return
     for column in identity.columns:
@@ -185,8 +185,11 @@ def _other_objections(target: TargetTable, facts: TargetFacts, options: SinkOpti
             yield _objection(target, what, f"{alter} SET DEFAULT ... (or DROP NOT NULL)")
 
 
-def table_objections(name: str, facts: TargetFacts) -> Iterator[Objection]:
-    """What keeps this table from being any job's target, whatever the source is."""
+def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) -> Iterator[Objection]:
+    """What keeps this table from being any job's target, whatever the source is.
+
+    The default of a `mapped` column never runs: each row has a value of it.
+    """
     spelled = dotted(name)
     if facts.kind in _KINDS:
         yield Objection(f"target {name} is {_KINDS[facts.kind]}", "name an ordinary table, or another that is absent")
@@ -206,7 +209,8 @@ def table_objections(name: str, facts: TargetFacts) -> Iterator[Objection]:
         cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
         what = "has a foreign key" if own else "is what a foreign key points at"
         yield Objection(f"target {name} {what} ({constraint}): no order is kept between tables", cure)
-    for owner, function, schema in facts.functions:
+    silent = {f"default of {column}" for column in mapped}
+    for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
         what = (
             f"target {name} runs {function} ({owner}), which looks names up by its caller's search_path: ours is pinned"
         )

@@ -95,7 +95,7 @@ WHERE i.indrelid = %(oid)s::oid AND i.indisunique AND i.indimmediate AND i.indpr
 ORDER BY i.indexrelid, place, s.amopstrategy
 
 -- name: functions
--- What rows of ours make run: the name of the constraint, index or column that has it, and the function, where its body
+-- What rows of ours make run: the constraint, index, column or default that has it, by name, and the function, where its body
 -- looks names up as its caller does. C and internal functions look up none, a body in SQL that was parsed when it was made
 -- (prosqlbody, of PostgreSQL 14: before it the name is that of `absent`) none of its own, and SET search_path fixes it.
 WITH RECURSIVE kinds AS (
@@ -107,7 +107,8 @@ owners AS (
     SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
     WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (SELECT oid FROM kinds))
     UNION ALL
-    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, a.attname::text FROM pg_attrdef d
+    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, CASE a.attgenerated WHEN '' THEN 'default of ' ELSE '' END || a.attname
+    FROM pg_attrdef d
     JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = %(oid)s::oid
     UNION ALL
     SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
@@ -138,7 +139,7 @@ FROM (
     WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (
         SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped))
     UNION ALL
-    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, a.attname::text FROM pg_attrdef d
+    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, 'default of ' || a.attname FROM pg_attrdef d
     JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = %(oid)s::oid
     UNION ALL
     SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
