@@ -147,6 +147,16 @@ class Changed:
     done: Done | None = None
 
 
+def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) -> None:
+    """Raise what speaks against the verb before any server is asked."""
+    traits = registry.open(loaded.sources[source].dialect).traits
+    refuse_unasked(traits, source, verb)
+    if owner is None:  # it may be the slot of a job that could not be read
+        loaded.whole()
+    else:
+        refuse_shared(traits, owner.job, len(loaded.jobs[owner.job].channels))
+
+
 def change(
     loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, heard: Heard
 ) -> Changed:
@@ -157,11 +167,7 @@ def change(
     with ExitStack() as stack:
         source, table, slot = place
         entry = loaded.sources[source]
-        refuse_unasked(registry.open(entry.dialect).traits, source, verb)
-        if owner is not None:
-            refuse_shared(registry.open(entry.dialect).traits, owner.job, len(loaded.jobs[owner.job].channels))
-        if owner is None:  # it may be the slot of a job that could not be read
-            loaded.whole()
+        _refuse(loaded, source, verb, owner)
         viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
         owner = replace(owner, positions=_positions(job)) if job and owner else owner

@@ -45,6 +45,7 @@ def test_a_supervised_job_gets_over_a_killed_driver(make_pair: MakePair, tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.chaos
 def test_it_runs_on_spark(
     make_pair: MakePair, tmp_path: Path, spark_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
