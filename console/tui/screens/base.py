@@ -90,8 +90,8 @@ class Frame(Screen[None]):
         return self.is_attached and not self.children
 
     async def on_event(self, event: events.Event) -> None:
-        """Without its parts it is not mounted, and no key is for it."""
-        if not (self.without_parts and isinstance(event, events.Mount | events.Key)):
+        """Without its parts, opening or closed meanwhile, it is not mounted, and no key is for it."""
+        if self.children or not isinstance(event, events.Mount | events.Key):
             await super().on_event(event)
 
     def crumb(self) -> str:
