@@ -40,6 +40,7 @@ class Cut(Enum):
     LATE = "its time was over"
     MUCH = "more came than it may get"
     INTERRUPTED = "Ctrl-C"
+    GIVEN_UP = "the process is to end"
 
 
 class Call:
@@ -140,11 +141,11 @@ class Watchdog:
                 self._due = [one for one in self._due if not one[2].over]
                 heapq.heapify(self._due)
 
-    def shut_all(self) -> None:
-        """Shut the sockets of all calls under way, as at Ctrl-C."""
+    def shut_all(self, why: Cut) -> None:
+        """Shut the sockets of all calls under way."""
         with self._lock:
             for call in self._calls:
-                call.shut(Cut.INTERRUPTED)
+                call.shut(why)
 
     def _start(self) -> None:
         if self._writing >= 0:
@@ -173,7 +174,7 @@ class Watchdog:
             heard = os.read(self._reading, 4096) if woken else b""
             # whoever takes the signal for something else, as a job's driver does, ends its calls itself
             if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                self.shut_all()
+                self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
         """Shut what is due, or got too much; seconds until the next turn, None where nothing is to be waited for."""
@@ -263,7 +264,7 @@ def interrupts_heard() -> Iterator[None]:
 
 def cut_off() -> None:
     """Cut off whatever this process waits for now, in any thread: calls fail as at Ctrl-C, logins as where late."""
-    _watchdog.shut_all()
+    _watchdog.shut_all(Cut.GIVEN_UP)
     for aside in list(_asides):
         aside.ended.set()
 

@@ -10,6 +10,7 @@ import ctypes
 import io
 import re
 import select
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -209,6 +210,9 @@ def _answered(connection: Connection, seconds: float | None, most_bytes: int | N
                 raise NoAnswer(seconds or 0) from error
             if call.cut is Cut.MUCH:
                 raise TooMuch from error
+            if call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread():
+                # psycopg2 swallows the one that Python raises in a codec while it spells the error out
+                raise KeyboardInterrupt from error
             raise
 
 
