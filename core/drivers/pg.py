@@ -210,10 +210,16 @@ def _answered(connection: Connection, seconds: float | None, most_bytes: int | N
                 raise NoAnswer(seconds or 0) from error
             if call.cut is Cut.MUCH:
                 raise TooMuch from error
-            if call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread():
-                # psycopg2 swallows the one that Python raises in a codec while it spells the error out
+            if _is_interrupted(call):
                 raise KeyboardInterrupt from error
             raise
+        if _is_interrupted(call):
+            raise KeyboardInterrupt
+
+
+def _is_interrupted(call: Call) -> bool:
+    """Whether Ctrl-C came in a call of the main thread, in which psycopg2 prints and swallows what it raises."""
+    return call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread()
 
 
 def limit(connection: Connection, limit_ms: int) -> None:
