@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Cut(Enum):
     LATE = "its time was over"
     MUCH = "more came than it may get"
     INTERRUPTED = "Ctrl-C"
+    GIVEN_UP = "the process is to end"
 
 
 class Call:
@@ -140,11 +142,11 @@ class Watchdog:
                 self._due = [one for one in self._due if not one[2].over]
                 heapq.heapify(self._due)
 
-    def shut_all(self) -> None:
-        """Shut the sockets of all calls under way, as at Ctrl-C."""
+    def shut_all(self, why: Cut) -> None:
+        """Shut the sockets of all calls under way."""
         with self._lock:
             for call in self._calls:
-                call.shut(Cut.INTERRUPTED)
+                call.shut(why)
 
     def _start(self) -> None:
         if self._writing >= 0:
@@ -172,8 +174,8 @@ class Watchdog:
             woken = waiting.poll(None if seconds is None else seconds * 1000)
             heard = os.read(self._reading, 4096) if woken else b""
             # whoever takes the signal for something else, as a job's driver does, ends its calls itself
-            if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                self.shut_all()
+            if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
+                self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
         """Shut what is due, or got too much; seconds until the next turn, None where nothing is to be waited for."""
@@ -209,9 +211,14 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
     same moment counts as answered. Bytes are counted on Linux and for TCP only.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
+    mine = threading.current_thread() is threading.main_thread()
+    if mine:
+        _in_main.append(call)
     try:
         yield call
     finally:
+        if mine:
+            _in_main.remove(call)
         _watchdog.end(call)
 
 
@@ -245,6 +252,21 @@ def _lent(descriptor: int) -> Iterator[socket.socket]:
         line.detach()
 
 
+_in_main: list[Call] = []
+"""The call of the main thread, where one is under way."""
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """At Ctrl-C: raise KeyboardInterrupt, but in a call only note it, because psycopg2 prints and swallows it there.
+
+    The watchdog cuts the call, and whoever asked for it raises.
+    """
+    if not _in_main:
+        signal.default_int_handler(number, frame)
+    for call in _in_main:
+        call.cut = call.cut or Cut.INTERRUPTED
+
+
 @contextmanager
 def interrupts_heard() -> Iterator[None]:
     """For the block, which is a command's: Ctrl-C ends what blocks in C, so that Python's handler comes to run.
@@ -255,15 +277,20 @@ def interrupts_heard() -> Iterator[None]:
         yield
         return
     before = signal.set_wakeup_fd(_watchdog.wakeup(), warn_on_full_buffer=False)
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
         signal.set_wakeup_fd(before)
+        if signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, handler)
 
 
 def cut_off() -> None:
     """Cut off whatever this process waits for now, in any thread: calls fail as at Ctrl-C, logins as where late."""
-    _watchdog.shut_all()
+    _watchdog.shut_all(Cut.GIVEN_UP)
     for aside in list(_asides):
         aside.ended.set()
 

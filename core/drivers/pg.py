@@ -10,6 +10,7 @@ import ctypes
 import io
 import re
 import select
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -212,7 +213,16 @@ def _answered(connection: Connection, seconds: float | None, most_bytes: int | N
                 raise NoAnswer(seconds or 0) from error
             if call.cut is Cut.MUCH:
                 raise TooMuch from error
+            if _is_interrupted(call):
+                raise KeyboardInterrupt from error
             raise
+        if _is_interrupted(call):
+            raise KeyboardInterrupt
+
+
+def _is_interrupted(call: Call) -> bool:
+    """Whether Ctrl-C came in a call of the main thread, in which psycopg2 prints and swallows what it raises."""
+    return call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread()
 
 
 def limit(connection: Connection, limit_ms: int) -> None:

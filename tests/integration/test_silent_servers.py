@@ -73,6 +73,7 @@ def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tu
         (Mode.MUTE, DOCTOR),
         (Mode.HANG, VERIFY),
         (Mode.TRICKLE, LIST),
+        (Mode.HANG, ("slots", "register", "ods.orders", "orders_slot")),
     ],
 )
 def test_ctrl_c_ends_a_command_that_waits_for_a_server(mode: Mode, words: tuple[str, ...], tmp_path: Path) -> None:
