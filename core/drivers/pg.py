@@ -118,13 +118,15 @@ class Connection(psycopg2.extensions.connection):
         self.transaction_ms: int | None = None
         """The limit of the open transaction, where it has one of its own."""
         super().__init__(*args, **options)
+        self.cursor_factory = Cursor
         self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
         """libpq's PGcancel: made now, because the connection behind `pgconn_ptr` may be freed in any moment later."""
         weakref.finalize(self, _libpq.PQfreeCancel, self.to_cancel).atexit = False
 
     def cursor(self, *args: Any, **options: Any) -> Cursor:  # type: ignore[override]
         """A cursor with deadlines."""
-        return super().cursor(*args, cursor_factory=Cursor, **options)
+        found: Cursor = super().cursor(*args, **options)
+        return found
 
     @property
     def seconds(self) -> float | None:

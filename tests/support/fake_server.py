@@ -42,7 +42,7 @@ class Mode(Enum):
     TLS_HANG = "says yes to TLS, and then nothing"
     CLEARTEXT = "asks for the password in clear, and refuses it"
     ECHO = "refuses the login with what it was sent, the password too"
-    ECHO_LATER = "asks for the password in clear, logs in, and answers statements with an error that repeats it"
+    ECHO_LATER = "logs in, and answers statements with an error that says what it knows, as a password"
 
 
 class FakeServer:
@@ -57,8 +57,8 @@ class FakeServer:
         """Set at the first statement without an answer (a login that gets none: at that), a request to cancel, a lost
         client."""
         self.answered = answered
+        self.knows = b""
         self._columns = columns
-        self._password = b""
         self._ended = threading.Event()
         self._clients: list[socket.socket] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -130,9 +130,6 @@ class FakeServer:
             client.sendall(_message(b"E", b"SFATAL\0C28P01\0M" + shown + b"\0\0"))
             client.shutdown(socket.SHUT_RDWR)
             return False
-        if self.mode is Mode.ECHO_LATER:
-            client.sendall(_message(b"R", struct.pack("!i", 3)))
-            self._password = self._message(client)[1].rstrip(b"\0")
         settings = b"".join(_message(b"S", f"{name}\0{value}\0".encode()) for name, value in _SETTINGS.items())
         key = _message(b"K", struct.pack("!ii", 4711, 42))
         client.sendall(_message(b"R", struct.pack("!i", 0)) + settings + key + _READY)
@@ -154,7 +151,7 @@ class FakeServer:
             client.sendall(_message(b"C", b"SET\0") + _READY)
             return True
         if self.mode is Mode.ECHO_LATER:
-            client.sendall(_message(b"E", b"SERROR\0CXX000\0Mno: " + self._password + b"\0\0") + _READY)
+            client.sendall(_message(b"E", b"SERROR\0CXX000\0Mno: " + self.knows + b"\0\0") + _READY)
             return True
         if "FROM STDIN" in statement:
             client.sendall(_message(b"G", b"\0" + struct.pack("!h", 0)))

@@ -218,6 +218,7 @@ def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
 
 def test_a_server_that_repeats_the_password_in_a_later_error_is_quoted_without_it() -> None:
     with fake_server(Mode.ECHO_LATER) as server, pytest.raises(Unclassified, match=r"no: \*\*\*") as raised:
+        server.knows = SECRET.encode()
         session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
     assert SECRET not in repr(raised.value.args) + str(raised.value)
 

@@ -57,7 +57,7 @@ def test_nothing_done_is_no_error_and_a_damaged_line_is_counted(audit: Audit) ->
 
 def test_where_it_cannot_be_written_the_action_is_refused(audit: Audit) -> None:
     audit.file.mkdir()
-    with pytest.raises(StateError, match="cannot be written"):
+    with pytest.raises(StateError, match="is a link or no regular file"):
         audit.append(line())
 
 
