@@ -21,13 +21,13 @@ from tests.unit.config.test_tls import read
 def test_a_driver_warns_of_what_its_lines_leave_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def enough(folder: Path) -> None:
+    def enough(*given: object) -> None:
         raise ConfigError("enough")
 
-    monkeypatch.setattr(Store, "open", enough)
+    monkeypatch.setattr(Store, "set_driver", enough)
     read(tmp_path, source='sslmode = "prefer"')
     options = argparse.Namespace(
-        config=str(tmp_path / "config.toml"), job="orders_rt", state_dir=str(tmp_path), wait_ms=None
+        config=str(tmp_path / "config.toml"), job="orders_rt", state_dir=str(tmp_path / "s"), run="r", wait_ms=None
     )
     with pytest.raises(ConfigError, match="enough"):
         job.drive(options)
@@ -47,5 +47,5 @@ def test_a_worker_connects_where_it_is_told_whatever_its_environment_says(
     finally:
         runner.close()
     seen, port, user, search_path = answer
-    assert (port, user, search_path) == (pg_server.port, "postgres", '"$user", public')
+    assert (port, user, search_path) == (pg_server.port, "postgres", "pg_catalog, pg_temp")
     assert seen == HOSTILE["PGHOSTADDR"], "the hostile environment did not reach the worker"
