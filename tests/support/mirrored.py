@@ -64,7 +64,7 @@ class Mirrored:
 
     def start_again(self) -> None:
         """Only `jobs start`."""
-        control.start(self.product.store, self.name, str(self.config), patience=Patience(180))
+        control.start(self.product.store, self.name, str(self.config), patience=Patience(0))
 
     def stop(self, seconds: float = 30) -> float:
         """`jobs stop`; the seconds that it took."""

@@ -1,8 +1,8 @@
 """Clocks that a test sets: that of a sink's server, of a source's, and of this host, each by any number of seconds.
 
 Only differences between a server's times can matter to anybody, so the source's clock is set by moving what it has
-written down the other way. The sink's is set by functions of our own in front of `now()` and `clock_timestamp()`, since
-there one of its times becomes a number (an epoch).
+written down the other way. The sink's is set by functions of our own in the place of its `now()` and `clock_timestamp()`,
+since there one of its times becomes a number (an epoch).
 """
 
 from __future__ import annotations
@@ -35,15 +35,23 @@ class SetClock(SystemClock):
 def can_set_sink(mirror: Mirror) -> Callable[[float], None]:
     """Make the clock of a mirror's sink one that can be set; before the job opens any session there."""
     functions = [
-        f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
-        f" AS 'SELECT pg_catalog.{name}() + (SELECT seconds FROM clocks.ahead) * interval ''1 second'''"
+        statement
         for name, kind in (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
+        for statement in (
+            f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
+            # one expression, which the planner puts in the place of the call: by its number the built-in one is called
+            f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
+            f" AS $$SELECT clocks.{name}() + clocks.by()$$",
+        )
     ]
     mirror.at_sink(
         "CREATE SCHEMA clocks",
         "CREATE TABLE clocks.ahead AS SELECT 0::float8 AS seconds",
+        "CREATE FUNCTION clocks.by() RETURNS interval STABLE LANGUAGE sql"
+        " AS $$SELECT seconds * interval '1 second' FROM clocks.ahead$$",
+        "GRANT USAGE ON SCHEMA clocks TO PUBLIC",
+        "GRANT SELECT ON clocks.ahead TO PUBLIC",
         *functions,
-        f'ALTER DATABASE {mirror.sink_database} SET search_path = clocks, pg_catalog, "$user", public',
     )
     return lambda seconds: mirror.at_sink(f"UPDATE clocks.ahead SET seconds = {seconds}")
 
