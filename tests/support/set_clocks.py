@@ -1,8 +1,8 @@
 """Clocks that a test sets: that of a sink's server, of a source's, and of this host, each by any number of seconds.
 
 Only differences between a server's times can matter to anybody, so the source's clock is set by moving what it has
-written down the other way. The sink's is set by functions of our own in the place of its `now()` and `clock_timestamp()`,
-since there one of its times becomes a number (an epoch).
+written down the other way. The sink's is set by functions of our own in the place of its `now()` and
+`clock_timestamp()`, since there one of its times becomes a number (an epoch).
 """
 
 from __future__ import annotations
