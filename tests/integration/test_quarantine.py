@@ -309,6 +309,23 @@ def test_keys_of_text_differ_by_their_bytes(pg_server: Server, database: str) ->
     target.close()
 
 
+@pytest.mark.parametrize(
+    ("form", "first", "later"), [("number", "1.0", "1.00"), ("float", "0", "-0"), ("span", "1 mon", "30 days")]
+)
+def test_a_key_of_text_keeps_apart_what_the_sources_type_calls_equal(
+    pg_server: Server, database: str, form: str, first: str, later: str
+) -> None:
+    target = Target(pg_server, database, "mart.texts", "id text PRIMARY KEY, n smallint", ("id", "n"), forms=(form,))
+    target.run(f"INSERT INTO mart.texts VALUES ('{first}', 1)")
+    bad = (1, 9, "I", "bad", BAD_N)
+    assert target.step(target.sink(), [(1, 1, "d", first, None), (1, 2, "I", later, 2), bad])
+    assert target.rows() == [(later, 2)]
+    assert target.step(target.sink(), [(2, 1, "B", later, None), (2, 2, "U", first, 3), bad])
+    assert target.rows() == [(first, 3)]
+    target.run("DROP TABLE mart.texts", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+    target.close()
+
+
 def test_while_nothing_is_held_a_step_sends_what_it_sends_without_a_quarantine(
     pairs: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
