@@ -272,6 +272,10 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     [
         ("numeric", "number", "1.00", "1.0"),
         ("double precision", "float", "-0", "0"),
+        ("double precision", "float", "1e+06", "1e+06"),  # as a real is written
+        ("double precision", "float", "0.10000000000000001", "0.1"),  # as a server of before PostgreSQL 12 does
+        ("real", "float", "0.100000001", "0.1"),
+        ("double precision", "float", "-Infinity", "-Infinity"),
         ("interval", "span", "1 mon", "30 days"),
         ("text", "text", "a", "a"),
         ("boolean", "text", "t", "t"),

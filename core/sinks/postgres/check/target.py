@@ -44,8 +44,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     """The target with what only the server knows: its kind, the columns' types, and columns that only it has.
 
-    Columns that the server computes from the mirrored ones do not count as its own. A key column of text keeps apart
-    what the source's own type calls equal: 1.0 and 1.00 are two rows there.
+    Columns that the server computes from the mirrored ones do not count as its own.
     """
     there = eligibility.columns(session, target.name)
     others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
@@ -54,9 +53,10 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     made = any("." in (there[name].base or there[name].type) for name in target.key if name in there)
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
-    of_text = {name for name in target.key if name in there and (there[name].base or there[name].type) == "text"}
-    named = zip(target.key, target.forms, strict=False)  # a rig's target has none
-    forms = tuple(types.TEXT if name in of_text else form for name, form in named)
+    forms = tuple(
+        types.form_at(there[name].base or there[name].type, form) if name in there else form
+        for name, form in zip(target.key, target.forms, strict=False)  # a rig's target has none
+    )
     return replace(target, loose=loose, others=others, types=spelled, dialect=session.dialect, signs=signs, forms=forms)
 
 

@@ -176,7 +176,8 @@ def touched_units(table: TargetTable) -> Composable:
 _FORMS = {
     types.TEXT: "{}",
     types.NUMBER: "CASE WHEN position('.' IN {0}) > 0 THEN rtrim(rtrim({0}, '0'), '.') ELSE {0} END",
-    types.FLOAT: "CASE WHEN {0} = '-0' THEN '0' ELSE {0} END",
+    types.FLOAT: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float8::text",
+    types.SINGLE: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float4::text",
     types.SPAN: "justify_interval({}::interval)::text",
 }
 
