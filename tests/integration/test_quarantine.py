@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -298,6 +299,21 @@ def test_a_key_is_the_same_where_its_type_says_so(
     assert target.step(sink, [(4, 1, "U", later, BAD_N)])
     assert [one[2] for one in states(target)] == ["superseded", "superseded", "quarantined"]
     target.run("DROP TABLE mart.keys", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+    target.close()
+
+
+@pytest.mark.parametrize(("base", "key"), [("inet", "10.0.0.1"), ("boolean", "t"), ("character(3)", "a  ")])
+def test_a_key_in_a_domain_is_the_one_that_was_copied(pg_server: Server, database: str, base: str, key: str) -> None:
+    with closing(pg_server.connect(database)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DOMAIN mart.kept AS {base}")
+    ddl = "id mart.kept PRIMARY KEY, n smallint"
+    target = Target(pg_server, database, "mart.domains", ddl, ("id", "n"), forms=("text",))
+    sink = target.sink()
+    assert target.step(sink, [(1, 1, "I", key, BAD_N)])
+    assert not target.step(sink, [(2, 1, "U", key, 2)])
+    assert [one[2] for one in states(target)] == ["superseded"]
+    target.run("DROP TABLE mart.domains, slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+    target.run("DROP DOMAIN mart.kept CASCADE")
     target.close()
 
 

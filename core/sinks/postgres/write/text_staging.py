@@ -159,7 +159,8 @@ def one_text(table: TargetTable) -> Composable:
 
 def one_text_typed(table: TargetTable) -> Composable:
     """The same of an event that is kept in the target's types."""
-    return _array(table, [pg.text_form(table.types[n - 1], Identifier(f"c{n}")) for n in table.places])
+    plain = table.bases or table.types
+    return _array(table, [pg.text_form(plain[n - 1], Identifier(f"c{n}")) for n in table.places])
 
 
 def touched(table: TargetTable, options: SinkOptions) -> Composable:
