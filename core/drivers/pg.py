@@ -47,8 +47,15 @@ TEXT_SETTINGS: Mapping[str, str] = {
     "lc_monetary": "C",
     "xmloption": "content",
     "client_encoding": "UTF8",
+    "array_nulls": "on",
+    "transform_null_equals": "off",
 }
-"""Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2)."""
+"""Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2).
+
+The last two say how text is read (PostgreSQL, "Version and Platform Compatibility"; DWS, "Compatibility with Earlier
+Versions", "Platform and Client Compatibility"): with array_nulls off a NULL in an array becomes the word NULL, with
+transform_null_equals on a row filter's `= NULL` becomes IS NULL.
+"""
 
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
 """Words of a server or pooler that takes no settings with a login."""

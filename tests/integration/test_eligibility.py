@@ -108,6 +108,45 @@ def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
     assert any("nondeterministic" in one for one in _failures(mirror, tmp_path, "sink"))
 
 
+FOLDING = (
+    "CREATE FUNCTION mart.folded(text, text) RETURNS integer LANGUAGE sql IMMUTABLE"
+    " AS 'SELECT bttextcmp(lower($1), lower($2))'",
+    "CREATE FUNCTION mart.same(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT lower($1) = lower($2)'",
+    "CREATE OPERATOR mart.~~~ (LEFTARG = text, RIGHTARG = text, FUNCTION = mart.same)",
+    "CREATE OPERATOR CLASS mart.folds FOR TYPE text USING btree AS OPERATOR 3 mart.~~~,"
+    " FUNCTION 1 mart.folded(text, text)",
+    "CREATE COLLATION mart.folded (provider = libc, locale = 'C')",
+    "UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folded'",
+)
+"""An operator class and a collation (no ICU here, see above) by which different texts are equal."""
+
+
+@pytest.mark.parametrize("own", ["mart.folds", "COLLATE mart.folded"])
+def test_a_unique_index_that_calls_different_keys_equal_is_refused(
+    warehouse: Warehouse, make_mirror: MakeMirror, own: str
+) -> None:
+    warehouse.create_table(TABLE, "code text NOT NULL, note text", ("code",))
+    mirror = make_mirror(warehouse, TABLE)
+    made = f"CREATE TABLE {TARGET} (code text NOT NULL, note text)"
+    mirror.at_sink("CREATE SCHEMA mart", *FOLDING, made, f"CREATE UNIQUE INDEX folds ON {TARGET} (code {own})")
+    error = _refused(mirror)
+    assert f"target {TARGET} has another unique key (code)" in error.message
+    assert error.hint.startswith("DROP INDEX mart.folds")
+
+
+@pytest.mark.parametrize("own", ["text_pattern_ops", 'COLLATE "C"', "varchar_ops"])
+def test_a_unique_index_that_only_sorts_in_its_own_way_is_a_key(
+    warehouse: Warehouse, make_mirror: MakeMirror, own: str
+) -> None:
+    warehouse.create_table(TABLE, "code text NOT NULL, note text", ("code",))
+    mirror = make_mirror(warehouse, TABLE)
+    made = f"CREATE TABLE {TARGET} (code text NOT NULL, note text)"
+    mirror.at_sink("CREATE SCHEMA mart", made, f"CREATE UNIQUE INDEX ON {TARGET} (code {own})")
+    mirror.source(f"INSERT INTO {TABLE} VALUES ('a', 'one'), ('A', 'two')")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+
+
 def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verify(mirror: Mirror) -> None:
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'a' FROM generate_series(1, 10) n")
     mirror.start().wait_running()

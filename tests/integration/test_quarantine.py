@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -272,6 +273,10 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     [
         ("numeric", "number", "1.00", "1.0"),
         ("double precision", "float", "-0", "0"),
+        ("double precision", "float", "1e+06", "1e+06"),  # as a real is written
+        ("double precision", "float", "0.10000000000000001", "0.1"),  # as a server of before PostgreSQL 12 does
+        ("real", "float", "0.100000001", "0.1"),
+        ("double precision", "float", "-Infinity", "-Infinity"),
         ("interval", "span", "1 mon", "30 days"),
         ("text", "text", "a", "a"),
         ("boolean", "text", "t", "t"),
@@ -297,6 +302,21 @@ def test_a_key_is_the_same_where_its_type_says_so(
     target.close()
 
 
+@pytest.mark.parametrize(("base", "key"), [("inet", "10.0.0.1"), ("boolean", "t"), ("character(3)", "a  ")])
+def test_a_key_in_a_domain_is_the_one_that_was_copied(pg_server: Server, database: str, base: str, key: str) -> None:
+    with closing(pg_server.connect(database)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DOMAIN mart.kept AS {base}")
+    ddl = "id mart.kept PRIMARY KEY, n smallint"
+    target = Target(pg_server, database, "mart.domains", ddl, ("id", "n"), forms=("text",))
+    sink = target.sink()
+    assert target.step(sink, [(1, 1, "I", key, BAD_N)])
+    assert not target.step(sink, [(2, 1, "U", key, 2)])
+    assert [one[2] for one in states(target)] == ["superseded"]
+    target.run("DROP TABLE mart.domains, slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+    target.run("DROP DOMAIN mart.kept CASCADE")
+    target.close()
+
+
 def test_keys_of_text_differ_by_their_bytes(pg_server: Server, database: str) -> None:
     target = Target(pg_server, database, "mart.bytes", "id text PRIMARY KEY, n smallint", ("id", "n"))
     sink = target.sink()
@@ -306,6 +326,23 @@ def test_keys_of_text_differ_by_their_bytes(pg_server: Server, database: str) ->
         ("a", "quarantined"), ("A", "superseded"), ("a ", "quarantined"), ("á", "quarantined"),
     ]  # fmt: skip
     target.run("DROP TABLE mart.bytes", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
+    target.close()
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "later"), [("number", "1.0", "1.00"), ("float", "0", "-0"), ("span", "1 mon", "30 days")]
+)
+def test_a_key_of_text_keeps_apart_what_the_sources_type_calls_equal(
+    pg_server: Server, database: str, form: str, first: str, later: str
+) -> None:
+    target = Target(pg_server, database, "mart.texts", "id text PRIMARY KEY, n smallint", ("id", "n"), forms=(form,))
+    target.run(f"INSERT INTO mart.texts VALUES ('{first}', 1)")
+    bad = (1, 9, "I", "bad", BAD_N)
+    assert target.step(target.sink(), [(1, 1, "d", first, None), (1, 2, "I", later, 2), bad])
+    assert target.rows() == [(later, 2)]
+    assert target.step(target.sink(), [(2, 1, "B", later, None), (2, 2, "U", first, 3), bad])
+    assert target.rows() == [(first, 3)]
+    target.run("DROP TABLE mart.texts", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
     target.close()
 
 

@@ -55,8 +55,19 @@ WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY
 
 -- name: keys
 -- Unique and exclusion indexes: name, the constraint's name or none, immediate, over all rows and plain columns, and
--- its columns; expressions have no name.
-SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique,
+-- its columns; expressions have no name. Plain is no column that the index calls equal in a way of its own: under another
+-- collation than the column's in which different texts are equal, or by another = than that of the type's default class.
+-- PostgreSQL, INSERT: ON CONFLICT takes an index whatever its collations and operator classes are, where none is named.
+SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
+       AND NOT EXISTS (
+           SELECT 1 FROM generate_series(0, i.indnkeyatts - 1) p
+           JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p]
+           JOIN pg_opclass c ON c.oid = i.indclass[p] LEFT JOIN pg_collation l ON l.oid = i.indcollation[p]
+           WHERE (l.oid <> a.attcollation AND NOT l.collisdeterministic) OR NOT (c.opcdefault OR EXISTS (
+               SELECT 1 FROM pg_opclass d JOIN pg_amop o ON o.amopfamily = d.opcfamily JOIN pg_amop s ON s.amopopr = o.amopopr
+               WHERE d.opcdefault AND d.opcmethod = c.opcmethod AND d.opcintype = c.opcintype
+                 AND s.amopfamily = c.opcfamily AND 3 = ALL (ARRAY[o.amopstrategy, s.amopstrategy])
+                 AND c.opcintype = ALL (ARRAY[o.amoplefttype, o.amoprighttype, s.amoplefttype, s.amoprighttype])))),
        ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY n(number, place)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = n.number
              WHERE n.place <= i.indnkeyatts ORDER BY n.place)::text[]
@@ -66,14 +77,23 @@ WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY
 
 -- name: keys_dws
 -- The same, without WITH ORDINALITY. DWS, PG_INDEX: no indnkeyatts, so that the name is that of `absent`; where a kernel
--- has it, the columns behind it are only included.
-SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique,
+-- has it, the columns behind it are only included. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: the columns that are named here.
+SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
+       AND NOT EXISTS (
+           SELECT 1 FROM generate_series(0, i.indnatts - 1) p
+           JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p]
+           JOIN pg_opclass c ON c.oid = i.indclass[p] LEFT JOIN pg_collation l ON l.oid = i.indcollation[p]
+           WHERE (l.oid <> a.attcollation AND l.collname = 'case_insensitive') OR NOT (c.opcdefault OR EXISTS (
+               SELECT 1 FROM pg_opclass d JOIN pg_amop o ON o.amopfamily = d.opcfamily JOIN pg_amop s ON s.amopopr = o.amopopr
+               WHERE d.opcdefault AND d.opcmethod = c.opcmethod AND d.opcintype = c.opcintype
+                 AND s.amopfamily = c.opcfamily AND 3 = ALL (ARRAY[o.amopstrategy, s.amopstrategy])
+                 AND c.opcintype = ALL (ARRAY[o.amoplefttype, o.amoprighttype, s.amoplefttype, s.amoprighttype])))),
        ARRAY(SELECT a.attname FROM generate_series(0, 31) n
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
              WHERE n < i.indnatts AND n < (SELECT indnkeyatts FROM pg_index c WHERE c.indexrelid = i.indexrelid)
              ORDER BY n)::text[]
-FROM (SELECT indexrelid, indrelid, indkey, indnatts, indimmediate, indpred, indexprs, indisunique, indisexclusion
-      FROM pg_index) i
+FROM (SELECT indexrelid, indrelid, indkey, indclass, indcollation, indnatts, indimmediate, indpred, indexprs, indisunique,
+             indisexclusion FROM pg_index) i
 CROSS JOIN (SELECT 32 AS indnkeyatts) absent
 JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid

@@ -49,11 +49,16 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     there = eligibility.columns(session, target.name)
     others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
     spelled = tuple(there[name].type for name in target.columns if name in there)
+    base_of = {name: it.base or it.type for name, it in there.items()}
+    bases = tuple(base_of[name] for name in target.columns if name in there)
     loose = () if session.dialect.spreads else target.loose
-    made = any("." in (there[name].base or there[name].type) for name in target.key if name in there)
+    made = any("." in base_of[name] for name in target.key if name in there)
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
-    return replace(target, loose=loose, others=others, types=spelled, dialect=session.dialect, signs=signs)
+    named = zip(target.key, target.forms, strict=False)  # a rig's target has none
+    forms = tuple(types.form_at(base_of.get(name, ""), form) for name, form in named)
+    known = replace(target, loose=loose, others=others, types=spelled, bases=bases)
+    return replace(known, dialect=session.dialect, signs=signs, forms=forms)
 
 
 def exists(session: SinkSession, name: str) -> bool:

@@ -118,8 +118,12 @@ def _wider(target: str, source: str) -> bool:
     return int(wide[2]) >= int(narrow[2]) and (wide[3] or "0") == (narrow[3] or "0")
 
 
-TEXT, NUMBER, FLOAT, SPAN = "text", "number", "float", "span"
-"""How equal values of a key column become one text: as they are, or in one of three ways (`text_staging.one_text`)."""
+TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"
+"""How equal values of a key column become one text: as they are, or in one of four ways (`text_staging.one_text`).
+
+A float's text is the sink's own: a real and a double of one value are written in two ways (1e+06 and 1000000), and so
+is one float by servers before and since PostgreSQL 12.
+"""
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
 
@@ -139,3 +143,16 @@ def form_of(type_: str, kind: str = "") -> str:
     if type_.startswith("interval") and not type_.endswith("[]"):
         return SPAN
     return _FORMS.get(type_, TEXT if exact(type_) else "")
+
+
+def form_at(target: str, form: str) -> str:
+    """The form of a source's key column in a target's column of this type (a domain's base).
+
+    Text keeps apart what the source's own type calls equal: 1.0 and 1.00 are two rows there.
+
+    >>> form_at("text", "number"), form_at("real", "float"), form_at("double precision", "float")
+    ('text', 'single', 'float')
+    """
+    if target == "text":
+        return TEXT
+    return SINGLE if (target, form) == ("real", FLOAT) else form

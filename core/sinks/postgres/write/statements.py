@@ -38,7 +38,8 @@ class TargetTable:
 
     `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon
     and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
-    `others` are the columns that only the target has, `types` the mirrored columns' own, `dialect` the server's.
+    `others` are the columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base
+    type of a domain, `dialect` the server's.
     `forms` say for each key column how its equal values become one text (`types.form_of`), `signs` how it is compared
     (`core.drivers.operators`); without them, as the server compares its own.
     """
@@ -52,6 +53,7 @@ class TargetTable:
     loose: tuple[str, ...] = ()
     forms: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> Composable:

@@ -159,7 +159,8 @@ def one_text(table: TargetTable) -> Composable:
 
 def one_text_typed(table: TargetTable) -> Composable:
     """The same of an event that is kept in the target's types."""
-    return _array(table, [pg.text_form(table.types[n - 1], Identifier(f"c{n}")) for n in table.places])
+    plain = table.bases or table.types
+    return _array(table, [pg.text_form(plain[n - 1], Identifier(f"c{n}")) for n in table.places])
 
 
 def touched(table: TargetTable, options: SinkOptions) -> Composable:
@@ -176,7 +177,8 @@ def touched_units(table: TargetTable) -> Composable:
 _FORMS = {
     types.TEXT: "{}",
     types.NUMBER: "CASE WHEN position('.' IN {0}) > 0 THEN rtrim(rtrim({0}, '0'), '.') ELSE {0} END",
-    types.FLOAT: "CASE WHEN {0} = '-0' THEN '0' ELSE {0} END",
+    types.FLOAT: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float8::text",
+    types.SINGLE: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float4::text",
     types.SPAN: "justify_interval({}::interval)::text",
 }
 
