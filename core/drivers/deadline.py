@@ -32,6 +32,9 @@ COUNT_SECONDS = 0.1
 CHECK_SECONDS = 0.25
 """How often a call without a socket is checked; most have ended before."""
 
+LATE_SECONDS = 60.0
+"""How long one that was left behind is checked."""
+
 _STALE = 64
 _RECEIVED = 128
 """Where `tcpi_bytes_received` is in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
@@ -345,7 +348,11 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses."""
-    while aside.is_alive():
+    """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses.
+
+    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is given up.
+    """
+    end = time.monotonic() + LATE_SECONDS
+    while aside.is_alive() and time.monotonic() < end:
         checked(True)
         aside.join(CHECK_SECONDS)
