@@ -9,9 +9,12 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from select import POLLIN, poll
 from typing import BinaryIO
+
+import psutil
 
 STATE_FILE_BYTES = 16 * 1024 * 1024
 """A file of the state folder that is read whole: a plan for a thousand DNs has less than one MiB."""
@@ -63,7 +66,8 @@ def output_of(
     """Run a program without input; its exit code and what it wrote, its errors among it where `errors_too`.
 
     `env` is its environment, ours where none is given.
-    It is killed where it takes too long or writes too much. Raises OSError, subprocess.TimeoutExpired, TooLong.
+    It is killed, with what it has started, where it takes too long or writes too much. Raises OSError,
+    subprocess.TimeoutExpired, TooLong.
     """
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
@@ -77,8 +81,19 @@ def output_of(
     finally:
         child.stdout.close()  # what it has started may hold the other end for ever
         if child.poll() is None:
-            child.kill()
-            child.wait()
+            _kill(child)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a program and what it has started: of a script that waits for another program, that one would stay."""
+    started: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        started = psutil.Process(child.pid).children(recursive=True)
+    child.kill()
+    for one in started:
+        with suppress(psutil.Error):
+            one.kill()
+    child.wait()
 
 
 def _drained(descriptor: int, end: float, most_bytes: int) -> bytes:

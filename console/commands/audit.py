@@ -71,7 +71,11 @@ def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
         "damaged": proof.chain.damaged,
         "sinks": [
             {"name": one.name, "fault": one.fault or None}
-            | ({"hashes": one.compared.heads, "missing": one.compared.missing} if one.compared else {})
+            | (
+                {"hashes": one.compared.heads, "older": one.compared.older, "missing": one.compared.missing}
+                if one.compared
+                else {}
+            )
             for one in proof.sinks
         ],
         "unproven": proof.unproven,

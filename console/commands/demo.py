@@ -167,7 +167,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 
 def _in_console(run: Demo, clock: _Clock) -> None:
     """Open the console on the job, as a person would, and go on when it is left."""
-    command = [sys.executable, "-m", "console", "--config", str(run.config)]
+    command = [sys.executable, "-P", "-m", "console", "--config", str(run.config)]
     console = subprocess.Popen(command, env=handover.environment())
     try:
         clock.measure_until(lambda: console.poll() is not None)

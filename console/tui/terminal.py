@@ -43,6 +43,6 @@ def end_without_terminal() -> None:
 def followed(code: int, env: Mapping[str, str]) -> int:
     """The exit code; where the demo was asked for, this process becomes the demo."""
     if code == START_DEMO:
-        words = [sys.executable, "-m", "console", "demo"]
+        words = [sys.executable, "-P", "-m", "console", "demo"]
         os.execve(sys.executable, words, handover.environment(env))  # noqa: S606  no shell, our own interpreter
     return code

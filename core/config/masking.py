@@ -95,6 +95,7 @@ def spellings(secret: str) -> set[str]:
         secret.replace('"', '""'),
         secret.replace("\\", "\\\\").replace("'", "\\'"),
         shlex.quote(secret),
+        *filter(maskable, (secret.lower(), secret.upper())),  # a server folds what it takes for a name
         *(_base64(raw) if len(raw) >= SHORTEST else ()),
     }
     # what is known already is masked in it

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
+from core import ownership
 from core.config import secrets
 from core.config.check import Reading, beside, dotted, secret_ref
 from core.config.lines import Path
@@ -103,14 +104,20 @@ def job_warnings(job: JobSpec) -> Iterator[str]:
 
 
 def _complaint(name: str, path: str) -> str:
-    """What a file lacks; libpq refuses a key that others may read, but for one of root's that its group may."""
+    """What a file lacks, or who could change the authority's.
+
+    libpq refuses a key that others may read, but for one of root's that its group may.
+    """
     if not path:
         return ""
     shown = f"{name} {safe(path)}"
     try:
         found = FilePath(path).stat()
+        other = ownership.check(FilePath(path), shown) if name == "sslrootcert" else None
     except OSError as error:
         return f"{shown}: {error.strerror or 'cannot be read'}"
+    if name == "sslrootcert":
+        return f"{other.text}: whoever can change it says which server is believed; {other.hint}" if other else ""
     if name != "sslkey":
         return ""
     allowed = stat.S_IRWXG | stat.S_IRWXO if found.st_uid else stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO

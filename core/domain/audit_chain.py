@@ -68,11 +68,15 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A chain against the heads of one sink: `missing` are sentences, `after` counts the lines after the newest."""
+    """A chain against the heads of one sink: `missing` are sentences, `after` counts the lines after the newest.
+
+    `older` counts the heads of lines that are older than the first one here, where files were dropped: not compared.
+    """
 
     heads: int
     missing: tuple[str, ...]
     after: int
+    older: int = 0
 
 
 def linked(line: AuditLine, before: str) -> bytes:
@@ -131,12 +135,13 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
     """Whether each line that a sink knows is here as it was; what is older than our first line was rotated out."""
     place = {link.digest: number for number, link in enumerate(chain.whole)}
     first = chain.whole[0].line if chain.whole else None
-    found, missing, newest = 0, list[str](), -1
+    found, older, missing, newest = 0, 0, list[str](), -1
     for one in heads:
         if chain.rotated_out and first is not None and one.at < first.at:
+            older += 1
             continue
         found += 1
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
-    return Compared(found, tuple(missing), len(place) - 1 - newest)
+    return Compared(found, tuple(missing), len(place) - 1 - newest, older)

@@ -30,6 +30,12 @@ GRACE_SECONDS = 2.0
 COUNT_SECONDS = 0.1
 """How often the kernel is asked how much has come; so much more than its limit a call may get."""
 
+CHECK_SECONDS = 0.25
+"""How often a call without a socket is checked; most have ended before."""
+
+LATE_SECONDS = 60.0
+"""How long one that was left behind is checked."""
+
 _STALE = 64
 _RECEIVED = 128
 """Where `tcpi_bytes_received` is in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
@@ -228,14 +234,14 @@ def shut(descriptor: int) -> None:
     Nothing where there is none: libpq's is -1 once it has found its line broken.
     """
     if descriptor >= 0:
-        with suppress(OSError), _lent(descriptor) as line:
+        with suppress(OSError), lent(descriptor) as line:
             line.shutdown(socket.SHUT_RDWR)
 
 
 def received(descriptor: int) -> int | None:
     """How many bytes have come on this line since it was opened; None where the system does not tell."""
     try:
-        with _lent(descriptor) as line:
+        with lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
     except (AttributeError, OSError):  # another system; no TCP
         return None
@@ -243,7 +249,7 @@ def received(descriptor: int) -> int | None:
 
 
 @contextmanager
-def _lent(descriptor: int) -> Iterator[socket.socket]:
+def lent(descriptor: int) -> Iterator[socket.socket]:
     """A socket over this descriptor, which it does not close; family and type are of no consequence for our calls."""
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     try:
@@ -338,16 +344,22 @@ _asides: set[_Aside[Any]] = set()
 """Those that somebody waits for."""
 
 
-def in_time(call: Callable[[], T], seconds: float, unwanted: Callable[[T], None]) -> T:
+def in_time(
+    call: Callable[[], T], seconds: float, unwanted: Callable[[T], None], checked: Callable[[bool], None] | None = None
+) -> T:
     """What a call gives that has no socket yet to shut: it runs in a thread, which is left behind where it is late.
 
+    `checked` is called again and again until the call has ended, with whether it was left behind.
     Raises what it raises, and `Late`. Waiting here ends at Ctrl-C; a result that comes later goes to `unwanted`.
     """
     aside = _Aside(call, unwanted)
     _asides.add(aside)
     try:
         aside.start()
-        aside.ended.wait(seconds)
+        end = time.monotonic() + seconds
+        while not aside.ended.wait(max(0.0, min(CHECK_SECONDS, end - time.monotonic()))) and time.monotonic() < end:
+            if checked is not None:
+                checked(False)
         if aside.error is not None:
             raise aside.error
         if not aside.result:
@@ -355,6 +367,19 @@ def in_time(call: Callable[[], T], seconds: float, unwanted: Callable[[T], None]
         return aside.result[0]
     except BaseException:
         aside.leave()
+        if checked is not None and aside.is_alive():
+            threading.Thread(target=_end_late, args=(aside, checked), name="slotkeeper-late-login", daemon=True).start()
         raise
     finally:
         _asides.discard(aside)
+
+
+def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
+    """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses.
+
+    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is given up.
+    """
+    end = time.monotonic() + LATE_SECONDS
+    while aside.is_alive() and time.monotonic() < end:
+        checked(True)
+        aside.join(CHECK_SECONDS)

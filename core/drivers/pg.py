@@ -12,7 +12,8 @@ import re
 import select
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from psycopg2.extensions import libpq_version
 
 from core.domain.endpoint import Endpoint
 from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
+from core.drivers.login import LoginLine, silenced
 from core.drivers.logins import Refusals
 from core.drivers.parameters import parameters
 from core.redaction import MASK, masked
@@ -117,7 +119,7 @@ class TooMuch(psycopg2.OperationalError):
 class Connection(psycopg2.extensions.connection):
     """A connection each of whose calls ends at a deadline: the server's limit of a statement and `GRACE_SECONDS`."""
 
-    def __init__(self, *args: Any, login_ms: int, **options: Any) -> None:
+    def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         self.login_ms = login_ms
         """For what is sent before the server has a limit."""
         self.limit_ms: int | None = login_ms
@@ -125,6 +127,8 @@ class Connection(psycopg2.extensions.connection):
         self.transaction_ms: int | None = None
         """The limit of the open transaction, where it has one of its own."""
         super().__init__(*args, **options)
+        opened(self.fileno())
+        self.notices = self.notifies = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them
         self.cursor_factory = Cursor
         self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
         """libpq's PGcancel: made now, because the connection behind `pgconn_ptr` may be freed in any moment later."""
@@ -143,14 +147,14 @@ class Connection(psycopg2.extensions.connection):
 
     def commit(self) -> None:
         """COMMIT, in time; where that is not answered, it may or may not have taken effect. Raises psycopg2.Error."""
-        with _answered(self, self.seconds):
+        with _answered(self, self.seconds, ANSWER_BYTES):
             self.transaction_ms = None
             super().commit()
 
     def rollback(self) -> None:
         """ROLLBACK, in time. Raises psycopg2.Error."""
         self.transaction_ms = None
-        with _answered(self, ROLLBACK_SECONDS):
+        with _answered(self, ROLLBACK_SECONDS, ANSWER_BYTES):
             super().rollback()
 
 
@@ -328,7 +332,9 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
             again = "refused twice, not asked again, so that no account gets locked"
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
-            connection = in_time(partial(_connect, *login, options, seconds), seconds + GRACE_SECONDS, _end)
+            line = LoginLine()
+            opening = partial(_connect, *login, options, seconds, line)
+            connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
         except UnicodeDecodeError:  # psycopg2 reads what libpq quotes of the answer
@@ -346,14 +352,18 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
         return connection
 
 
-def _connect(endpoint: Endpoint, password: str, application_name: str, options: str, seconds: int) -> Connection:
+def _connect(
+    endpoint: Endpoint, password: str, application_name: str, options: str, seconds: int, line: LoginLine
+) -> Connection:
     """A login; libpq's `connect_timeout` counts per address of a host and not while its name is looked up.
 
     PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
     """
     given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
-    made = partial(Connection, login_ms=endpoint.connect_timeout_ms)
-    connection: Connection = psycopg2.connect(**given, connection_factory=made)
+    opened = partial(line.over, timeout_ms=given["tcp_user_timeout"])
+    made = partial(Connection, login_ms=endpoint.connect_timeout_ms, opened=opened)
+    with silenced():
+        connection: Connection = psycopg2.connect(**{**given, "tcp_user_timeout": line.mark}, connection_factory=made)
     return connection
 
 

@@ -66,6 +66,11 @@ class Proof:
             )
         if self.chain.rotated_out:
             found.append("what stood in the files that were dropped because there were too many")
+        found += [
+            f"whether {one.compared.older} lines of which sink {one.name} has a hash stood in those files"
+            for one in self.sinks
+            if one.compared and one.compared.older
+        ]
         return [
             *found,
             "whether somebody who may write both this folder and the sink's table has written both anew",

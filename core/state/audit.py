@@ -140,6 +140,8 @@ class Audit:
         ]
         if numbers and numbers[0] > 1 and not rotated_out:
             gone.insert(0, f"the files before {numbered[0].name} are gone")
+        # a file gets its number when it is full: fifty empty ones would say that all before them was dropped in order
+        gone += [f"{file.name} is not full: lines of it are gone" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
     @contextmanager
@@ -204,6 +206,14 @@ class Audit:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _size(file: Path) -> int:
+    """In bytes; 0 where another program has just dropped it."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _number(file: Path) -> int:

@@ -55,3 +55,30 @@ def test_no_child_inherits_our_environment_as_it_is() -> None:
 )
 def test_a_child_that_would_is_reported(text: str) -> None:
     assert list(inheriting(text)) == [1]
+
+
+def from_here(text: str) -> Iterator[int]:
+    """The lines of a source text that start our interpreter with the current folder on its module search path.
+
+    Python, "Command line and environment": -m and -c put it there, first; -P and -I do not.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [ast.unparse(each) for each in node.elts]
+            for place, word in enumerate(words):
+                if word == "sys.executable" and words[place + 1 : place + 2] not in (["'-P'"], ["'-I'"]):
+                    yield node.lineno
+
+
+def test_no_child_imports_what_somebody_left_in_the_current_folder() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in sources(ROOT, *PACKAGES)
+        if (lines := list(from_here(path.read_text("utf-8"))))
+    }
+    assert not found, "in /tmp anybody may have left a folder named console: give -P behind sys.executable"
+
+
+@pytest.mark.parametrize("text", ["[sys.executable, '-m', 'console']", "(sys.executable,)", "f(['a', sys.executable])"])
+def test_a_child_that_would_import_it_is_reported(text: str) -> None:
+    assert list(from_here(text)) == [1]

@@ -137,6 +137,16 @@ def test_a_made_type_is_compared_behind_a_cast(warehouse: Warehouse, make_mirror
     mirror.stop()
 
 
+def test_a_cast_by_somebodys_function_is_not_called(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = _mirror(warehouse, make_mirror, read("mood::text = 'ok'").text)
+    effect = "CREATE FUNCTION public.effect(ods.mood) RETURNS text LANGUAGE sql AS $$ SELECT random()::text $$"
+    owner = "ALTER FUNCTION public.effect(ods.mood) OWNER TO stranger"
+    cast = "CREATE CAST (ods.mood AS text) WITH FUNCTION public.effect(ods.mood)"
+    run(warehouse, "CREATE ROLE stranger", effect, owner, cast)
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused) and "runs effect(ods.mood) as our login" in error.message.replace("public.", "")
+
+
 def _names(mirror: Mirror) -> list[str]:
     return [
         str(name)

@@ -42,13 +42,16 @@ class Mode(Enum):
     TLS_HANG = "says yes to TLS, and then nothing"
     CLEARTEXT = "asks for the password in clear, and refuses it"
     ECHO = "refuses the login with what it was sent, the password too"
-    ECHO_LATER = "logs in, and answers statements with an error that says what it knows, as a password"
+    NOTICE_AT_LOGIN = "logs in with a notice that clears the terminal"
+    FLOOD_AT_LOGIN = "takes the login, and tells settings as fast as they are taken, for ever"
+    NOTIFY = "then sends notifications as fast as they are taken, for ever"
+    ECHO_LATER = "logs in, and answers statements with an error that holds the password, which it was told otherwise"
 
 
 class FakeServer:
     """A server in one mode; `port` is where, `received` what clients sent, `closed` set once a client has gone."""
 
-    def __init__(self, mode: Mode, answered: int = 0, columns: Sequence[str] = ("a",)) -> None:
+    def __init__(self, mode: Mode, answered: int = 0, columns: Sequence[str] = ("a",), password: str = "") -> None:
         """`answered` statements get an empty answer before the mode begins, whatever they ask."""
         self.mode = mode
         self.received = bytearray()
@@ -57,8 +60,8 @@ class FakeServer:
         """Set at the first statement without an answer (a login that gets none: at that), a request to cancel, a lost
         client."""
         self.answered = answered
-        self.knows = b""
         self._columns = columns
+        self._password = password.encode()
         self._ended = threading.Event()
         self._clients: list[socket.socket] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -122,6 +125,10 @@ class FakeServer:
         if self.mode is Mode.GARBAGE:
             client.sendall(bytes(range(255, 0, -1)) * 40)
             return False
+        if self.mode is Mode.FLOOD_AT_LOGIN:
+            client.sendall(_message(b"R", struct.pack("!i", 0)))
+            self._settings(client)
+            return False
         if self.mode in (Mode.CLEARTEXT, Mode.ECHO):
             client.sendall(_message(b"R", struct.pack("!i", 3)))
             _, password = self._message(client)
@@ -132,7 +139,8 @@ class FakeServer:
             return False
         settings = b"".join(_message(b"S", f"{name}\0{value}\0".encode()) for name, value in _SETTINGS.items())
         key = _message(b"K", struct.pack("!ii", 4711, 42))
-        client.sendall(_message(b"R", struct.pack("!i", 0)) + settings + key + _READY)
+        notice = _message(b"N", b"SNOTICE\0C00000\0M\x1b[2J\0\0") if self.mode is Mode.NOTICE_AT_LOGIN else b""
+        client.sendall(_message(b"R", struct.pack("!i", 0)) + notice + settings + key + _READY)
         return True
 
     def _talk(self, client: socket.socket) -> None:
@@ -151,13 +159,15 @@ class FakeServer:
             client.sendall(_message(b"C", b"SET\0") + _READY)
             return True
         if self.mode is Mode.ECHO_LATER:
-            client.sendall(_message(b"E", b"SERROR\0CXX000\0Mno: " + self.knows + b"\0\0") + _READY)
+            client.sendall(_message(b"E", b"SERROR\0CXX000\0Mno: " + self._password + b"\0\0") + _READY)
             return True
         if "FROM STDIN" in statement:
             client.sendall(_message(b"G", b"\0" + struct.pack("!h", 0)))
         self.asked.set()
         if self.mode in (Mode.TRICKLE, Mode.FLOOD):
             self._rows(client)
+        while self.mode is Mode.NOTIFY and not self._ended.is_set():
+            client.sendall(_message(b"A", struct.pack("!i", 4711) + b"c\0" + b"x" * 100_000 + b"\0"))
         return False
 
     def _rows(self, client: socket.socket) -> None:
@@ -167,6 +177,14 @@ class FakeServer:
         row = _message(b"D", struct.pack("!h", len(self._columns)) + struct.pack("!i", len(value)) + value)
         while not self._ended.wait(TRICKLE_SECONDS if self.mode is Mode.TRICKLE else 0.001):
             client.sendall(row)
+
+    def _settings(self, client: socket.socket) -> None:
+        number = 0
+        while not self._ended.is_set():
+            number += 50
+            client.sendall(
+                b"".join(_message(b"S", b"s%d\0%s\0" % (n, b"v" * 1_000)) for n in range(number, number + 50))
+            )
 
     def _startup(self, client: socket.socket) -> tuple[int, bytes]:
         body = self._exactly(client, struct.unpack("!i", self._exactly(client, 4))[0] - 4)
@@ -195,9 +213,9 @@ _READY = _message(b"Z", b"I")
 
 
 @contextmanager
-def fake_server(mode: Mode, answered: int = 0) -> Iterator[FakeServer]:
+def fake_server(mode: Mode, answered: int = 0, password: str = "") -> Iterator[FakeServer]:
     """A server in this mode, for the block."""
-    server = FakeServer(mode, answered)
+    server = FakeServer(mode, answered, password=password)
     try:
         yield server
     finally:

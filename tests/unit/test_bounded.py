@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.bounded import STATE_FILE_BYTES, TooLong, end_in, output_of, text_of
@@ -19,6 +20,7 @@ from core.launch.log import last_lines
 from core.state.acks import KIND, NAME, AckFile
 from core.state.faults import StateError
 from core.state.folder import StateFolder
+from tests.support.waiting import until
 
 ENDLESS = (sys.executable, "-c", "import sys\nwhile True: sys.stdout.write('secret' * 9999)")
 
@@ -33,6 +35,14 @@ def test_a_program_that_never_ends_is_ended_and_so_is_waiting_for_what_it_left_b
     with pytest.raises(subprocess.TimeoutExpired):
         output_of(("sh", "-c", "sleep 30 & sleep 30"), 0.2, 100)
     assert time.monotonic() - began < 20
+
+
+def test_what_a_program_that_is_ended_had_started_is_ended_too(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    with pytest.raises(subprocess.TimeoutExpired):
+        output_of(("sh", "-c", f"sleep 600 & echo $! > {shlex.quote(str(noted))}; wait"), 1.0, 100)
+    pid = int(noted.read_text("ascii"))
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, 20, "its end")
 
 
 def test_what_a_program_wrote_comes_with_its_exit_code() -> None:

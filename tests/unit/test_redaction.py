@@ -49,6 +49,8 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
         base64.b64encode(SECRET.encode()).decode(),
         base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
         SECRET.encode().hex(),
+        SECRET.upper(),
+        SECRET.lower(),
     ],
 )
 def test_each_spelling_is_masked(spelled: str) -> None:

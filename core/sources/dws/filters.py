@@ -6,7 +6,7 @@ Only the driver and `doctor` ask, because workers need no parser. Next door: `co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from core import row_filter
 from core.domain.objection import Objection
@@ -16,8 +16,11 @@ _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name",
 """Types whose values may say now: cast to a time they would be another one at each reading."""
 
 
-def objections(where: str, identity: TableIdentity) -> Iterator[Objection]:
-    """What this table has against a filter; `where` is what `row_filter.read` gave as text."""
+def objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
+    """What this table has against a filter; `where` is what `row_filter.read` gave as text.
+
+    `casts` are columns whose type has a cast by somebody's function, with its name: whoever owns a type may make one.
+    """
     try:
         found = row_filter.read(where)
     except row_filter.WrongFilter as error:
@@ -32,6 +35,10 @@ def objections(where: str, identity: TableIdentity) -> Iterator[Objection]:
         known = ", ".join(types)
         yield Objection(f"where names column {absent[0]!r}, which the source table has not", f"it has {known}")
         return
+    for name, function in casts:
+        if name in found.columns:  # also one without a cast behind it: a function of text casts it by itself
+            what = f"where uses column {name!r}, and a cast of its type {types[name]} runs {function} as our login"
+            yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
     for name in sorted(found.bare):
         own = identity.user_type(types[name])
         if own and own.kind != "e":

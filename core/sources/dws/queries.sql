@@ -74,6 +74,17 @@ JOIN pg_operator o ON o.oid = s.amopopr JOIN pg_namespace n ON n.oid = o.oprname
 WHERE i.indrelid = %(table)s::regclass AND i.indisprimary AND s.amopstrategy BETWEEN 1 AND 5
 ORDER BY place, s.amopstrategy
 
+-- name: made_casts
+-- Columns with a cast to a type of the server's that calls a function, with that function's name; those of the server's
+-- installer (oid 10) and in pg_catalog aside. It runs as whoever casts. DWS, PG_CAST, PG_PROC.
+SELECT a.attname::text, p.oid::regprocedure::text
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) JOIN pg_type t ON t.oid = k.casttarget
+JOIN pg_namespace m ON m.oid = t.typnamespace AND m.nspname = 'pg_catalog'
+JOIN pg_proc p ON p.oid = k.castfunc JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND n.nspname <> 'pg_catalog' AND p.proowner <> 10
+ORDER BY a.attnum, 2
+
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
 SELECT count(*) FROM pg_constraint c

@@ -162,7 +162,8 @@ class DwsSource:
         if self.selection.where:
             from core.sources.dws import filters  # a worker has no parser
 
-            refuse(list(filters.objections(self.selection.where, identity)), "source")
+            casts = self.session.rows("made_casts", {"table": self.table})
+            refuse(list(filters.objections(self.selection.where, identity, casts)), "source")
         self._serves(identity)
 
     def _serves(self, identity: TableIdentity) -> None:

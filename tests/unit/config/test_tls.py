@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,16 @@ def test_files_that_are_absent_or_open_to_others_are_warned_of(tmp_path: Path) -
     assert "sslcert" in absent and "No such file" in absent
     assert "sslkey" in key and "open to others" in key
     assert "sslpassword_file" in secret and "open to others" in secret
+
+
+def test_an_authority_that_others_could_put_in_its_place_is_warned_of(tmp_path: Path) -> None:
+    root = tmp_path / "ca.crt"
+    root.touch(0o600)
+    assert not read(tmp_path).warnings
+    root.chmod(0o666)
+    said = read(tmp_path).warnings
+    assert all("can be written by others (mode 0666): whoever can change it says" in one for one in said) and said
+    root.unlink()
+    os.mkfifo(root, 0o600)
+    said = read(tmp_path).warnings
+    assert all("is no regular file" in one for one in said) and said

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.drivers import deadline, pg
+from core.drivers import deadline, login, pg
 from core.drivers.session import Dialect, Session
 from core.errors import TooLarge, Unclassified, Unreachable
 from core.sources.dws.faults import classify
@@ -117,6 +117,28 @@ def test_an_answer_that_is_more_than_is_held_of_one_is_cut(monkeypatch: pytest.M
         session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_what_comes_at_the_end_of_a_transaction_is_bounded_too(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pg, "ANSWER_BYTES", 1024**2)
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 60)
+    monkeypatch.setattr(pg, "ROLLBACK_SECONDS", 60)
+    with fake_server(Mode.NOTIFY, answered=2) as server:
+        connection = pg.connect(server.endpoint(), SECRET, "slotkeeper/test", {"statement_timeout": str(LIMIT_MS)})
+        connection.cursor().execute("SELECT 1")  # behind a BEGIN
+        with pytest.raises(pg.TooMuch):
+            getattr(connection, end)()
+
+
+def test_what_a_server_says_unasked_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pg, "ANSWER_BYTES", 1024**2)
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 60)
+    with fake_server(Mode.NOTIFY) as server:
+        connection = connected(server)
+        with pytest.raises(pg.TooMuch):
+            connection.cursor().execute("SELECT 1")
+        assert not connection.notifies and not connection.notices
+
+
 def test_many_answers_over_one_line_are_counted_one_by_one() -> None:
     mine, other = connected_pair()
     with mine, other:
@@ -209,6 +231,34 @@ def test_a_login_that_is_not_answered_ends_with_its_own_limit(mode: Mode) -> Non
         assert took(session(server).ready) < 4
 
 
+def test_a_login_that_never_ends_is_cut_off_once_nobody_waits_for_it() -> None:
+    with fake_server(Mode.FLOOD_AT_LOGIN) as server:
+        with pytest.raises(Unreachable):
+            session(server).ready()
+        until(lambda: not [one for one in threading.enumerate() if one.name == "slotkeeper-login"], 10, "its end")
+
+
+def test_a_login_that_is_told_too_much_is_cut_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "LOGIN_BYTES", 1024**2)
+    began = time.monotonic()
+    with fake_server(Mode.FLOOD_AT_LOGIN) as server, pytest.raises(Unreachable):
+        Session(server.endpoint(connect_timeout_ms=60_000), SECRET, "slotkeeper/test", DIALECT).ready()
+    assert time.monotonic() - began < 30
+
+
+def test_a_session_has_the_timeout_of_its_line_that_was_meant() -> None:
+    with fake_server(Mode.HANG) as server:
+        connection = connected(server)
+        with deadline.lent(connection.fileno()) as line:
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+
+
+def test_what_a_server_says_at_a_login_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    with fake_server(Mode.NOTICE_AT_LOGIN) as server:
+        connected(server).close()
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("mode", [Mode.GARBAGE, Mode.CLEARTEXT])
 def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
     with fake_server(mode) as server, pytest.raises(Exception) as raised:
@@ -217,8 +267,10 @@ def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
 
 
 def test_a_server_that_repeats_the_password_in_a_later_error_is_quoted_without_it() -> None:
-    with fake_server(Mode.ECHO_LATER) as server, pytest.raises(Unclassified, match=r"no: \*\*\*") as raised:
-        server.knows = SECRET.encode()
+    with (
+        fake_server(Mode.ECHO_LATER, password=SECRET) as server,
+        pytest.raises(Unclassified, match=r"no: \*\*\*") as raised,
+    ):
         session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
     assert SECRET not in repr(raised.value.args) + str(raised.value)
 

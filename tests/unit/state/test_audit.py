@@ -187,6 +187,17 @@ def test_the_oldest_files_go_beyond_the_limit_and_that_is_said(audit: Audit, mon
     assert chain.rotated_out and not chain.broken
 
 
+def test_empty_files_with_numbers_do_not_say_that_lines_were_dropped_in_order(audit: Audit) -> None:
+    copied = [CopiedHead(head, line(number).at, "one") for number, head in enumerate(written(audit, 3), 1)]
+    audit.file.unlink()
+    for number in range(2, 2 + audits.KEPT):
+        (audit.file.parent / f"audit-{number:06d}.jsonl").touch(mode=0o600)
+    audit.append(line(100))
+    chain = audit.chain()
+    assert "audit-000002.jsonl is not full: lines of it are gone" in chain.broken
+    assert compare(chain, copied).older == 3
+
+
 def test_writers_that_append_at_once_make_one_chain(audit: Audit) -> None:
     code = (
         "import sys\n"
