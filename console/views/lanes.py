@@ -81,7 +81,7 @@ def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
 
 def lane_behind(lane: LaneReport) -> int | None:
     """How far a DN is behind its latest, in its source's unit; None where that is unknown."""
-    return lane.behind
+    return lane.known_behind
 
 
 def lane_level(lane: LaneReport) -> Level:
