@@ -153,7 +153,7 @@ def since(job: JobFacts, now: datetime) -> str:
     """The state, since when, and how long that is."""
     if job.state is None:
         return "never started"
-    at = "" if job.changed_at is None else f" since {clock(job.changed_at)} ({age(job.changed_at, now)})"
+    at = "" if job.since is None else f" since {clock(job.since)} ({age(job.since, now)})"
     return f"{job.state.value}{at}"
 
 
