@@ -72,7 +72,7 @@ def _ask_supervisor(store: Store, job: str, supervisor: Identity) -> None:
 
 def _ended(store: Store, view: JobView, cause: SlotkeeperError) -> JobView:
     """Write down that the job has stopped, where that can be had by now."""
-    if not view.state.has_process:
+    if not view.state.is_open:
         return view
     try:
         store.apply(view.name, JobEvent.STOPPED, "stopped by a signal")
