@@ -134,7 +134,7 @@ class Demo:
 
     def prepare(self) -> None:
         """Start both servers, make and load the table, write the configuration."""
-        self._say("starting two PostgreSQL servers (the warehouse stand-in and the sink)")
+        self._say("starting two PostgreSQL servers: the stand-in warehouse and the sink")
         with ThreadPoolExecutor(2) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})

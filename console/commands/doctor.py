@@ -39,6 +39,8 @@ from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
 from core.services import probe as probe_service
 from core.slots.change import Consent
+from core.state.disk import full
+from core.state.faults import FREE_IT, NoRoom
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
@@ -232,7 +234,10 @@ def state_folder(path: Path) -> Finding:
     """Whether the state folder can be used; one that is absent is made as any command would make it."""
     try:
         folder = StateFolder.open(path)
-    except SlotkeeperError as error:
+    except SlotkeeperError as refused:
+        return Finding("state folder", Level.FAIL, diagnostics.with_hint(refused))
+    if place := full(folder.path):
+        error = NoRoom(f"{folder.path} cannot be written: {place}", FREE_IT)
         return Finding("state folder", Level.FAIL, diagnostics.with_hint(error))
     mode = folder.path.stat().st_mode & 0o7777
     return Finding("state folder", Level.OK, f"{folder.path}, mode {mode:04o}{', shared' if folder.shared else ''}")

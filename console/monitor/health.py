@@ -120,6 +120,6 @@ def _progress(report: JobReport | None) -> str:
 def _behind(report: JobReport | None) -> int | None:
     if report is None or not report.lanes:
         return None
-    found = [lane.behind for lane in report.lanes]
+    found = [lane.known_behind for lane in report.lanes]
     known = [one for one in found if one is not None]
     return max(known) if len(known) == len(found) else None

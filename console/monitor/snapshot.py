@@ -12,11 +12,12 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from core.domain.job import JobState
+
 if TYPE_CHECKING:
     from console.monitor.rates import Busy
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
-    from core.domain.job import JobState
     from core.domain.manual_sql import ManualSql
     from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
@@ -98,6 +99,12 @@ class JobFacts:
     only_quarantined: bool = False
     quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def since(self) -> datetime | None:
+        """Since when it is in its state. When a process was killed nobody noted: not before its last report."""
+        seen = [at for at in (self.changed_at, self.reported_at if self.state is JobState.DEAD else None) if at]
+        return max(seen, default=None)
 
     @property
     def unread(self) -> str:

@@ -210,7 +210,7 @@ def _job_rule(job: JobFacts) -> str:
 
 def _job_since(job: JobFacts) -> datetime | None:
     resting = job.state is not None and (not job.state.has_process or job.state is JobState.PAUSED)
-    return job.changed_at if resting else None
+    return job.since if resting else None
 
 
 def _job_ignored(job: JobFacts) -> str:

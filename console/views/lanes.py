@@ -81,7 +81,7 @@ def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
 
 def lane_behind(lane: LaneReport) -> int | None:
     """How far a DN is behind its latest, in its source's unit; None where that is unknown."""
-    return lane.behind
+    return lane.known_behind
 
 
 def lane_level(lane: LaneReport) -> Level:
@@ -153,7 +153,7 @@ def since(job: JobFacts, now: datetime) -> str:
     """The state, since when, and how long that is."""
     if job.state is None:
         return "never started"
-    at = "" if job.changed_at is None else f" since {clock(job.changed_at)} ({age(job.changed_at, now)})"
+    at = "" if job.since is None else f" since {clock(job.since)} ({age(job.since, now)})"
     return f"{job.state.value}{at}"
 
 

@@ -101,7 +101,9 @@ class AuditLine:
     @property
     def said(self) -> str:
         """Why before, and how it ended after."""
-        return f"because: {self.reason}" if self.phase is Phase.INTENT else self.outcome
+        if self.phase is not Phase.INTENT:
+            return self.outcome
+        return f"because: {self.reason}" if self.reason else "asked, no reason given"
 
     @property
     def failed(self) -> bool:

@@ -105,13 +105,14 @@ def is_stranger(owners: Sequence[LockOwner]) -> bool:
     return not any(one.rows or one.job for one in owners)
 
 
-def lease_cure(owners: Sequence[LockOwner]) -> str:
-    """What to do about it."""
+def lease_cure(owners: Sequence[LockOwner], job: str) -> str:
+    """What to do about it, for the job that wants it."""
+    passes = f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
-        return "stop that job, or start with --take-over, which ends the sessions of the same job and login"
+        return f"stop that job, or {passes}, which ends the sessions of the same job and login"
     if not is_stranger(owners):
-        return "stop that job, or start with --take-over"
-    return f"{end_it(owners)}; jobs start --take-over goes on without it: the progress rows fence each step"
+        return f"stop that job, or {passes}"
+    return f"{end_it(owners)}; {passes} goes on without it: the progress rows fence each step"
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:

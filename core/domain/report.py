@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.domain.lag import FRESH_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
@@ -53,6 +55,12 @@ class LaneReport:
     def name(self) -> str:
         """What the lane is called within its job: its DN, or its label."""
         return self.label or self.shard
+
+    @property
+    def known_behind(self) -> int | None:
+        """`behind`, and unknown where the lane is at a latest that the source has told too long ago to be called so."""
+        old = self.polled_age is not None and self.polled_age > FRESH_SECONDS
+        return None if old and self.behind == 0 else self.behind
 
 
 @dataclass(frozen=True, slots=True)

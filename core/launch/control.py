@@ -186,7 +186,8 @@ def _refuse_elsewhere(view: JobView) -> None:
     if view.elsewhere:
         raise Refused(
             f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
-            "ask there; if that machine or container is gone for good, `jobs start --take-over`",
+            "ask there; if that machine or container is gone for good,"
+            f" `slotkeeper jobs start {view.name} --take-over`",
         )
 
 
@@ -252,7 +253,7 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
             raise Busy(
                 f"job {job}: {what} was asked for, but after {patience.seconds:g} s it is {view.state.value}"
                 f"{': ' + view.reason if view.reason else ''}",
-                "it is still wanted; `slotkeeper jobs show` tells when it is reached",
+                f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
             )
         time.sleep(_POLL)
     return view

@@ -46,6 +46,7 @@ class StoreNarrator:
         self._unanswered = ""
         """What stands above every other reason: a server that answers nobody."""
         self._reported_at = 0.0
+        self._taken_in_at = clock.monotonic()
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
         self._lock = threading.Lock()
@@ -86,6 +87,7 @@ class StoreNarrator:
             _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
         )
         with self._lock:
+            self._taken_in_at = now
             self._report = replace(
                 self._report,
                 lanes=reports,
@@ -152,10 +154,22 @@ class StoreNarrator:
             return
         self._reported_at = self._clock.monotonic()
         try:
-            self._store.put_report(replace(self._report, reason=self._unanswered or self._report.reason))
+            with self._lock:
+                report, since = self._report, self._reported_at - self._taken_in_at
+            lanes = tuple(_older(lane, since) for lane in report.lanes)
+            self._store.put_report(replace(report, lanes=lanes, reason=self._unanswered or report.reason))
         except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return
+
+
+def _older(lane: LaneReport, seconds: float) -> LaneReport:
+    """The same lane told again so much later: a loop that waits in a long call has looked at nothing meanwhile."""
+    return replace(
+        lane,
+        last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
+        polled_age=None if lane.polled_age is None else lane.polled_age + seconds,
+    )
 
 
 def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:

@@ -95,7 +95,10 @@ def test_a_strangers_lease_lock_is_told_as_far_as_the_server_shows_it(mirror: Mi
     error = refusal(mirror)
     assert "is held: by no job of ours, but session report, user postgres, pid " in error.message
     assert "connected since hidden, last statement hidden" in error.message
-    assert "pg_terminate_backend(" in error.hint and "--take-over goes on without it" in error.hint
+    assert (
+        "pg_terminate_backend(" in error.hint
+        and f"`slotkeeper jobs start {mirror.job.name} --take-over` goes on without it" in error.hint
+    )
 
 
 def test_the_statement_of_a_session_that_we_may_see_is_told_without_what_stands_in_quotes(

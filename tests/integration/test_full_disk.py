@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from console.commands import doctor
+from core.domain.finding import Level
 from core.domain.job import JobState, WantedState
 from core.errors import Busy, Refused
 from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
 from core.state.disk import full
-from core.state.faults import NoRoom, cannot_write
+from core.state.faults import FREE_IT, NoRoom, cannot_write
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 from core.state.sqlite import Store
@@ -268,3 +270,12 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(small: Jobs, mon
     assert processes.alive(other.supervisor) and processes.alive(other.driver) and processes.alive(view.driver)
     assert view.supervisor is not None
     small.store.set_supervisor(view.run, view.supervisor)
+
+
+def test_doctor_does_not_call_a_state_folder_fine_that_nothing_can_be_written_to(disk: Disk) -> None:
+    folder = disk.path / "state"
+    assert doctor.state_folder(folder).level is Level.OK
+    disk.fill()
+    found = doctor.state_folder(folder)
+    assert found.level is Level.FAIL
+    assert found.text == f"{folder} cannot be written: {disk.text} ({FREE_IT})"

@@ -161,7 +161,7 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
         (
             1,
             "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was asked for, but it is RUNNING"
-            "\n  it is still wanted; `slotkeeper jobs show` tells when it is reached\n",
+            "\n  it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached\n",
             ["observed RUNNING after 30.0 s: not applied yet", "next: it is still wanted"],
         ),
         (3, "slotkeeper: job orders_rt was started elsewhere\n  ask there\n", ["refused", "elsewhere", "ask there"]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from core.domain.lock_owner import UNSEEN, explain_lease, lease_cure, target_cure
+from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, Superseded, Unreachable
@@ -17,6 +17,8 @@ from core.ports.progress import Store
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""
+SAID_AFTER = 2.0
+"""Seconds for which a start waits for a lease without a word: the session of an ended start gives it back in less."""
 END_WAIT = 2.0
 """Seconds for which the end of asking waits for an answer before it cuts the session off."""
 LOST_WAIT = 30.0
@@ -41,24 +43,38 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
 def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
     """Take the channel's lease, till `end` by the monotonic clock; Refused, by naming who holds it.
 
+    Who holds it is also told while it waits, so that nobody looks at a start that says nothing.
+
     `--take-over` ends sessions of earlier starts of this job, and goes on without the lock where somebody else's
     session has it: the progress rows' epoch is the fence (ADR 31). A session that has the lock of our rows as well is a
     job's that could not be ended: it is not passed.
     """
-    store = part.sessions.store()
+    store, says_at, said = part.sessions.store(), ctx.clock.monotonic() + SAID_AFTER, False
     while not store.take_lease():
         ends = ctx.take_over and not is_taken(part)
         if ends:
             store.end_others()
-        if ctx.clock.monotonic() >= end or store.passes:
-            found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
-            what = explain_lease(place, found, store.holder())
+        now = ctx.clock.monotonic()
+        if now >= end or store.passes:
+            found, what = _who_has_it(part, store)
             if not ends or any(one.rows for one in found):
-                raise Refused(what, lease_cure(found), where="sink")
+                raise Refused(what, lease_cure(found, part.job.name), where="sink")
             store.pass_lease()
             ctx.narrator.retrying(f"{what}; goes on without it")
             return
+        if now >= says_at and not said:
+            said = True
+            wait = SAID_AFTER + end - now
+            ctx.narrator.retrying(f"{_who_has_it(part, store)[1]}; waits for it, {wait:.0f} s at most")
         pause(ctx, 0.5)
+    if said:
+        ctx.narrator.retrying("")
+
+
+def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
+    """Whoever has the lease, and that in words."""
+    found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
+    return found, explain_lease(place, found, store.holder())
 
 
 def is_taken(part: JobContext) -> bool:

@@ -102,7 +102,7 @@ def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer
         of_lease, of_target = (locks.owners(viewer.session, cursor, one, rows) for one in (lease, target))
     if of_lease and is_stranger(of_lease):
         what = explain_lease(f"{job.channel.source_table} slot {job.slot}", of_lease, "")
-        yield Finding(place, Level.WARN, f"{what}; {lease_cure(of_lease)}")
+        yield Finding(place, Level.WARN, f"{what}; {lease_cure(of_lease, job.name)}")
     if of_target and not of_target[0].rows:
         what = f"target {job.sink.database}.{job.locked_target} belongs to {explain_writer(of_target[0], True)}"
         yield Finding(place, Level.WARN, f"{what}; {target_cure(of_target)}")

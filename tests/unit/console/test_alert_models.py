@@ -139,3 +139,11 @@ def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
     assert one.options[0].do.startswith("slotkeeper errors list orders_rt")
     none = replace(report, quarantined=0)
     assert alerts(monitor(job(JobState.RUNNING, Level.FINE, report=none)), NOW) == []
+
+
+@pytest.mark.parametrize("state", [JobState.DEAD, JobState.FAILED])
+def test_a_job_that_was_killed_is_not_dead_for_as_long_as_it_ran(state: JobState) -> None:
+    """Nobody notes the moment; it lived when it last reported, and it had been RUNNING since long before."""
+    weeks, seconds = NOW - timedelta(days=21), NOW - timedelta(seconds=9)
+    made = job(state, Level.CRITICAL, "no process: killed?", alive=False, changed_at=weeks, reported_at=seconds)
+    assert only(alerts(monitor(made), NOW)).since == (seconds if state is JobState.DEAD else weeks)

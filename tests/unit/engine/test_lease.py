@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from core.domain.job import WantedState
 from core.domain.lock_owner import LockOwner
 from core.engine.driver.context import JobContext
-from core.engine.driver.lease import Leases
+from core.engine.driver.lease import Leases, take_lease
 from core.errors import Busy, Refused
 
 
@@ -59,3 +60,57 @@ def test_a_session_that_is_just_ending_does_not_end_the_job(then: str) -> None:
     """It gives its locks back one by one, so that for a moment it looks like another job's."""
     with pytest.raises(Busy, match="does not give it back yet"):
         leases(Lost("job b", then)).keep()
+
+
+class Foreign:
+    """A store whose lease somebody else's session has for so many tries."""
+
+    passes = False
+
+    def __init__(self, tries: int) -> None:
+        self.tries = tries
+
+    def take_lease(self) -> bool:
+        self.tries -= 1
+        return self.tries < 0
+
+    def writer(self, target: str) -> str:
+        return ""
+
+    def lease_owners(self) -> list[LockOwner]:
+        return [LockOwner(7, "eve", "psql", None, None, None)]
+
+    def holder(self) -> str:
+        return ""
+
+
+def told_while_it_waits(tries: int) -> list[str]:
+    """What is told by a start that gets the lease after so many tries, half a second apart."""
+    told: list[str] = []
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    store = Foreign(tries)
+    ctx: Any = SimpleNamespace(
+        job=SimpleNamespace(locked_target="mart.t", slot="s", channel=SimpleNamespace(source_table="ods.t")),
+        sessions=SimpleNamespace(store=lambda: store),
+        clock=SimpleNamespace(monotonic=lambda: now[0]),
+        narrator=SimpleNamespace(retrying=told.append),
+        take_over=False,
+        wanted=lambda: WantedState.RUN,
+        pause=pause,
+    )
+    take_lease(cast(JobContext, ctx), cast(JobContext, ctx), end=30.0)
+    return told
+
+
+def test_a_start_that_waits_for_the_lease_says_once_who_has_it_and_that_it_is_over() -> None:
+    first, last = told_while_it_waits(tries=20)
+    assert first.startswith("the lease of ods.t slot s is held: by no job of ours, but session psql, user eve, pid 7")
+    assert last == ""
+
+
+def test_a_start_that_waits_for_the_session_of_the_one_before_says_nothing() -> None:
+    assert told_while_it_waits(tries=2) == []

@@ -1,0 +1,62 @@
+"""A report that is told again while the driver's loop waits: what it says of the source grows old with the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.config.load import load
+from core.domain.lag import FRESH_SECONDS
+from core.domain.lane import Lane
+from core.domain.progress import LaneState
+from core.domain.report import JobReport
+from core.engine.local_runner import LocalRunner
+from core.spark.narrator import StoreNarrator
+from core.state.sqlite import Store
+from tests.tui.filled import StillClock
+from tests.unit.config.samples import VALID
+from tests.unit.engine.test_lane_io import LANE
+
+
+class Told:
+    """A narrator over a store, and a clock that a test moves."""
+
+    def __init__(self, folder: Path, lane: Lane) -> None:
+        folder.joinpath("c.toml").write_text(VALID, encoding="utf-8")
+        self.job = next(iter(load(folder / "c.toml", {}).jobs.values()))
+        self.clock = StillClock()
+        self.store = Store.open(folder / "state", clock=self.clock)
+        self.store.register_job(self.job.name, "c.toml")
+        self.store.begin_run(self.job.name, "run-1")
+        self.narrator = StoreNarrator(self.store, self.job, "run-1", self.clock, LocalRunner(1))
+        self.narrator.lanes({"dn_1": lane}, LaneState.RUNNING, 1, 0)
+
+    def after(self, seconds: float) -> JobReport:
+        """What is reported when a server has not answered for so long, and the loop waits for it."""
+        self.clock.at += timedelta(seconds=seconds)
+        self.narrator.unanswered(f"source dws1 does not answer, for {seconds:.0f} s now")
+        row = self.store.job(self.job.name)
+        assert row is not None and row.report is not None
+        return row.report
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    now = StillClock().monotonic()
+    return Told(tmp_path, replace(LANE, latest=LANE.position, polled_at=now, committed_at=now - 2))
+
+
+def test_the_age_of_what_the_source_said_grows_while_nobody_asks_it(told: Told) -> None:
+    (lane,) = told.after(40.0).lanes
+    assert (lane.polled_age, lane.last_commit_age) == (40.0, 42.0)
+    (lane,) = told.after(5.0).lanes
+    assert (lane.polled_age, lane.last_commit_age) == (45.0, 47.0)
+
+
+@pytest.mark.parametrize(("seconds", "behind"), [(FRESH_SECONDS, 0), (FRESH_SECONDS + 1, None)])
+def test_a_lane_at_an_old_latest_is_not_called_up_to_date(told: Told, seconds: float, behind: int | None) -> None:
+    (lane,) = told.after(seconds).lanes
+    assert lane.known_behind == behind
