@@ -69,7 +69,7 @@ class StateFolder:
             raise cannot_read(named, error) from error
         end = parts[-1]
         if end.kind is not Kind.FOLDER:
-            raise StateError(f"state folder {named} is not a folder", "name another one with [state] state_dir")
+            raise StateError(f"state folder {named} is not a folder", "name another one with [state] dir")
         folder = cls(Path(end.path), end.mode == TEAM_MODE)
         _refuse_foreign(parts, folder.shared)
         return folder

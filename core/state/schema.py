@@ -82,7 +82,7 @@ def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
         " FROM pragma_user_version v, pragma_application_id a"
     ).fetchone()
     if filled and owner != APPLICATION_ID:
-        raise StateError(f"state file {file} is not ours: another program's database", "name another [state] state_dir")
+        raise StateError(f"state file {file} is not ours: another program's database", "name another [state] dir")
     if version > known:
         raise StateError(
             f"state file {file} was written by a newer slotkeeper (schema {version}, this one knows {known})",

@@ -120,11 +120,9 @@ def test_a_hostile_environment_changes_nothing_of_an_open_session(
 ) -> None:
     port = pg_server.port
     found = told(hostile, port, mode, pg_server.password_file, "and a child")
-    alike = [
-        [port, False, "postgres", "postgres", "named", path, "UTC", "on", "ISO, MDY", "UTF8"]
-        for path in ("pg_catalog, pg_temp", "pg_catalog")  # what goes with a login is for every server, a DWS too
-    ]
-    assert found == alike * 2
+    paths = ("pg_catalog, pg_temp", "pg_catalog") * 2
+    text = ("UTC", "on", "ISO, MDY", "UTF8")
+    assert found == [[port, False, "postgres", "postgres", "named", path, *text] for path in paths]
     assert (decoy.plain, decoy.tls, decoy.answers) == (0, 0, [])
 
 
