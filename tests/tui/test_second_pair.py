@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -353,6 +354,9 @@ def test_what_is_done_to_a_job_looks_like_its_goldens(verb: str, made: Filled) -
         made.store.set_state("items_rt", after, word)
         runs.end(next(iter(runs.actions)), 0, {"job": "items_rt", "state": after.value})
         await until(pilot, made.app, f"observed {after.value}")
+        async with asyncio.timeout(10):  # the store may have been read before the action's end was
+            while any(f"items_rt is {before.value} now" in line for line in lines(made.app)):
+                await pilot.pause(0.02)
         drawn["done"] = lines(made.app)
 
     drive(made, do, SMALL)
