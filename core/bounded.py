@@ -14,8 +14,6 @@ from pathlib import Path
 from select import POLLIN, poll
 from typing import BinaryIO
 
-import psutil
-
 STATE_FILE_BYTES = 16 * 1024 * 1024
 """A file of the state folder that is read whole: a plan for a thousand DNs has less than one MiB."""
 _BLOCK = 65_536
@@ -86,6 +84,12 @@ def output_of(
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """End a program and what it has started: of a script that waits for another program, that one would stay."""
+    try:
+        import psutil
+    except ImportError:  # a cluster's worker needs nothing but psycopg2: there, what it has started stays
+        child.kill()
+        child.wait()
+        return
     started: list[psutil.Process] = []
     with suppress(psutil.Error):
         started = psutil.Process(child.pid).children(recursive=True)
