@@ -58,6 +58,8 @@ class Session:
         """Grows with every new connection: what a connection had prepared is gone when it changes."""
         self.parts: Mapping[str, pg.sql.Composable] = {}
         """What stands in braces in every statement of `run`, by name."""
+        self.transaction_ms = 0
+        """The limit of a statement in a transaction, in milliseconds; 0: the session's own."""
         self._endpoint = endpoint
         self._password = password
         self._dialect = dialect
@@ -244,7 +246,10 @@ class Session:
         connection = self.ready()
         with self.translated():
             try:
-                yield connection.cursor()
+                cursor = connection.cursor()
+                if self.transaction_ms:
+                    pg.limit_transaction(cursor, self.transaction_ms)
+                yield cursor
                 connection.commit()  # where it is closed, this raises
             except pg.DriverError:
                 self.close()

@@ -6,8 +6,6 @@ driver's rows) use this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from core.clock import Clock
@@ -69,16 +67,10 @@ class SinkSession(Session):
     ) -> None:
         self.dialect = DIALECTS[kind]
         super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
+        # where the endpoint says how long its line may be silent, that limits each statement
+        self.transaction_ms = endpoint.socket_timeout_ms
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
-
-    @contextmanager
-    def transaction(self) -> Iterator[pg.Cursor]:
-        """As any session's; where the endpoint says how long its line may be silent, that limits each statement."""
-        with super().transaction() as cursor:
-            if self._endpoint.socket_timeout_ms:
-                pg.limit_transaction(cursor, self._endpoint.socket_timeout_ms)
-            yield cursor
 
     def of_dialect(self, name: str, of: Book = POSTGRES.book) -> str:
         """The name of a statement: of the one that this dialect has for itself, where there is one."""
