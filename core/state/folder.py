@@ -86,7 +86,7 @@ class StateFolder:
 
     def log(self, job: str) -> Path:
         """The log file of a job's driver and supervisor."""
-        return self.path / "logs" / f"{_checked(job)}.log"
+        return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
         """The file that whoever holds the lock `what` of a job has open."""
@@ -277,6 +277,11 @@ def _shown_group(gid: int) -> str:
         return f"{safe(grp.getgrgid(gid).gr_name, 80)}, gid {gid}"
     except KeyError:
         return f"gid {gid}"
+
+
+def log_of(folder: Path, job: str) -> Path:
+    """The log file of a job in that state folder; StateError for a name that could lead elsewhere."""
+    return folder / "logs" / f"{_checked(job)}.log"
 
 
 def _checked(job: str) -> str:

@@ -246,7 +246,7 @@ def test_a_log_of_ours_holds_what_is_hostile_as_visible_text(planted: Planted) -
     assert [one for one in ours if not all(map(_harmless, one))] == []
 
 
-def test_a_job_whose_name_nobody_checked_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_job_whose_name_nobody_checked_is_shown_and_its_log_refused_in_words(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with pty_plant.living() as holder:
         pty_plant.state(state, holder)
@@ -261,11 +261,16 @@ def test_a_job_whose_name_nobody_checked_is_refused_in_words(tmp_path: Path) -> 
     config = tmp_path / "slotkeeper.toml"
     config.write_text(VALID.replace("[state]", f'[state]\ndir = "{state}"'), encoding="utf-8")
     with Terminal(console(config)) as terminal:
-        terminal.shows("Overview", "cannot be used")
+        terminal.shows("Overview", "x Z")
         for key in "247612":
             terminal.send(key)
             terminal.shows(f"[{key} ")
             terminal.quiet(0.1)
+        terminal.send("g")
+        terminal.send("\r")
+        terminal.shows("> Z")
+        terminal.send("l")
+        terminal.shows("cannot be used")
         assert terminal.process.poll() is None
         terminal.end()
         assert terminal.screen.foreign == []

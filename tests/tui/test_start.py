@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.tui.terminal import POLL_SECONDS
+from console.tui import terminal as surroundings
+from console.tui.terminal import POLL_SECONDS, START_DEMO
 from core.config.load import load
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 
@@ -147,15 +148,14 @@ def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: 
     assert terminal.end() == 0
 
 
-def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(tmp_path: Path) -> None:
-    demo = tmp_path / "console" / "__main__.py"
-    demo.parent.mkdir()
-    demo.write_text("import sys; print('DEMO IS', sys.argv[1:])", encoding="utf-8")
-    code = "import os, sys; from console.tui import terminal; os.chdir(sys.argv[1]); terminal.followed(64, os.environ)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.stdout.strip() == "DEMO IS ['demo']", ran.stderr
+def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    became: list[tuple[str, list[str], str | None]] = []
+    monkeypatch.setattr("os.execve", lambda path, words, env: became.append((path, words, env.get("HOME"))))
+    surroundings.followed(START_DEMO, {"HOME": str(tmp_path)})
+    assert became == [(sys.executable, [sys.executable, "-P", "-m", "console", "demo"], str(tmp_path))]
+    assert surroundings.followed(0, {}) == 0 and len(became) == 1
 
 
 def test_elsewhere_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,8 @@ from console.tui.screens.base import Frame, Line
 from console.views.lanes import line_level
 from console.views.rows import Row, kept
 from core.domain.text import safe
+from core.state.faults import StateError
+from core.state.folder import log_of
 
 LEVELS = ("", "WARN", "ERROR")
 _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
@@ -50,6 +52,7 @@ class LogScreen(Frame):
         self.top: int | None = None
         self._seen = 0
         self._tail: Tail | None = None
+        self._refused = ""
 
     def body(self) -> Iterator[Widget]:
         """Title, lines, filter."""
@@ -59,7 +62,10 @@ class LogScreen(Frame):
 
     def on_mount(self) -> None:
         """The lines have all the room there is; nothing blinks."""
-        self._tail = Tail(self.console.services.folder / "logs" / f"{self.job}.log")
+        try:
+            self._tail = Tail(log_of(self.console.services.folder, self.job))
+        except StateError as error:
+            self._refused = error.message
         self.query_one("#log").styles.height = "1fr"
         self.query_one(Input).cursor_blink = False
         self._show_filter(False)
@@ -86,6 +92,7 @@ class LogScreen(Frame):
     def draw(self) -> None:
         """What was written meanwhile, and where one is in it."""
         if self._tail is None:
+            self.say("log", self.text(f" {self._refused}", Level.CRITICAL))
             return
         self._tail.read()
         listed = self.listed()
