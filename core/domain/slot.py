@@ -104,13 +104,15 @@ class Column:
     """A column of a table: its name and its type as the server spells it (`numeric(12,2)`).
 
     A type outside pg_catalog has its schema before it, whatever the search_path of whoever asks. `required` says that
-    it holds no NULL; `collation` is SQL text, empty where it is the type's own.
+    it holds no NULL; `collation` is SQL text, empty where it is the type's own. `number` is what the server calls it
+    by under any name (attnum), 0 where that is not told.
     """
 
     name: str
     type: str
     required: bool = field(default=False, compare=False)
     collation: str = field(default="", compare=False)
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ class SparkOptions:
 class ChannelSpec:
     """One source table to one target table; names are `schema.table` as written in the configuration.
 
-    `columns` are (source column, target column), none for all by name; `where` is a condition over source columns.
+    `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
+    `on_schema_change` is one of `core.domain.shape.ON_SCHEMA_CHANGE`.
     """
 
     source_table: str
@@ -115,6 +116,7 @@ class ChannelSpec:
     columns: tuple[tuple[str, str], ...] = ()
     where: str = ""
     keys_never_change: bool = False
+    on_schema_change: str = "stop"
 
 
 @dataclass(frozen=True, slots=True)

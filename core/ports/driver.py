@@ -5,12 +5,13 @@ Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `cor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from core.domain.position import Position
-from core.domain.slot import TableIdentity
+from core.domain.shape import Reshape
+from core.domain.slot import Column, TableIdentity
 from core.domain.turn import Turn
 from core.errors import Refused
 from core.ports.progress import Rows, Store
@@ -58,6 +59,15 @@ class Target(Protocol):
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the way, make ready for it and turn the lanes, in one transaction."""
+
+    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+        """How it is brought in line with a source whose columns changed; alters nothing.
+
+        `old` are the source's columns when it was last in line, None where that is not known.
+        """
+
+    def alter(self, shape: Reshape) -> Sequence[str]:
+        """Carry that out, whole or not at all; returns the statements that were run."""
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""

@@ -15,6 +15,7 @@ from core.domain.lock_owner import LockOwner
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.reset import ResetEntry, Swap
+from core.domain.slot import Column
 from core.domain.turn import Turn
 from core.ports.source import Chunk
 
@@ -159,6 +160,15 @@ class Store(Rows, Protocol):
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
+    def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
+        """Keep the source's columns behind a fingerprint, with which the target is in line now."""
+
+    def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
+        """The source's columns behind a fingerprint; None where they were never kept."""
+
+    def empty(self, epoch: int) -> None:
+        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer."""
+
     def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
     def end_others(self) -> None: ...
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...

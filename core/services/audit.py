@@ -17,7 +17,7 @@ from core.domain.text import safe
 from core.errors import SlotkeeperError
 from core.ports.kinds import AuditCopy, StoreSession
 from core.slots.change import Done
-from core.state.audit import Audit, outcome
+from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.folder import StateFolder
 
@@ -64,6 +64,23 @@ class CopiedAudit(Audit):
             if fault != self._fault:
                 self._tell(f"the sink has no copy of the audit's newest lines: {fault}")
             self._fault = fault
+
+
+class DriverAudit:
+    """What a job does by itself; implements `core.engine.driver.context.JobAudit`."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+
+    def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
+        """The line before an action; raises StateError where it cannot be written."""
+        line = intent(action, what, reason, result)
+        self._audit.append(line)
+        return line
+
+    def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
+        """The line after it; raises StateError where it cannot be written."""
+        self._audit.append(outcome(line, said, result))
 
 
 def audited(

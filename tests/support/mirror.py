@@ -24,7 +24,7 @@ from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
-from core.engine.driver.context import JobContext
+from core.engine.driver.context import JobAudit, JobContext
 from core.engine.driver.job import JobEnd
 from core.engine.driver.job import run as run_job
 from core.engine.local_runner import LocalRunner
@@ -135,6 +135,7 @@ class Mirror:
         self.keepalive = 5.0
         self.take_over = False
         self.until_caught_up = False
+        self.audit: JobAudit | None = None
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -166,6 +167,7 @@ class Mirror:
             until_caught_up=self.until_caught_up,
             clock=self.clock,
             take_over=self.take_over,
+            audit=self.audit,
         )
         try:
             self.end = run_job(wired)

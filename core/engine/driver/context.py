@@ -5,12 +5,13 @@ Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.clock import Clock, SystemClock
+from core.domain.audit import AuditLine
 from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
@@ -44,6 +45,16 @@ class Narrator(Protocol):
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
 
 
+class JobAudit(Protocol):
+    """Writes down what a job does by itself, before and after; its own process is the actor."""
+
+    def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
+        """The line before an action; raises an error of ours where it cannot be written: then nothing is done."""
+
+    def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
+        """The line after it."""
+
+
 KEEPALIVE = 30.0
 """Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
 
@@ -61,7 +72,7 @@ class JobContext:
     """Everything that a job's driver is given.
 
     `pause` waits for at most so many seconds, less where something else is wanted meanwhile. `curves` are what was
-    latest when, by lane: the one thing that outlives a pause.
+    latest when, by lane: the one thing that outlives a pause. Without an `audit` it alters no target by itself.
     """
 
     job: JobSpec
@@ -77,6 +88,7 @@ class JobContext:
     take_over: bool = False
     until_caught_up: bool = False
     curves: dict[str, Curve] = field(default_factory=dict)
+    audit: JobAudit | None = None
     whole: JobSpec | None = None
     """The job with all its channels, where `job` is narrowed to one."""
 

@@ -25,10 +25,11 @@ from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
+from core.engine.driver.reshape import overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.engine.local_runner import Pooled
-from core.errors import Busy, SlotkeeperError, Unreachable
+from core.errors import Busy, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
 
 
@@ -47,6 +48,10 @@ def run(ctx: JobContext) -> JobEnd:
         try:
             ended = _once(ctx)
         except Interrupted:
+            ended = None
+        except Trouble as error:
+            if not overcome(ctx, error):
+                raise
             ended = None
         if ended is not None:
             return ended

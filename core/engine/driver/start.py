@@ -219,6 +219,7 @@ class _Opening:
     def begun(self, epoch: int, copying: bool) -> Begun:
         """The slot of a new channel is made, and the rest goes on; `copying` where any channel is."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
+        self.store.note_columns(self.identity.text, self.identity.columns)
         begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)

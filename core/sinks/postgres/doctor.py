@@ -24,7 +24,7 @@ from core.sinks.postgres.progress import locks
 from core.sqltext import dotted, quoted
 
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
-_OWN = (*_PROGRESS, "slotkeeper_quarantine", "slotkeeper_resets", "slotkeeper_audit")
+_OWN = (*_PROGRESS, "slotkeeper_columns", "slotkeeper_quarantine", "slotkeeper_resets", "slotkeeper_audit")
 _ROWS = TABLE_RIGHTS[:4]
 """What a mirror needs of a table that it writes to; a replacing copy empties it as well."""
 

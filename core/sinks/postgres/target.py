@@ -5,24 +5,28 @@ Next door: `check/target.py` knows tables, `progress/store.py` keeps the plan of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from core.domain.objection import refuse
 from core.domain.position import Position
-from core.domain.slot import TableIdentity
+from core.domain.shape import Reshape
+from core.domain.slot import Column, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.text import typed
 from core.domain.turn import Turn
 from core.drivers import pg
-from core.errors import Refused
+from core.errors import Refused, SlotkeeperError
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.check import reshape as reshaping
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.write.statements import TargetTable
 
+_OLD_VALUES = ("22", "42846", "42804")
+"""SQLSTATE of values and types that a cast refuses (class 22: data exception)."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
@@ -110,6 +114,31 @@ class PostgresTarget:
 
         assert isinstance(store, PostgresProgress)
         store.end_copy(turn, noted, finish)
+
+    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+        """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""
+        return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
+
+    def alter(self, shape: Reshape) -> Sequence[str]:
+        """Run the statements in one transaction, or where old values stand in their way, those that empty the columns.
+
+        Returns those that were run.
+        """
+        try:
+            self._run(shape.statements)
+        except SlotkeeperError as error:
+            if not error.code.startswith(_OLD_VALUES):
+                raise
+            self._run(shape.blank)
+            return shape.blank
+        return shape.statements
+
+    def _run(self, statements: Sequence[str]) -> None:
+        with self._session.transaction() as cursor:
+            # a new type writes the table anew
+            lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
+            for statement in statements:
+                cursor.execute(statement)
 
     @property
     def _snapshot(self) -> str:

@@ -35,7 +35,7 @@ CROSS JOIN (
 -- Table, columns in order and key columns in key order; no binlog function, so nothing is created. `type` is spelled as
 -- in `look`. A primary key's conkey is its columns in key order, without those that its index only includes (DWS,
 -- PG_CONSTRAINT: the columns that it constrains). `required` counts no NOT NULL that is not validated or not inherited;
--- `collation` is named where it is not the type's own (a domain's is not its base type's).
+-- `collation` is named where it is not the type's own (a domain's is not its base type's). A number is never used again.
 SELECT a.attrelid::bigint AS oid, a.attname,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
             THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod) AS type,
@@ -51,7 +51,8 @@ SELECT a.attrelid::bigint AS oid, a.attname,
        (SELECT quote_ident(s.nspname) || '.' || quote_ident(l.collname)
         FROM pg_collation l JOIN pg_namespace s ON s.oid = l.collnamespace
         WHERE l.oid = a.attcollation AND l.collname <> 'default'
-          AND (y.typtype = 'd' OR a.attcollation <> y.typcollation)) AS collation
+          AND (y.typtype = 'd' OR a.attcollation <> y.typcollation)) AS collation,
+       a.attnum::integer
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum

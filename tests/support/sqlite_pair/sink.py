@@ -29,7 +29,8 @@ from core.domain.finding import Finding, Level
 from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.promise import SinkTraits
-from core.domain.slot import TableIdentity
+from core.domain.shape import Reshape, changes
+from core.domain.slot import Column, TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.turn import Turn
 from core.errors import Defect, Refused, Unreachable
@@ -213,6 +214,12 @@ class SqliteTarget:
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         store.end_copy(turn, noted)
+
+    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+        return Reshape(changes(old or (), identity.columns))
+
+    def alter(self, shape: Reshape) -> Sequence[str]:
+        return ()  # a row is kept by its columns' names, whatever they are
 
 
 class SqliteSession:

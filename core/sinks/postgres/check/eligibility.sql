@@ -264,6 +264,14 @@ SELECT to_regtype(%(type)s) IS NOT NULL
 SELECT EXISTS (SELECT 1 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
                WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s)
 
+-- name: cast
+-- How a value of one type becomes one of another: whether it is the same type, the cast's context (empty: there is none), and
+-- the other type's category.
+SELECT s.oid = t.oid,
+       coalesce((SELECT c.castcontext::text FROM pg_cast c WHERE c.castsource = s.oid AND c.casttarget = t.oid), ''),
+       t.typcategory::text
+FROM pg_type s, pg_type t WHERE s.oid = %(there)s::regtype AND t.oid = %(wanted)s::regtype
+
 -- name: collations
 -- Which of these collations, spelled with their schemas, this server has for its encoding; none by which different texts
 -- are equal, because a key would then fold rows of the source into one.

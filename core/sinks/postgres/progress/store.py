@@ -14,6 +14,7 @@ from core.domain.kept import Kept, Positions
 from core.domain.lock_owner import LockOwner, explain_writer
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from core.domain.slot import Column
 from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
 from core.domain.watch import trouble
 from core.drivers import pg
@@ -21,7 +22,7 @@ from core.drivers.session import Book
 from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
-from core.sinks.postgres.progress import locks
+from core.sinks.postgres.progress import columns, locks
 from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
@@ -68,6 +69,7 @@ class PostgresProgress:
                 self.session.run(cursor, "add_copying", {})
             if not self.session.run(cursor, "has_decided", {"schema": self.session.schema.string}).fetchone():
                 self.session.run(cursor, "add_decided", {})
+            columns.make(self.session, cursor)
             entries.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
@@ -206,6 +208,22 @@ class PostgresProgress:
                 self.session.run(cursor, "renamed", names)
                 entries.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
+
+    def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
+        """Keep the source's columns behind a fingerprint, with which the target is in line now."""
+        with self.session.transaction() as cursor:
+            columns.note(self.session, cursor, self._all, fingerprint, known)
+
+    def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
+        """The source's columns behind a fingerprint; None where they were never kept."""
+        with self.session.transaction() as cursor:
+            return columns.read(self.session, cursor, self._all, fingerprint)
+
+    def empty(self, epoch: int) -> None:
+        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer."""
+        with self.session.transaction() as cursor:
+            if columns.empty(self.session, cursor, self._all, epoch) == 0:
+                raise Superseded(f"epoch {epoch} is no longer the newest")
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""

@@ -1,0 +1,224 @@
+"""A table that has other columns than before: what changed at the source, and what its target needs for it. Pure.
+
+Whatever changed, the table is copied again: a changed column may hold other values in every row, and a DWS clears its
+binlog at most of these changes. So what a target needs is the shape alone; its rows are written anew behind it.
+Next door: `core.sinks.postgres.check.reshape` spells the needs as statements, `core.engine.driver.reshape` runs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from core.domain.objection import Objection
+from core.domain.slot import Column
+
+STOP, RESNAPSHOT = "stop", "resnapshot"
+"""What a job does when a source table has other columns: say what to type, or alter the target and copy again."""
+ON_SCHEMA_CHANGE = (STOP, RESNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A column before and after; one of them is None where it came or went."""
+
+    before: Column | None
+    after: Column | None
+
+    @property
+    def renamed(self) -> bool:
+        """Whether it is the same column under another name."""
+        return self.before is not None and self.after is not None and self.before.name != self.after.name
+
+    @property
+    def text(self) -> str:
+        """In words.
+
+        >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
+        'v is called w and is integer (was text) and holds no NULL'
+        """
+        if self.before is None or self.after is None:
+            one, what = (self.after, "was added") if self.after else (self.before, "was dropped")
+            assert one is not None
+            return f"{one.name} {one.type}{' NOT NULL' if one.required else ''} {what}"
+        said = [f"is called {self.after.name}"] if self.renamed else []
+        said += [f"is {self.after.type} (was {self.before.type})"] if self.after.type != self.before.type else []
+        if self.after.required != self.before.required:
+            said.append("holds no NULL" if self.after.required else "may hold NULL")
+        return f"{self.before.name} {' and '.join(said)}"
+
+
+def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:
+    """What became of each column, in the order of `new`, those that went last.
+
+    Columns are told apart by their numbers where both sides have them, by their names elsewhere: then one under another
+    name counts as dropped and added.
+    """
+    numbered = all(column.number > 0 for column in (*old, *new))
+
+    def which(column: Column) -> object:
+        return column.number if numbered else column.name
+
+    before, after = {which(one): one for one in old}, {which(one): one for one in new}
+    pairs = [ColumnChange(before.get(one), column) for one, column in after.items()]
+    pairs += [ColumnChange(column, None) for one, column in before.items() if one not in after]
+    return tuple(pair for pair in pairs if _differs(pair))
+
+
+def _differs(pair: ColumnChange) -> bool:
+    if pair.before is None or pair.after is None:
+        return True
+    return pair.before != pair.after or pair.before.required != pair.after.required
+
+
+def columns_text(columns: Sequence[Column]) -> str:
+    """Columns as text to keep; `columns_from` reads it."""
+    return json.dumps([[one.number, one.name, one.type, one.required] for one in columns])
+
+
+def columns_from(text: str) -> tuple[Column, ...] | None:
+    """The columns of a kept text; None for one that is none.
+
+    >>> columns_from(columns_text([Column("id", "bigint", True, number=1)]))[0].number, columns_from("?")
+    (1, None)
+    """
+    try:
+        return tuple(_column(*one) for one in json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _column(number: Any, name: Any, type_: Any, required: Any) -> Column:
+    if (type(number), type(name), type(type_), type(required)) != (int, str, str, bool):
+        raise TypeError("not a column")
+    return Column(name, type_, required, number=number)
+
+
+class Act(Enum):
+    """One thing that is done to a target."""
+
+    DROP = "drop"
+    RENAME = "rename"
+    NULLABLE = "nullable"
+    TYPE = "type"
+    ADD = "add"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`to` is the new name with RENAME, and the source's type with TYPE and ADD."""
+
+    act: Act
+    column: str
+    to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetShape:
+    """A target's columns as type and whether NULL is refused, by name; `fits(type there, source's type)` is the sink's.
+
+    `key` are the columns of the source's key as the target calls them.
+    """
+
+    columns: Mapping[str, tuple[str, bool]]
+    key: Sequence[str]
+    fits: Callable[[str, str], bool]
+
+
+def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], target: TargetShape) -> list[Need]:
+    """What brings a target in line with `image`, the source's columns as the channel maps them, in the order to do it.
+
+    Columns that only the target has stay, unless the source is known to have had them. `mapped`: the channel names its
+    columns, so that the target's names are the configuration's. Done twice it needs nothing more.
+    """
+    columns = dict(target.columns)
+    made = [] if mapped else _names(found, image, columns)
+    by_name = {one.name: one for one in image}
+    loosened = {pair.after.number or pair.after.name for pair in found if pair.after and not pair.after.required}
+    for name, (_, refuses_null) in columns.items():
+        one = by_name.get(name)
+        if one and refuses_null and (one.number or name) in loosened and name not in target.key:
+            made.append(Need(Act.NULLABLE, name))
+    for name, (type_, _) in columns.items():
+        if name in by_name and not target.fits(type_, by_name[name].type):
+            made.append(Need(Act.TYPE, name, by_name[name].type))
+    return made + [Need(Act.ADD, one.name, one.type) for one in image if one.name not in columns]
+
+
+def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict[str, tuple[str, bool]]) -> list[Need]:
+    """What is dropped and renamed, so that no name is taken twice; `columns` becomes what is there then.
+
+    A name that is there and wanted is right, whatever it was called before: its values come with the copy. So names
+    that changed places change none at the target.
+    """
+    wanted = {one.name for one in image}
+    renamed = {pair.before.name: pair.after.name for pair in found if pair.renamed and pair.before and pair.after}
+    done = {new for old, new in renamed.items() if new in columns and (old not in columns or old in wanted)}
+    added = {pair.after.name for pair in found if pair.before is None and pair.after}
+    gone = [pair.before.name for pair in found if pair.before and pair.after is None]
+    made = [Need(Act.DROP, name) for name in gone if name in columns and name not in added | done]
+    for one in made:
+        del columns[one.column]
+    left = {old: new for old, new in renamed.items() if old in columns}
+    while free := next((old for old, new in left.items() if new not in columns), None):
+        made.append(Need(Act.RENAME, free, left.pop(free)))
+        columns[made[-1].to] = columns.pop(free)
+    for name in (old for old in left if old not in wanted):  # somebody has added the new one
+        made.append(Need(Act.DROP, name))
+        del columns[name]
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """How a target is brought in line with a changed source.
+
+    `before` has to be cured first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
+    cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
+    the column is emptied, and gets its values from the copy. `source` and `target` are both ends' columns, the
+    differences marked.
+    """
+
+    found: tuple[ColumnChange, ...] = ()
+    statements: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
+    before: tuple[Objection, ...] = ()
+    after: tuple[Objection, ...] = ()
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether the statements are all that is needed."""
+        return not self.before and not self.after
+
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """All that has to be typed at the sink, in order."""
+        return (*(one.cure for one in self.before), *self.statements, *(one.cure for one in self.after))
+
+
+def marked(
+    source: Sequence[Column], target: Mapping[str, tuple[str, bool]], fits: Callable[[str, str], bool]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Both ends' columns as texts: `+` only at the source, `-` only at the target, `~` where its type is too small.
+
+    >>> marked([Column("id", "bigint", True), Column("x", "text")], {"id": ("integer", True)}, lambda *types: False)
+    (('~ id bigint NOT NULL', '+ x text'), ('~ id integer NOT NULL',))
+    """
+    by_name = {one.name: one.type for one in source}
+
+    def text(mark: str, name: str, type_: str, required: bool) -> str:
+        return f"{mark}{name} {type_}{' NOT NULL' if required else ''}"
+
+    def mark_of(name: str, alone: str) -> str:
+        if name not in by_name or name not in target:
+            return alone
+        return "" if fits(target[name][0], by_name[name]) else "~ "
+
+    ours = tuple(text(mark_of(one.name, "+ "), one.name, one.type, one.required) for one in source)
+    theirs = tuple(text(mark_of(name, "- "), name, *its) for name, its in target.items())
+    return ours, theirs

@@ -1,0 +1,224 @@
+"""The statements that bring a target in line with a source whose columns changed, and what none of them does.
+
+Next door: `core.domain.shape` says what is needed, `eligibility.py` what a target has to be, `target.py` makes one.
+
+PostgreSQL, ALTER TABLE: a type changes by itself where an implicit or assignment cast leads there, else by USING.
+Where no cast is known, as from a text, the column is emptied: the copy brings its values. A new
+column is added without NOT NULL, whatever the source's is: the rows that are there have no value for it until the copy
+writes them anew, and no row without one ever comes from the source.
+DWS, ALTER TABLE (column-store tables, which HStore tables are): ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT NULL
+are there; USING takes constants and the column itself, and ADD COLUMN stands in a statement of its own. GAUSS-00781,
+GAUSS-00836: no type of a distribution column is altered, none is dropped; ours lie by the hash of their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from core.domain.objection import Objection
+from core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
+from core.domain.slot import Column, TableIdentity, without_domains
+from core.domain.spec import ChannelSpec, SinkOptions
+from core.drivers.session import Book
+from core.sinks.postgres.check import eligibility, made_types, types
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write.statements import TargetTable
+from core.sqltext import dotted, quoted
+
+_SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
+_AUTOMATIC = ("i", "a")
+"""pg_cast.castcontext of implicit and of assignment casts."""
+_TEXTS = "S"
+"""pg_type.typcategory of texts: whatever is written into one is cast by itself."""
+
+
+def reshape(
+    session: SinkSession,
+    channel: ChannelSpec,
+    identity: TableIdentity,
+    old: Sequence[Column] | None,
+    options: SinkOptions,
+) -> Reshape:
+    """How the channel's target becomes one that holds the source as it is now; makes and alters nothing.
+
+    `old` are the source's columns when the target was last in line, None where that is not known: then columns that the
+    source has no more are not told from the target's own, and stay.
+    """
+    image = _plain(targets.image_of(channel, identity))
+    target = targets.target_of(channel, identity)
+    found = changes(old, identity.columns) if old is not None else ()
+    facts = eligibility.read(session, channel.target, identity.user_types)
+    if facts is None:
+        return Reshape(found, source=marked(image.columns, {}, types.fits)[0])
+    return _Reshaping(session, target, image, facts, options).plan(found, bool(channel.columns))
+
+
+def _plain(image: TableIdentity) -> TableIdentity:
+    """The image with its domains as their base types, as a made target has them."""
+    return replace(image, columns=tuple(replace(one, type=image.plain(one.type)) for one in image.columns))
+
+
+class _Reshaping:
+    """One target and what it is to become."""
+
+    def __init__(
+        self,
+        session: SinkSession,
+        target: TargetTable,
+        image: TableIdentity,
+        facts: TargetFacts,
+        options: SinkOptions,
+    ) -> None:
+        self._session = session
+        self._target = target
+        self._image = image
+        self._facts = facts
+        self._options = options
+        self._wanted = {one.name: one for one in image.columns}
+        self._lacking: set[str] = set()
+
+    def plan(self, found: Sequence[ColumnChange], mapped: bool) -> Reshape:
+        """Everything about it."""
+        columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
+        made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
+        before = self._types_lacking(made)
+        fixed = [one for one in made if self._alters(one)]
+        after = [*self._fixed_columns(made), *self._objections(fixed)]
+        before = [*self._emptied(fixed), *before]
+        source, target = marked(self._image.columns, columns, self._fits)
+        known = self._collations()
+        statements, blank = (
+            tuple(made_types.pasteable(one) for one in self._statements(fixed, known, blanks))
+            for blanks in (False, True)
+        )
+        return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target)
+
+    def _base(self, it: TargetColumn) -> str:
+        return it.base or without_domains(it.type, self._facts.types.values())
+
+    def _fits(self, there: str, wanted: str) -> bool:
+        if there != "text" and self._image.user_type(wanted):
+            return there == wanted
+        return types.fits(there, wanted)
+
+    def _alters(self, need: Need) -> bool:
+        """Whether a statement does it: a DWS alters no column by whose hash its rows lie."""
+        if need.act not in (Act.TYPE, Act.DROP) or not self._session.dialect.spreads:
+            return True
+        return not any(need.column in key.columns for key in self._facts.keys)
+
+    def _fixed_columns(self, made: Sequence[Need]) -> Iterator[Objection]:
+        for one in made:
+            if not self._alters(one):
+                what = f"target {self._target.name} lies by the hash of column {one.column!r}, which no ALTER changes"
+                cure = f"DROP TABLE {dotted(self._target.name)}, and make it anew (create_target = true)"
+                yield Objection(what, cure)
+
+    def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
+        """Types that somebody made at the source and nobody at the sink."""
+        found = []
+        for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
+            alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
+            lacking = eligibility.type_objections(self._target.name, alone, self._session)
+            found += lacking
+            self._lacking |= {one.column} if lacking else set()
+        return found
+
+    def _objections(self, fixed: Sequence[Need]) -> list[Objection]:
+        """What is still wrong with the target behind the statements."""
+        there = self._projected(fixed)
+        return list(eligibility.objections(self._target, self._image, there, self._options))
+
+    def _emptied(self, fixed: Sequence[Need]) -> list[Objection]:
+        """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
+        key = self._image.key
+        casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, fixed) for one in fixed)
+        same = any(one.plain and set(one.columns) == set(key) for one in self._projected(fixed).keys)
+        if same and not casts:
+            return []
+        what = f"target {self._target.name} has rows by another key than the source's"
+        return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
+
+    def _projected(self, fixed: Sequence[Need]) -> TargetFacts:
+        """The target as the statements leave it."""
+        columns, keys = dict(self._facts.columns), list(self._facts.keys)
+        for one in fixed:
+            if one.act is Act.DROP:
+                del columns[one.column]
+                keys = [key for key in keys if one.column not in key.columns]
+            elif one.act is Act.RENAME:
+                columns[one.to] = columns.pop(one.column)
+                keys = [_renamed(key, one) for key in keys]
+            elif one.act is Act.NULLABLE:
+                columns[one.column] = replace(columns[one.column], needed=False)
+            elif one.act is Act.TYPE:
+                columns[one.column] = replace(columns[one.column], type=self._made(one.to), base="", refuses_null=False)
+            else:
+                columns[one.column] = TargetColumn(self._made(one.to), False, False, False)
+        return replace(self._facts, columns=columns, keys=tuple(keys))
+
+    def _made(self, wanted: str) -> str:
+        return eligibility.made_type(wanted, self._image, self._session.dialect)
+
+    def _collations(self) -> set[str]:
+        wanted = [one.collation for one in self._image.columns if one.collation]
+        with self._session.transaction() as cursor:
+            return eligibility.collations(cursor, self._session, wanted)
+
+    def _statements(self, fixed: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+        alter = f"ALTER TABLE {dotted(self._target.name)}"
+        for one in fixed:
+            name = quoted(one.column)
+            if one.act is Act.DROP:
+                yield f"{alter} DROP COLUMN {name}"
+            elif one.act is Act.RENAME:
+                yield f"{alter} RENAME COLUMN {name} TO {quoted(one.to)}"
+            elif one.act is Act.NULLABLE:
+                yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
+            elif one.act is Act.ADD:
+                yield f"{alter} ADD COLUMN {name} {self._spelled(one, known)}"
+            else:
+                yield from self._retyped(one, fixed, known, blanks)
+
+    def _retyped(self, one: Need, fixed: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+        """A column's new type. `USING NULL` where old values may not become ones of it: none outlives the copy."""
+        column = f"ALTER TABLE {dotted(self._target.name)} ALTER COLUMN {quoted(one.column)}"
+        using, key = "", one.column in self._image.key
+        if not self._automatic(one, fixed) or (blanks and not key):
+            using = f" USING {quoted(one.column)}::{self._made(one.to)}"
+            using = " USING NULL" if key or blanks or not self._castable(one, fixed) else using
+        if using == " USING NULL" and not key and self._there(one, fixed).needed:
+            yield f"{column} DROP NOT NULL"
+        yield f"{column} TYPE {self._spelled(one, known)}{using}"
+
+    def _there(self, need: Need, fixed: Sequence[Need]) -> TargetColumn:
+        """The column as it is now, under the name that it has now."""
+        before = {one.to: one.column for one in fixed if one.act is Act.RENAME}
+        return self._facts.columns[before.get(need.column, need.column)]
+
+    def _spelled(self, need: Need, known: set[str]) -> str:
+        """A column's type as a made target has it, with its collation where the sink knows that."""
+        collation = self._wanted[need.column].collation
+        return self._made(need.to) + (f" COLLATE {collation}" if collation in known else "")
+
+    def _automatic(self, need: Need, fixed: Sequence[Need]) -> bool:
+        same, context, category = self._cast(need, fixed)
+        return same or context in _AUTOMATIC or category == _TEXTS
+
+    def _castable(self, need: Need, fixed: Sequence[Need]) -> bool:
+        return self._cast(need, fixed)[1] != ""
+
+    def _cast(self, need: Need, fixed: Sequence[Need]) -> tuple[bool, str, str]:
+        """Whether both are one type of another length, the cast's context or none, and the new type's category."""
+        if need.column in self._lacking:
+            return False, "", ""
+        names = {"there": self._base(self._there(need, fixed)), "wanted": self._made(need.to)}
+        same, context, category = self._session.fetched("cast", names, _SQL)[0]
+        return bool(same), str(context), str(category)
+
+
+def _renamed(key: TargetKey, need: Need) -> TargetKey:
+    return replace(key, columns=tuple(need.to if name == need.column else name for name in key.columns))

@@ -1,0 +1,51 @@
+"""Which columns a source table had, by its fingerprint: what a changed one is compared with.
+
+A fingerprint is a hash, so that the columns behind it have to be kept beside. Next door: `store.py` has the rows with
+the fingerprints, `core.domain.shape` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from core.domain.shape import columns_from, columns_text
+from core.domain.slot import Column
+from core.drivers import pg
+from core.drivers.session import Book
+from core.sinks.postgres.session import SinkSession
+
+_SQL: Book = ("core.sinks.postgres.progress", "columns.sql")
+
+
+def make(session: SinkSession, cursor: pg.Cursor) -> None:
+    """Make `slotkeeper_columns` where it is absent."""
+    if not _exists(session, cursor):
+        session.run(cursor, session.of_dialect("create", _SQL), {}, _SQL)
+
+
+def note(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
+) -> None:
+    """Keep the columns behind a fingerprint of the slot's rows."""
+    values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
+    session.run(cursor, "forget", values, _SQL)
+    session.run(cursor, "note", values, _SQL)
+
+
+def read(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
+) -> tuple[Column, ...] | None:
+    """The columns behind a fingerprint; None where they were never kept."""
+    if not _exists(session, cursor):
+        return None
+    found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, _SQL).fetchone()
+    return columns_from(found[0]) if found else None
+
+
+def empty(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int) -> int:
+    """Put the slot's rows back to creating under the epoch; how many there were."""
+    return session.run(cursor, "empty", {**lane, "epoch": epoch}, _SQL).rowcount
+
+
+def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
+    return session.run(cursor, "exists", {"schema": session.schema.string}, _SQL).fetchone() is not None

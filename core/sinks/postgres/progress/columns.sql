@@ -1,0 +1,54 @@
+-- The statements on slotkeeper_columns: which columns a source table had when its target was last in line with it.
+
+-- name: exists
+-- Whether the table is there: CREATE TABLE IF NOT EXISTS asks for the right to create even then.
+SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_columns'
+
+-- name: create
+-- One row for each fingerprint that a slot's progress rows had.
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_columns (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    fingerprint text NOT NULL,
+    columns text NOT NULL,
+    PRIMARY KEY (source, source_table, slot, fingerprint)
+)
+
+-- name: create_dws
+-- The same on a DWS, as its other tables of ours.
+CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_columns (
+    source text NOT NULL,
+    source_table text NOT NULL,
+    slot text NOT NULL,
+    fingerprint text NOT NULL,
+    columns text NOT NULL,
+    PRIMARY KEY (source, source_table, slot, fingerprint)
+) WITH (orientation = row) DISTRIBUTE BY HASH (source_table)
+
+-- name: read
+-- The columns of the table with this fingerprint.
+SELECT columns FROM {schema}.slotkeeper_columns
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND fingerprint = %(fingerprint)s
+
+-- name: forget
+-- Those of older fingerprints: the rows have another by now.
+DELETE FROM {schema}.slotkeeper_columns
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND columns <> %(columns)s
+
+-- name: note
+-- A fingerprint's columns never change, so it does not matter which start writes them.
+INSERT INTO {schema}.slotkeeper_columns (source, source_table, slot, fingerprint, columns)
+SELECT %(source)s, %(source_table)s, %(slot)s, %(fingerprint)s, %(columns)s
+WHERE NOT EXISTS (SELECT 1 FROM {schema}.slotkeeper_columns
+    WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND fingerprint = %(fingerprint)s)
+
+-- name: empty
+-- All lanes as a reset to snapshot leaves them, under the epoch: the next start registers and copies anew. What was decided at
+-- a sink beside is given up; the sink may have it, so it counts as repeated. A row that nothing was registered for stays.
+UPDATE {schema}.slotkeeper_progress
+SET position = '', state = 'creating', noted_start = NULL, noted_end = NULL, updated_at = now(),
+    repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
+    copying = NULL, chunks = NULL
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+  AND registered IS NOT NULL

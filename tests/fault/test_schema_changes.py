@@ -1,0 +1,252 @@
+"""A source table gets other columns under a running job: it stops and says what to type, or goes on; both end equal.
+
+Next door: `tests/property/test_shapes.py` has the same without servers, `test_slot_loss.py` what else loses a slot.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.domain.audit import Phase
+from core.domain.shape import RESNAPSHOT, STOP
+from core.embedded.warehouse import Warehouse
+from core.errors import Trouble, TroubleName
+from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.resetting import Crash
+from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed
+from tests.support.standin import run
+
+CHANGES = {
+    "add": (
+        [f"ALTER TABLE {TABLE} ADD COLUMN x integer"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN x integer"],
+    ),
+    "add not null": (
+        [f"ALTER TABLE {TABLE} ADD COLUMN x integer NOT NULL DEFAULT 7"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN x integer"],
+    ),
+    "add with a default": (
+        [f"ALTER TABLE {TABLE} ADD COLUMN x varchar(9) DEFAULT 'new'"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN x character varying(9)"],
+    ),
+    "drop": (
+        [f"ALTER TABLE {TABLE} DROP COLUMN w"],
+        [f"ALTER TABLE {TARGET} DROP COLUMN w"],
+    ),
+    "drop not null": (
+        [f"ALTER TABLE {TABLE} DROP COLUMN n"],
+        [f"ALTER TABLE {TARGET} DROP COLUMN n"],
+    ),
+    "rename": (
+        [f'ALTER TABLE {TABLE} RENAME COLUMN v TO "The name"'],
+        [f'ALTER TABLE {TARGET} RENAME COLUMN v TO "The name"'],
+    ),
+    "rename not null": (
+        [f"ALTER TABLE {TABLE} RENAME COLUMN n TO number"],
+        [f"ALTER TABLE {TARGET} RENAME COLUMN n TO number"],
+    ),
+    "rename the key": (
+        [f"ALTER TABLE {TABLE} RENAME COLUMN id TO key"],
+        [f"ALTER TABLE {TARGET} RENAME COLUMN id TO key"],
+    ),
+    "set type": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN w TYPE bigint"],
+        [f"ALTER TABLE {TARGET} ALTER COLUMN w TYPE bigint"],
+    ),
+    "set type not null": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN n TYPE numeric(12,2)"],
+        [f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE numeric(12,2)"],
+    ),
+    "set type by a cast": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN n TYPE boolean USING n > 25"],
+        [f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE boolean USING n::boolean"],
+    ),
+    "set type of a text": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN v TYPE boolean USING length(v) = 2"],
+        [f"ALTER TABLE {TARGET} ALTER COLUMN v TYPE boolean USING NULL"],
+    ),
+    "set type without a cast": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN n TYPE timestamp USING timestamp '2026-01-01' + n * interval '1 day'"],
+        [
+            f"ALTER TABLE {TARGET} ALTER COLUMN n DROP NOT NULL",
+            f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE timestamp without time zone USING NULL",
+        ],
+    ),
+    "set the key's type": (
+        [f"ALTER TABLE {TABLE} ALTER COLUMN id TYPE numeric(20,0)"],
+        [f"ALTER TABLE {TARGET} ALTER COLUMN id TYPE numeric(20,0)"],
+    ),
+    "narrower": ([f"ALTER TABLE {TABLE} ALTER COLUMN v TYPE varchar(40)"], []),
+    "several": (
+        [
+            f"ALTER TABLE {TABLE} DROP COLUMN w",
+            f"ALTER TABLE {TABLE} RENAME COLUMN v TO w",
+            f"ALTER TABLE {TABLE} ALTER COLUMN n DROP NOT NULL",
+            f"ALTER TABLE {TABLE} ALTER COLUMN n TYPE text",
+            f"ALTER TABLE {TABLE} ADD COLUMN v date",
+        ],
+        [
+            f"ALTER TABLE {TARGET} DROP COLUMN w",
+            f"ALTER TABLE {TARGET} RENAME COLUMN v TO w",
+            f"ALTER TABLE {TARGET} ALTER COLUMN n DROP NOT NULL",
+            f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE text",
+            f"ALTER TABLE {TARGET} ADD COLUMN v date",
+        ],
+    ),
+}
+"""What is done at the source, and what is to be typed at the sink."""
+QUICK = ["add not null", "drop", "rename", "set type by a cast"]
+LATE = [one for one in CHANGES if one not in QUICK]
+POINTS = [f"after_reshape_{step}" for step in ("intent", "epoch", "alter", "rows", "outcome")]
+
+
+def kill() -> None:
+    raise Crash("killed")
+
+
+def change(mirror: Mirror, what: str) -> None:
+    """Change the source with rows before and behind it that nobody has read yet."""
+    insert(mirror, "51, 60")
+    run(mirror.warehouse, *CHANGES[what][0])
+    run(mirror.warehouse, f"DELETE FROM {TABLE} WHERE {'key' if 'rename the key' in what else 'id'} > 55")
+
+
+def running(warehouse: Warehouse, make_mirror: MakeMirror, policy: str) -> Mirror:
+    mirror = prepared(warehouse, make_mirror, policy)
+    insert(mirror, "1, 50")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    return mirror
+
+
+def ended_equal(mirror: Mirror) -> None:
+    """It runs, both ends are equal by name, and it follows what comes."""
+    mirror.wait_running()
+    run(mirror.warehouse, f"DELETE FROM {TABLE} WHERE ctid IN (SELECT ctid FROM {TABLE} LIMIT 3)")
+    until_equal(mirror)
+    mirror.stop()
+
+
+def until_equal(mirror: Mirror) -> None:
+    names = mirror.query(mirror.warehouse.connect, columns_of(TABLE))
+    assert sorted(names) == sorted(mirror.query(mirror.sink, columns_of(TARGET)))
+    listed = ", ".join(f'"{name}"::text' for (name,) in sorted(names))
+
+    def equal() -> bool:
+        source = set(mirror.query(mirror.warehouse.connect, f"SELECT {listed} FROM {TABLE}"))
+        return source == set(mirror.query(mirror.sink, f"SELECT {listed} FROM {TARGET}"))
+
+    mirror._until(equal, 60, "source and target to be equal")
+
+
+def columns_of(table: str) -> str:
+    where = f"attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped"
+    return f"SELECT attname::text FROM pg_attribute WHERE {where}"
+
+
+def stops_and_says(mirror: Mirror, what: str, folder: Path) -> None:
+    change(mirror, what)
+    error = mirror.wait_error()
+    assert isinstance(error, Trouble), repr(error)
+    assert error.name in (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST), error
+    assert statements_of(error.hint) == CHANGES[what][1]
+    assert isinstance(again := mirror.start().wait_error(), Trouble)
+    assert again.hint == error.hint, "the next start says the same"
+    typed_as_printed(mirror, error.hint, folder)
+    ended_equal(mirror)
+
+
+def goes_on(mirror: Mirror, what: str) -> None:
+    change(mirror, what)
+    mirror._until(lambda: len(audit_of(mirror).lines) == 2, 60, "the table to be altered")
+    ended_equal(mirror)
+    before, after = audit_of(mirror).lines
+    assert (before.phase, after.phase, after.action_id) == (Phase.INTENT, Phase.OUTCOME, before.action_id)
+    assert before.what == f"dws1 {TABLE} slot {mirror.job.slot}"
+    assert [text for name, text in before.result.items() if name.startswith(TARGET)] == CHANGES[what][1]
+    assert after.outcome == "done: altered, and is copied anew"
+
+
+def test_old_values_that_fit_no_new_type_go(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    """The source made them fit in a way of its own; its copy brings what it made of them."""
+    mirror = prepared(warehouse, make_mirror, RESNAPSHOT, "id bigint NOT NULL, f double precision NOT NULL")
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 1e12), (2, 2)")
+    mirror.start().wait_running()
+    run(warehouse, f"ALTER TABLE {TABLE} ALTER COLUMN f TYPE numeric(5,2) USING 1")
+    mirror._until(lambda: len(audit_of(mirror).lines) == 2, 60, "the table to be altered")
+    ended_equal(mirror)
+    told = [list(line.result.values())[:2] for line in audit_of(mirror).lines]
+    plain = f"ALTER TABLE {TARGET} ALTER COLUMN f TYPE numeric(5,2)"
+    assert told[0][0] == plain
+    assert told[1] == [f"ALTER TABLE {TARGET} ALTER COLUMN f DROP NOT NULL", f"{plain} USING NULL"]
+
+
+def audit_of(mirror: Mirror) -> MemoryAudit:
+    assert isinstance(mirror.audit, MemoryAudit)
+    return mirror.audit
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_a_job_stops_with_the_alter_that_works_as_printed(
+    what: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    stops_and_says(running(warehouse, make_mirror, STOP), what, tmp_path)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("what", LATE)
+def test_every_change_stops_a_job_with_the_alter_that_works_as_printed(
+    what: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    stops_and_says(running(warehouse, make_mirror, STOP), what, tmp_path)
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_a_job_that_may_alters_its_target_and_copies_again(
+    what: str, warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    goes_on(running(warehouse, make_mirror, RESNAPSHOT), what)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("what", LATE)
+def test_a_job_that_may_alters_its_target_whatever_changed(
+    what: str, warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    goes_on(running(warehouse, make_mirror, RESNAPSHOT), what)
+
+
+def killed_at(mirror: Mirror, point: str, what: str) -> None:
+    """The job is killed there; the next start ends equal."""
+    mirror.stop()
+    change(mirror, what)
+    probe = At(point, kill)
+    error = mirror.start(driver_probe=probe).wait_error()
+    assert isinstance(error, Crash) and probe.done.is_set(), repr(error)
+    mirror.start()
+    ended_equal(mirror)
+
+
+def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    for number, point in enumerate(POINTS):
+        if number:
+            mirror.start().wait_running()
+        mirror.stop()
+        run(mirror.warehouse, f"ALTER TABLE {TABLE} ADD COLUMN x{number} integer DEFAULT {number}")
+        probe = At(point, kill)
+        error = mirror.start(driver_probe=probe).wait_error()
+        assert isinstance(error, Crash) and probe.done.is_set(), (point, repr(error))
+        mirror.start()
+        ended_equal(mirror)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("what", list(CHANGES))
+def test_a_kill_at_every_step_of_every_change(
+    what: str, point: str, warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    killed_at(running(warehouse, make_mirror, RESNAPSHOT), point, what)
