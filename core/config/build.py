@@ -24,6 +24,7 @@ from core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.master import Master, MasterKind
+from core.domain.shape import RESNAPSHOT, STOP
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 from core.domain.text import safe
 from core.errors import ConfigError
@@ -152,7 +153,7 @@ def _job(
     binlog = _binlog(reading, path, raw)
     source, sink = sources[given["source"]], sinks[given["sink"]]
     store = sinks[sink.store] if sink.store else sink
-    channels = _channels(reading, path, raw)
+    channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
@@ -254,6 +255,33 @@ def _agree(
         here = (*path, "sink_options", "ignore_update_before")
         what = f"{dotted(here)} = false has no effect: binlog_ignore_update_before leaves old images at the server"
         raise reading.error(here, what, "set one of them")
+    _refuse_resnapshot(reading, path, given, binlog, channels)
+
+
+def _refuse_resnapshot(
+    reading: Reading, path: Path, given: Mapping[str, Any], binlog: BinlogOptions, channels: tuple[ChannelSpec, ...]
+) -> None:
+    """A job that copies again by itself needs all that a copy over a target with rows needs."""
+    first = next((n for n, one in enumerate(channels) if one.on_schema_change != STOP), None)
+    if first is None:
+        return
+    place: Path = path if given["on_schema_change"] != STOP else (*path, "channels", first)
+    here: Path = (*place, "on_schema_change")
+    for wrong, what, hint in (
+        (not binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),
+        (
+            given["start"] != "initial",
+            f'copies again, start = "{given["start"]}" makes no copy',
+            'set start = "initial"',
+        ),
+        (
+            given["on_existing"] == "refuse",
+            'copies over a target with rows, which on_existing = "refuse" refuses',
+            'set on_existing = "replace" (or "merge")',
+        ),
+    ):
+        if wrong:
+            raise reading.error(here, f'{dotted(here)} = "{RESNAPSHOT}" {what}', hint)
 
 
 def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> str:
@@ -382,8 +410,11 @@ def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
 # -- channels: one source table to one target each, every table once -----------------------------------------------
 
 
-def _channels(reading: Reading, path: Path, raw: Table) -> tuple[ChannelSpec, ...]:
-    """The channels of the job at `path`; at least one, no source table and no target twice."""
+def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -> tuple[ChannelSpec, ...]:
+    """The channels of the job at `path`; at least one, no source table and no target twice.
+
+    `on_schema_change` is that of a channel which says nothing of it.
+    """
     here: Path = (*path, "channels")
     channels = raw.get("channels")
     if channels is None or channels == []:
@@ -392,13 +423,13 @@ def _channels(reading: Reading, path: Path, raw: Table) -> tuple[ChannelSpec, ..
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
     found: list[ChannelSpec] = []
     for number, one in enumerate(channels):
-        channel = _channel(read_section(reading, (*here, number), one, keys.CHANNEL))
+        channel = _channel(read_section(reading, (*here, number), one, keys.CHANNEL), on_schema_change)
         _refuse_twice(reading, (*here, number), channel, found)
         found.append(channel)
     return tuple(found)
 
 
-def _channel(given: Mapping[str, Any]) -> ChannelSpec:
+def _channel(given: Mapping[str, Any], on_schema_change: str) -> ChannelSpec:
     return ChannelSpec(
         given["from"],
         given["into"],
@@ -406,6 +437,7 @@ def _channel(given: Mapping[str, Any]) -> ChannelSpec:
         given["columns"] or (),
         given["where"] or "",
         given["keys_never_change"],
+        given["on_schema_change"] or on_schema_change,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from core.config import values
 from core.config.values import Reader
+from core.domain.shape import ON_SCHEMA_CHANGE, STOP
 from core.domain.tls import MODES, SAFEST
 
 
@@ -83,6 +84,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).replace(".", "_").lower()
 
 
+_SHAPES = "tests/fault/test_schema_changes.py::test_a_job_that_may_alters_its_target_and_copies_again"
 _CHANNEL = "tests/integration/test_channels.py::"
 _RETRY = "tests/unit/test_retry.py"
 _TLS = "tests/integration/test_tls.py"
@@ -206,6 +208,14 @@ JOB = section(
         "refuse",
     ),
     Key(
+        "on_schema_change",
+        "a source table with other columns: `stop` names the statements for the target and the reset; `resnapshot` runs"
+        " them and copies the table again",
+        values.choice(*ON_SCHEMA_CHANGE),
+        STOP,
+        tested=_SHAPES,
+    ),
+    Key(
         "wait",
         "limit of the wait for transactions that were open when the slot was created",
         values.duration(0, values.DAY),
@@ -257,6 +267,12 @@ CHANNEL = section(
         values.boolean,
         False,
         tested="tests/integration/test_binlog_parameters.py::test_a_changed_key_would_leave_its_old_row_behind",
+    ),
+    Key(
+        "on_schema_change",
+        "the same as the job's, for this table; not set: the job's",
+        values.choice(*ON_SCHEMA_CHANGE),
+        tested=_SHAPES,
     ),
 )
 

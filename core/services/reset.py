@@ -81,7 +81,7 @@ def reset_context(
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
-    clock = SystemClock()
+    target, clock = (beside or store).target(job), SystemClock()
     with closing(retention), closing(resets), closing(beside or resets):
         yield ResetContext(
             job=job,
@@ -94,7 +94,8 @@ def reset_context(
             at_rest=at_rest,
             report=report,
             silence=partial(end_job_sessions, job, retention),
-            can_copy=(beside or store).target(job).takes_copy,
+            can_copy=target.takes_copy,
+            shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             clock=clock,
             pause=time.sleep,
             new_id=partial(_new_id, clock),

@@ -168,8 +168,10 @@ class _Opening:
         `others_begun`: a start has registered for another channel of the job.
         """
         rows = self.store.rows()
-        _refuse_changed_channel(rows, channel_hash(self.part, self.identity))
-        if self.part.job.binlog.binlog:
+        binlog, now = self.part.job.binlog.binlog, self.identity
+        # of a table that changed its key's name the comparison says more
+        _refuse_changed_channel([row for row in rows if not binlog or row.fingerprint == now.text], self.part, now)
+        if binlog:
             found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
@@ -315,7 +317,8 @@ def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0)
     )
 
 
-def _refuse_changed_channel(rows: list[ProgressRow], wanted: str) -> None:
+def _refuse_changed_channel(rows: list[ProgressRow], part: JobContext, identity: TableIdentity) -> None:
+    wanted = channel_hash(part, identity)
     if any(row.channel != wanted and row.state is not LaneState.CREATING for row in rows):
         raise Refused(
             "the channel's target, mapping or key is not the one that the progress rows were made for",

@@ -13,6 +13,7 @@ from core.clock import Clock
 from core.domain.audit import Actor, AuditLine
 from core.domain.kept import Positions
 from core.domain.reset import Check
+from core.domain.shape import Reshape
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.ports.progress import ResetStore
@@ -40,7 +41,8 @@ class ResetContext:
     """Everything that a reset is given; `positions` reads the source's texts.
 
     `at_rest` says whether the job is, `report` hears that it was reset. `silence` ends the job's other sessions at the
-    source, False where it is not certain; `can_copy` says whether the target is empty or absent.
+    source, False where it is not certain; `can_copy` says whether the target is empty or absent, `shape` how it is
+    brought in line with the source, whose columns were those behind a fingerprint.
     """
 
     job: JobSpec
@@ -54,6 +56,7 @@ class ResetContext:
     report: Callable[[str], None]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
+    shape: Callable[[TableIdentity, str], Reshape]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]

@@ -119,7 +119,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     _refuse_senseless(ctx, goal, seen)
     resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else None
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
-    notes = _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
+    notes = _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves) + _shape_notes(ctx, goal, seen)
     checks = _checks(ctx, goal, seen, moves, backup)
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
@@ -232,6 +232,19 @@ def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
     retained = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
     rows = "1 row" if retained == 1 else f"{retained} rows"
     return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if retained else []
+
+
+def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
+    """Both ends' columns where a copy will need them or they have changed, and what the target needs before a start."""
+    then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
+    if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
+        return []
+    shape = ctx.shape(seen.identity, then)
+    mapped = " (as the channel maps it)" if channel.columns else ""
+    found = [f"source {channel.source_table}{mapped}: {', '.join(shape.source)}"]
+    found.append(f"target {channel.target}: {', '.join(shape.target) or 'is not there'}")
+    found += [f"changed: {change.text}" for change in shape.found]
+    return found + [f"type at the sink before the next start: {statement}" for statement in shape.typed]
 
 
 def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:

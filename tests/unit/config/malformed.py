@@ -142,6 +142,33 @@ VALUES = [
     _case("setting a list", added(SPARK, 'settings = {"spark.executor.cores" = [1]}'), "spark.executor.cores", "text"),
     _case("settings text", added(SPARK, 'settings = "x"'), "settings must be a table"),
     _case("on_existing", added(JOB, 'on_existing = "drop"'), "on_existing", '"merge"'),
+    _case("schema change", added(JOB, 'on_schema_change = "alter"'), "on_schema_change", '"stop" or "resnapshot"'),
+    _case(
+        "schema change of a channel",
+        changed(CHANNEL_END, f'{CHANNEL_END}\non_schema_change = "ignore"'),
+        "channels[0].on_schema_change",
+        '"stop" or "resnapshot"',
+    ),
+    _case(
+        "resnapshot over a target with rows",
+        added(JOB, 'on_schema_change = "resnapshot"'),
+        "config.toml:18",
+        'on_existing = "refuse" refuses',
+        'set on_existing = "replace"',
+    ),
+    _case(
+        "resnapshot of a channel without a copy",
+        changed(CHANNEL_END, f'{CHANNEL_END}\non_schema_change = "resnapshot"').replace(
+            'sink = "mart"\n', 'sink = "mart"\non_existing = "replace"\nstart = "latest"\n'
+        ),
+        "jobs.orders_rt.channels[0].on_schema_change",
+        'start = "latest" makes no copy',
+    ),
+    _case(
+        "resnapshot without a binlog",
+        added(JOB, 'on_schema_change = "resnapshot"\non_existing = "replace"').replace("binlog = true", ""),
+        "has no effect with binlog = false",
+    ),
     _case("start nonsense", added(JOB, 'start = "inital"'), "start", '"initial"'),
     _case("log level", added("logging", 'level = "INFO"'), "logging.level has no meaning here: the lines", "remove"),
     _case("progress schema", added(SINK, 'progress_schema = "a.b"'), "progress_schema", "dots"),

@@ -90,6 +90,15 @@ def test_every_value_reaches_its_place(tmp_path: Path) -> None:
     assert loaded.state_dir == tmp_path / "here"
 
 
+def test_a_channel_has_its_own_way_with_changed_columns_or_its_jobs(tmp_path: Path) -> None:
+    resnapshot = 'on_schema_change = "resnapshot"\non_existing = "replace"\n'
+    text = VALID.replace("[[jobs", f"{resnapshot}[[jobs")
+    text += '[[jobs.orders_rt.channels]]\nfrom = "ods.b"\ninto = "mart.b"\non_schema_change = "stop"\n'
+    channels = _load(tmp_path, text).jobs["orders_rt"].channels
+    assert [one.on_schema_change for one in channels] == ["resnapshot", "stop"]
+    assert _load(tmp_path, VALID).jobs["orders_rt"].channel.on_schema_change == "stop"
+
+
 def test_the_slot_is_the_job_s_name_unless_set_by_either_key(tmp_path: Path) -> None:
     unset = changed('slot = "orders_slot"\n', "")
     assert _load(tmp_path, unset).jobs["orders_rt"].slot == "orders_rt"

@@ -85,13 +85,13 @@ class _Reshaping:
         columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
         made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
         before = self._types_lacking(made)
-        fixed = [one for one in made if self._alters(one)]
-        after = [*self._fixed_columns(made), *self._objections(fixed)]
-        before = [*self._emptied(fixed), *before]
         source, target = marked(self._image.columns, columns, self._fits)
-        known = self._collations()
+        stuck = self._stuck(made)
+        if stuck:
+            return Reshape(tuple(found), before=tuple(before), after=tuple(stuck), source=source, target=target)
+        before, after, known = [*self._emptied(made), *before], self._objections(made), self._collations()
         statements, blank = (
-            tuple(made_types.pasteable(one) for one in self._statements(fixed, known, blanks))
+            tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
             for blanks in (False, True)
         )
         return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target)
@@ -104,18 +104,14 @@ class _Reshaping:
             return there == wanted
         return types.fits(there, wanted)
 
-    def _alters(self, need: Need) -> bool:
-        """Whether a statement does it: a DWS alters no column by whose hash its rows lie."""
-        if need.act not in (Act.TYPE, Act.DROP) or not self._session.dialect.spreads:
-            return True
-        return not any(need.column in key.columns for key in self._facts.keys)
-
-    def _fixed_columns(self, made: Sequence[Need]) -> Iterator[Objection]:
-        for one in made:
-            if not self._alters(one):
-                what = f"target {self._target.name} lies by the hash of column {one.column!r}, which no ALTER changes"
-                cure = f"DROP TABLE {dotted(self._target.name)}, and make it anew (create_target = true)"
-                yield Objection(what, cure)
+    def _stuck(self, made: Sequence[Need]) -> list[Objection]:
+        """What keeps a target from being altered at all: a DWS alters no column by whose hash its rows lie."""
+        name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
+        fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
+        if not fixed or not self._session.dialect.spreads:
+            return []
+        what = f"target {name} lies by the hash of column {fixed[0]!r}, which no ALTER changes: create_target = true"
+        return [Objection(f"{what} makes it anew", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
         """Types that somebody made at the source and nobody at the sink."""
@@ -127,25 +123,25 @@ class _Reshaping:
             self._lacking |= {one.column} if lacking else set()
         return found
 
-    def _objections(self, fixed: Sequence[Need]) -> list[Objection]:
+    def _objections(self, made: Sequence[Need]) -> list[Objection]:
         """What is still wrong with the target behind the statements."""
-        there = self._projected(fixed)
+        there = self._projected(made)
         return list(eligibility.objections(self._target, self._image, there, self._options))
 
-    def _emptied(self, fixed: Sequence[Need]) -> list[Objection]:
+    def _emptied(self, made: Sequence[Need]) -> list[Objection]:
         """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
         key = self._image.key
-        casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, fixed) for one in fixed)
-        same = any(one.plain and set(one.columns) == set(key) for one in self._projected(fixed).keys)
+        casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, made) for one in made)
+        same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
         if same and not casts:
             return []
         what = f"target {self._target.name} has rows by another key than the source's"
         return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
 
-    def _projected(self, fixed: Sequence[Need]) -> TargetFacts:
+    def _projected(self, made: Sequence[Need]) -> TargetFacts:
         """The target as the statements leave it."""
         columns, keys = dict(self._facts.columns), list(self._facts.keys)
-        for one in fixed:
+        for one in made:
             if one.act is Act.DROP:
                 del columns[one.column]
                 keys = [key for key in keys if one.column not in key.columns]
@@ -168,9 +164,9 @@ class _Reshaping:
         with self._session.transaction() as cursor:
             return eligibility.collations(cursor, self._session, wanted)
 
-    def _statements(self, fixed: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+    def _statements(self, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
         alter = f"ALTER TABLE {dotted(self._target.name)}"
-        for one in fixed:
+        for one in made:
             name = quoted(one.column)
             if one.act is Act.DROP:
                 yield f"{alter} DROP COLUMN {name}"
@@ -181,22 +177,22 @@ class _Reshaping:
             elif one.act is Act.ADD:
                 yield f"{alter} ADD COLUMN {name} {self._spelled(one, known)}"
             else:
-                yield from self._retyped(one, fixed, known, blanks)
+                yield from self._retyped(one, made, known, blanks)
 
-    def _retyped(self, one: Need, fixed: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+    def _retyped(self, one: Need, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
         """A column's new type. `USING NULL` where old values may not become ones of it: none outlives the copy."""
         column = f"ALTER TABLE {dotted(self._target.name)} ALTER COLUMN {quoted(one.column)}"
         using, key = "", one.column in self._image.key
-        if not self._automatic(one, fixed) or (blanks and not key):
+        if not self._automatic(one, made) or (blanks and not key):
             using = f" USING {quoted(one.column)}::{self._made(one.to)}"
-            using = " USING NULL" if key or blanks or not self._castable(one, fixed) else using
-        if using == " USING NULL" and not key and self._there(one, fixed).needed:
+            using = " USING NULL" if key or blanks or not self._castable(one, made) else using
+        if using == " USING NULL" and not key and self._there(one, made).needed:
             yield f"{column} DROP NOT NULL"
         yield f"{column} TYPE {self._spelled(one, known)}{using}"
 
-    def _there(self, need: Need, fixed: Sequence[Need]) -> TargetColumn:
+    def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
         """The column as it is now, under the name that it has now."""
-        before = {one.to: one.column for one in fixed if one.act is Act.RENAME}
+        before = {one.to: one.column for one in made if one.act is Act.RENAME}
         return self._facts.columns[before.get(need.column, need.column)]
 
     def _spelled(self, need: Need, known: set[str]) -> str:
@@ -204,18 +200,18 @@ class _Reshaping:
         collation = self._wanted[need.column].collation
         return self._made(need.to) + (f" COLLATE {collation}" if collation in known else "")
 
-    def _automatic(self, need: Need, fixed: Sequence[Need]) -> bool:
-        same, context, category = self._cast(need, fixed)
+    def _automatic(self, need: Need, made: Sequence[Need]) -> bool:
+        same, context, category = self._cast(need, made)
         return same or context in _AUTOMATIC or category == _TEXTS
 
-    def _castable(self, need: Need, fixed: Sequence[Need]) -> bool:
-        return self._cast(need, fixed)[1] != ""
+    def _castable(self, need: Need, made: Sequence[Need]) -> bool:
+        return self._cast(need, made)[1] != ""
 
-    def _cast(self, need: Need, fixed: Sequence[Need]) -> tuple[bool, str, str]:
+    def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
         """Whether both are one type of another length, the cast's context or none, and the new type's category."""
         if need.column in self._lacking:
             return False, "", ""
-        names = {"there": self._base(self._there(need, fixed)), "wanted": self._made(need.to)}
+        names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}
         same, context, category = self._session.fetched("cast", names, _SQL)[0]
         return bool(same), str(context), str(category)
 
