@@ -166,8 +166,11 @@ class Store(Rows, Protocol):
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         """The source's columns behind a fingerprint; None where they were never kept."""
 
-    def empty(self, epoch: int) -> None:
-        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer."""
+    def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
+        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
+
+        `fingerprint` and `known` are of the source with which the target is in line now.
+        """
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
     def end_others(self) -> None: ...

@@ -15,7 +15,7 @@ from core.domain.reset import DONE
 from core.domain.shape import RESNAPSHOT, STOP
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
+from core.errors import Refused, Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, Resetting
 from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed
@@ -233,6 +233,43 @@ def test_a_reset_shows_the_columns_of_both_ends(warehouse: Warehouse, make_mirro
     )
 
 
+def test_a_copy_that_is_due_brings_its_target_in_line_too(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    """The source changes again after a reset, and after a kill behind the reshape's rows."""
+    mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    mirror.stop()
+    resetting = Resetting(mirror, tmp_path / "state")
+    mirror.source(f"ALTER TABLE {TABLE} ADD COLUMN x integer DEFAULT 1")
+    assert "the next start runs: " in resetting.plan(SNAPSHOT).notes[-1]
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    probe = At("after_reshape_rows", kill)
+    assert isinstance(mirror.start(driver_probe=probe).wait_error(), Crash)
+    mirror.source(f"ALTER TABLE {TABLE} RENAME COLUMN x TO y", f"ALTER TABLE {TABLE} DROP COLUMN w")
+    mirror.start()
+    ended_equal(mirror)
+    told = [text for line in audit_of(mirror).lines for text in line.result.values() if text.startswith("ALTER")]
+    names = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} RENAME COLUMN x TO y"]
+    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names]
+
+
+def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
+    mirror = running(warehouse, make_mirror, STOP)
+    change(mirror, "drop")
+    mirror.wait_error()
+    mirror.source(f"ALTER TABLE {TABLE} ADD COLUMN x integer")
+    assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused), repr(error)
+    assert error.hint.endswith(f"; then slotkeeper jobs start {mirror.job.name}")
+    statements = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} ADD COLUMN x integer"]
+    assert statements_of(error.hint) == statements
+    mirror.at_sink(*statements)
+    mirror.start()
+    ended_equal(mirror)
+
+
+@pytest.mark.chaos
 def test_another_table_of_the_same_name_and_another_key_are_a_persons(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
@@ -317,10 +354,8 @@ def killed_at(mirror: Mirror, point: str, what: str) -> None:
 
 def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    mirror.stop()
     for number, point in enumerate(POINTS):
-        if number:
-            mirror.start().wait_running()
-        mirror.stop()
         run(mirror.warehouse, f"ALTER TABLE {TABLE} ADD COLUMN x{number} integer DEFAULT {number}")
         probe = At(point, kill)
         error = mirror.start(driver_probe=probe).wait_error()

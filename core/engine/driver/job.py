@@ -29,7 +29,7 @@ from core.engine.driver.reshape import overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.engine.local_runner import Pooled
-from core.errors import Busy, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
 
 
@@ -49,7 +49,7 @@ def run(ctx: JobContext) -> JobEnd:
             ended = _once(ctx)
         except Interrupted:
             ended = None
-        except Trouble as error:
+        except (Trouble, Refused) as error:
             if not overcome(ctx, error):
                 raise
             ended = None
@@ -191,6 +191,9 @@ class Streaming:
         try:
             ended = loop.run()
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
+        except Trouble:
+            goes_on = True  # what a changed table needs is asked over their session
+            raise
         finally:
             self._leases.end(waits=goes_on)  # the next start uses their session
         return ended

@@ -1,7 +1,8 @@
 """A channel whose source table has other columns: what has to be typed, or its target altered and copied anew.
 
 A changed table shows as SCHEMA CHANGED, or as SLOT LOST where the source clears its slots (DWS: ADD and DROP COLUMN,
-SET TYPE). Either way the old place in the binlog is of no use, so both ways out end with a new copy.
+SET TYPE). Either way the old place in the binlog is of no use, so both ways out end with a new copy. Where one is due
+already, as after a reset, it is the target that refuses.
 
 The steps of the second, each of which may be the last before a crash (ADR 33): the audit's intent, the epoch, the
 target's statements in one transaction, the progress rows back to creating, the audit's outcome. Until the rows are back
@@ -12,13 +13,15 @@ and the sink say what the target needs, `job.py` asks here, `start.py` goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.shape import RESNAPSHOT, Reshape
+from core.domain.slot import TableIdentity
 from core.domain.text import typed
 from core.engine.driver.context import JobContext
-from core.errors import ErrorKind, SlotkeeperError, Trouble, TroubleName
+from core.errors import ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 
 NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
 ACTION = "schema change"
@@ -29,81 +32,95 @@ WAIT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A channel whose source has other columns than its rows were made for."""
+    """A channel whose source has other columns than its rows were made for; `due`: its copy is due already."""
 
     part: JobContext
     rows: Sequence[ProgressRow]
+    identity: TableIdentity
     shape: Reshape
+    due: bool
 
     @property
     def goes_on(self) -> bool:
         """Whether the job may, and can, bring its target in line by itself."""
-        return (
-            self.part.job.channel.on_schema_change == RESNAPSHOT
-            and self.part.audit is not None
-            and self.shape.by_itself
-        )
+        may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
+        return may and self.shape.by_itself
 
 
-def overcome(ctx: JobContext, error: Trouble) -> bool:
-    """Whether the job is to be started again after this trouble; where not, its hint says what has to be typed."""
-    if error.name not in NAMES:
+def overcome(ctx: JobContext, error: Trouble | Refused) -> bool:
+    """Whether the job is to be started again after this; where it is not, its hint says what has to be typed."""
+    if error.name not in NAMES if isinstance(error, Trouble) else error.where != "sink":
         return False
     found = _all_changed(ctx, error)
-    if not found or not all(one.goes_on for one in found):
-        error.hint = "; ".join([*(manual(one) for one in found), *([] if found else [error.hint])])
+    if not found:
+        return False
+    if not all(one.goes_on for one in found):
+        error.hint = _manual(found)
         return False
     try:
         for one in found:
             resnapshot(one, str(error))
     except SlotkeeperError as failed:
         if failed.kind not in PASSING:
-            failed.hint = failed.hint or "; ".join(manual(one) for one in found)
+            failed.hint = failed.hint or _manual(found)
             raise
         ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}")
         ctx.pause(WAIT)
     return True
 
 
-def _all_changed(ctx: JobContext, error: Trouble) -> list[Changed]:
-    """The channels that the trouble may be of; none where the servers do not tell, as then the trouble says enough."""
+def _all_changed(ctx: JobContext, error: Trouble | Refused) -> list[Changed]:
+    """The channels that it may be of; none where the servers do not tell, as then the error says enough."""
+    due = isinstance(error, Refused)
     try:
-        return [one for part in ctx.parts if (one := changed(part)) is not None]
+        return [one for part in ctx.parts if (one := changed(part, due)) is not None]
     except SlotkeeperError as failed:
-        if failed.kind is ErrorKind.OPERATOR:  # columns = { ... } or where name a column that is gone
+        if failed.kind is ErrorKind.OPERATOR and not due:  # columns = { ... } or where name a column that is gone
             error.hint = f"{failed.message} ({failed.hint}); then {_again(ctx.parts[0])}"
         return []
 
 
-def changed(part: JobContext) -> Changed | None:
-    """The channel with what its target needs; None where its table is the same, or another one of the same name."""
+def changed(part: JobContext, due: bool) -> Changed | None:
+    """The channel with what its target needs; None where its table is the same, or another one of the same name.
+
+    With `due` a channel whose rows a reset has emptied, else one that has been copied.
+    """
     store = part.sessions.store()
     rows = store.rows()
-    if not rows or any(row.state is LaneState.CREATING for row in rows):
+    creating = {row.state is LaneState.CREATING for row in rows}
+    if creating != {due} or any(row.registered is None for row in rows):
         return None
     identity = part.sessions.source("start").identify()
     known = {row.fingerprint for row in rows}
-    server_and_table = identity.text.rpartition(":")[0]
-    if known == {identity.text} or {one.rpartition(":")[0] for one in known} != {server_and_table}:
+    if not due and (known == {identity.text} or {_table(one) for one in known} != {_table(identity.text)}):
         return None
-    old = store.noted_columns(rows[0].fingerprint)
-    return Changed(part, rows, part.sessions.target().reshape(identity, old))
+    shape = part.sessions.target().reshape(identity, store.noted_columns(rows[0].fingerprint))
+    return None if due and not shape.typed else Changed(part, rows, identity, shape, due)
+
+
+def _table(fingerprint: str) -> str:
+    """A fingerprint without its columns: the server and the table."""
+    return fingerprint.rpartition(":")[0]
+
+
+def _manual(found: Sequence[Changed]) -> str:
+    return "; ".join(manual(one) for one in found)
 
 
 def manual(one: Changed) -> str:
     """What a person types, word for word: the statements at the sink, then the reset and the start."""
-    shape, job = one.shape, one.part.job
-    said = "; ".join(change.text for change in shape.found)
-    cures = "; ".join(shape.typed) or "nothing: the target holds the new columns"
-    what = f"{job.channel.source_table}: {said}; " if said else ""
-    return f"{what}type at the sink: {cures}; then {_again(one.part)}"
+    said = "; ".join(change.text for change in one.shape.found)
+    cures = "; ".join(one.shape.typed) or "nothing: the target holds the new columns"
+    what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
+    return f"{what}type at the sink: {cures}; then {_again(one.part, one.due)}"
 
 
-def _again(part: JobContext) -> str:
-    job = part.job
+def _again(part: JobContext, due: bool = False) -> str:
+    job, start = part.job, f"slotkeeper jobs start {part.job.name}"
+    if due:
+        return start
     first = "" if job.on_existing != "refuse" else 'set on_existing = "replace", then '
-    table = job.channel.source_table
-    return f"{first}slotkeeper slots reset {typed(table, job.slot)} --to snapshot, and slotkeeper jobs start {job.name}"
+    return f"{first}slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot, and {start}"
 
 
 def resnapshot(one: Changed, reason: str) -> None:
@@ -111,24 +128,31 @@ def resnapshot(one: Changed, reason: str) -> None:
     part, job = one.part, one.part.job
     assert part.audit is not None, "goes_on comes first"
     what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
-    asked = {f"{job.channel.target} {n}": each for n, each in enumerate(one.shape.statements, 1)}
-    line = part.audit.intent(ACTION, what, reason, asked | {row.key.shard: _place(row) for row in one.rows})
+    places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> none" for row in one.rows}
+    line = part.audit.intent(ACTION, what, reason, _numbered(one, one.shape.statements) | places)
     part.probe("after_reshape_intent")
-    store = part.sessions.store()
     try:
-        epoch = store.raise_epoch([job.channel.source_table])
-        part.probe("after_reshape_epoch")
-        done = part.sessions.target().alter(one.shape)
-        part.probe("after_reshape_alter")
-        store.empty(epoch)
+        done = _done(one)
     except SlotkeeperError as error:
-        part.audit.outcome(line, f"failed: {error}", {})
+        with suppress(SlotkeeperError):
+            part.audit.outcome(line, f"failed: {error}", {})
         raise
     part.probe("after_reshape_rows")
-    said = {f"{job.channel.target} {n}": each for n, each in enumerate(done, 1)}
-    part.audit.outcome(line, "done: altered, and is copied anew", said | {row.key.shard: "none" for row in one.rows})
+    emptied = {row.key.shard: "none" for row in one.rows}
+    part.audit.outcome(line, "done: altered, and is copied anew", _numbered(one, done) | emptied)
     part.probe("after_reshape_outcome")
 
 
-def _place(row: ProgressRow) -> str:
-    return f"{row.position.text if row.position else 'none'} -> none"
+def _done(one: Changed) -> Sequence[str]:
+    """The steps between the two lines; returns the statements that were run."""
+    part, store = one.part, one.part.sessions.store()
+    epoch = store.raise_epoch([part.job.channel.source_table])
+    part.probe("after_reshape_epoch")
+    done = part.sessions.target().alter(one.shape)
+    part.probe("after_reshape_alter")
+    store.empty(epoch, one.identity.text, one.identity.columns)
+    return done
+
+
+def _numbered(one: Changed, statements: Sequence[str]) -> dict[str, str]:
+    return {f"{one.part.job.channel.target} {n}": each for n, each in enumerate(statements, 1)}

@@ -37,6 +37,7 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
+from core.domain.shape import RESNAPSHOT
 from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
@@ -244,7 +245,9 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     found = [f"source {channel.source_table}{mapped}: {', '.join(shape.source)}"]
     found.append(f"target {channel.target}: {', '.join(shape.target) or 'is not there'}")
     found += [f"changed: {change.text}" for change in shape.found]
-    return found + [f"type at the sink before the next start: {statement}" for statement in shape.typed]
+    by_itself = channel.on_schema_change == RESNAPSHOT and shape.by_itself
+    what = "the next start runs" if by_itself else "type at the sink before the next start"
+    return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
 def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:

@@ -42,9 +42,9 @@ def read(
     return columns_from(found[0]) if found else None
 
 
-def empty(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int) -> int:
-    """Put the slot's rows back to creating under the epoch; how many there were."""
-    return session.run(cursor, "empty", {**lane, "epoch": epoch}, _SQL).rowcount
+def empty(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int, fingerprint: str) -> int:
+    """Put the slot's rows back to creating under the epoch, for the table as it is now; how many there were."""
+    return session.run(cursor, "empty", {**lane, "epoch": epoch, "fingerprint": fingerprint}, _SQL).rowcount
 
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:

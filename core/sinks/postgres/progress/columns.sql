@@ -47,7 +47,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {schema}.slotkeeper_columns
 -- All lanes as a reset to snapshot leaves them, under the epoch: the next start registers and copies anew. What was decided at
 -- a sink beside is given up; the sink may have it, so it counts as repeated. A row that nothing was registered for stays.
 UPDATE {schema}.slotkeeper_progress
-SET position = '', state = 'creating', noted_start = NULL, noted_end = NULL, updated_at = now(),
+SET position = '', state = 'creating', noted_start = NULL, noted_end = NULL, fingerprint = %(fingerprint)s, updated_at = now(),
     repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
     copying = NULL, chunks = NULL
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s

@@ -219,11 +219,15 @@ class PostgresProgress:
         with self.session.transaction() as cursor:
             return columns.read(self.session, cursor, self._all, fingerprint)
 
-    def empty(self, epoch: int) -> None:
-        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer."""
+    def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
+        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
+
+        `fingerprint` and `known` are of the source with which the target is in line now.
+        """
         with self.session.transaction() as cursor:
-            if columns.empty(self.session, cursor, self._all, epoch) == 0:
+            if columns.empty(self.session, cursor, self._all, epoch, fingerprint) == 0:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
+            columns.note(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""
