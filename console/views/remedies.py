@@ -99,7 +99,7 @@ _TROUBLES = {
     TroubleName.SCHEMA_CHANGED: _trouble(
         TroubleName.SCHEMA_CHANGED,
         "the source table was altered or made again",
-        Option("bring the target's columns in line with the source's"),
+        Option('type the statements that the job names at the sink; on_schema_change = "resnapshot" does so by itself'),
     ),
     TroubleName.TOPOLOGY_CHANGED: _trouble(
         TroubleName.TOPOLOGY_CHANGED, "the DNs are not the ones that the progress rows name"

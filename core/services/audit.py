@@ -9,7 +9,7 @@ Next door: `core.state.audit` keeps the file; `core.services.slot_commands`, `qu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from core.domain.audit import AuditLine, Phase
@@ -67,20 +67,29 @@ class CopiedAudit(Audit):
 
 
 class DriverAudit:
-    """What a job does by itself; implements `core.engine.driver.context.JobAudit`."""
+    """What a job does by itself; implements `core.engine.driver.context.JobAudit`.
 
-    def __init__(self, audit: Audit) -> None:
-        self._audit = audit
+    `connect` opens a session at the job's store for each line: years may lie between two of them.
+    """
+
+    def __init__(self, folder: StateFolder, connect: Callable[[], StoreSession], tell: Tell = silent) -> None:
+        self._folder = folder
+        self._connect = connect
+        self._tell = tell
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
         """The line before an action; raises StateError where it cannot be written."""
         line = intent(action, what, reason, result)
-        self._audit.append(line)
+        self._append(line)
         return line
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
         """The line after it; raises StateError where it cannot be written."""
-        self._audit.append(outcome(line, said, result))
+        self._append(outcome(line, said, result))
+
+    def _append(self, line: AuditLine) -> None:
+        with closing(self._connect()) as session:
+            CopiedAudit(self._folder, session, self._tell).append(line)
 
 
 def audited(

@@ -35,7 +35,7 @@ from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Supersede
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
-from core.services.audit import CopiedAudit, DriverAudit
+from core.services.audit import DriverAudit
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state import started
@@ -182,7 +182,6 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
     pulse: Pulse | None = None
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
-    audit_session = store_session(job, "audit")  # opened by its first line
     folder = _spark_folder(store, job.name, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
@@ -200,7 +199,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
             wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
-            audit=DriverAudit(CopiedAudit(store.folder, audit_session, _say)),
+            audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
         return _ended(run_job(wired), narrator, wanted_states)
     except Superseded as error:
@@ -212,7 +211,6 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         if pulse is not None:
             pulse.stop()
         sessions.close()
-        audit_session.close()
         if runner is not None:
             runner.close()
         with suppress(OSError):

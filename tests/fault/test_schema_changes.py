@@ -15,7 +15,11 @@ from core.domain.reset import DONE
 from core.domain.shape import RESNAPSHOT, STOP
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from core.services.audit import DriverAudit
+from core.state.audit import Audit, actor
+from core.state.folder import StateFolder
+from core.wiring import worker
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, Resetting
 from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed
@@ -182,6 +186,23 @@ def test_old_values_that_fit_no_new_type_go(warehouse: Warehouse, make_mirror: M
     assert told[1] == [f"ALTER TABLE {TARGET} ALTER COLUMN f DROP NOT NULL", f"{plain} USING NULL"]
 
 
+def test_both_lines_are_in_the_jobs_audit_and_in_its_sink(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    folder = StateFolder.open(tmp_path / "state")
+    mirror.stop()
+    mirror.audit = DriverAudit(folder, lambda: worker.store_session(mirror.job, "audit"))
+    mirror.source(f"ALTER TABLE {TABLE} DROP COLUMN w")
+    mirror.start()
+    ended_equal(mirror)
+    after, before = Audit(folder).read().lines
+    assert (before.action, before.phase, before.actor) == ("schema change", Phase.INTENT, actor())
+    assert "columns changed" in before.reason and after.outcome == "done: altered, and is copied anew"
+    copied = mirror.query(mirror.sink, "SELECT phase, action_id FROM slotkeeper_audit ORDER BY written_at")
+    assert copied == [("intent", before.action_id), ("outcome", before.action_id)]
+
+
 def audit_of(mirror: Mirror) -> MemoryAudit:
     assert isinstance(mirror.audit, MemoryAudit)
     return mirror.audit
@@ -329,6 +350,20 @@ def test_a_mapped_column_that_is_gone_is_named(warehouse: Warehouse, make_mirror
         "columns names 'v', which the source table has not (it has id, u, w, n); then slotkeeper"
     )
     assert not audit_of(mirror).lines
+
+
+def test_what_the_sink_refuses_is_told_with_what_to_type(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    mirror.at_sink(f"CREATE VIEW mart.totals AS SELECT sum(w) FROM {TARGET}")
+    change(mirror, "drop")
+    error = mirror.wait_error()
+    assert isinstance(error, SlotkeeperError) and error.where == "sink", repr(error)
+    assert "mart.totals" in error.message or "depend" in error.message, error
+    assert f"type at the sink: {CHANGES['drop'][1][0]}; then slotkeeper slots reset" in error.hint
+    assert [line.outcome.partition(":")[0] for line in audit_of(mirror).lines] == ["", "failed"]
+    mirror.at_sink("DROP VIEW mart.totals")
+    mirror.start()
+    ended_equal(mirror)
 
 
 def test_without_an_audit_nothing_is_altered(warehouse: Warehouse, make_mirror: MakeMirror) -> None:

@@ -62,7 +62,7 @@ def overcome(ctx: JobContext, error: Trouble | Refused) -> bool:
             resnapshot(one, str(error))
     except SlotkeeperError as failed:
         if failed.kind not in PASSING:
-            failed.hint = failed.hint or _manual(found)
+            failed.hint = "; ".join(one for one in (failed.hint, _manual(found)) if one)
             raise
         ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}")
         ctx.pause(WAIT)
