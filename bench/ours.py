@@ -18,9 +18,10 @@ from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
+from core.domain.table import TableReport
 from core.embedded.orders import TABLE
 from core.engine.driver.context import JobContext
-from core.engine.driver.job import run as run_job
+from core.engine.driver.tables import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StreamOutcome
 from core.engine.worker import stream_task
@@ -50,6 +51,9 @@ class Heard:
         pass
 
     def quarantined(self, rows: int) -> None:
+        pass
+
+    def table(self, report: TableReport) -> None:
         pass
 
     def retrying(self, text: str) -> None:

@@ -43,6 +43,8 @@ class SlotkeeperError(Exception):
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
+    table = ""
+    """The source table that it is about, where whoever raised it or passed it on knew."""
     timed_out = False
     """Whether our own limit ended what was asked; said by whoever knows the server's codes."""
 

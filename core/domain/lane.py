@@ -26,6 +26,8 @@ class Activity(Enum):
     APPLYING = "applying"
     REGISTERING = "registering"
     WAITING = "waiting"
+    STOPPED = "stopped"
+    """Its table has ended alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.domain.lag import FRESH_SECONDS
+from core.domain.table import TableReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class JobReport:
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
     configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
     what `behind` counts and `place` what a position is called, by the source's dialect; `keeps_positions` is its trait
-    (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live.
+    (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live. `tables` are how the tables of
+    a job of several stand, each by itself.
     """
 
     job: str
@@ -94,3 +96,4 @@ class JobReport:
     unit: str = ""
     place: str = ""
     keeps_positions: bool = True
+    tables: tuple[TableReport, ...] = ()

@@ -105,6 +105,23 @@ class Session:
         finally:
             self._pinned = False
 
+    def show(self, name: str) -> None:
+        """Go by another name at the server from here on; a connection that turns out to be gone is opened anew by it.
+
+        PostgreSQL, "Client Connection Defaults" and DWS alike: application_name may be set in a session by any user.
+        """
+        if name == self.application_name:
+            return
+        if not self.fresh:
+            try:
+                self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
+            except Unreachable:
+                if self._pinned:
+                    raise
+                self.sever()
+                self.close()
+        self.application_name = name
+
     def retire(self, seconds: float) -> None:
         """End the session where it is older than this; only between transactions."""
         if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:

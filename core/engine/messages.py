@@ -28,13 +28,17 @@ class LaneTask:
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
-    """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once."""
+    """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once.
+
+    `group` names the tables that stream together: a worker keeps sessions for each such group.
+    """
 
     job: JobSpec
     epoch: int
     lanes: tuple[LaneTask, ...]
     seconds: float
     parallel: int = 1
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class CopyTask:
     chunks: tuple[Chunk, ...]
     copying: str
     seconds: float
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `cor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from core.domain.position import Position
 from core.domain.shape import Reshape
 from core.domain.slot import Column, TableIdentity
+from core.domain.spec import JobSpec
 from core.domain.turn import Turn
 from core.errors import Refused
 from core.ports.progress import Rows, Store
@@ -118,8 +119,14 @@ class DriverSessions(Sessions, Protocol):
     def starter(self) -> Retention:
         """A registering session of a start without a copy."""
 
-    def begin(self, epoch: int) -> bool:
-        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
+    def apart(self, job: JobSpec) -> DriverSessions:
+        """Sessions of their own for some of the job's tables; whoever asks closes them."""
+
+    def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
+        """Name sessions after the epoch and end those of earlier ones; False where it is not certain.
+
+        With `tables` those only that register them: the job's other tables may be streaming.
+        """
 
     def close(self) -> None:
         """End all sessions."""

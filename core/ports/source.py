@@ -158,6 +158,9 @@ class SlotAdmin(Protocol):
     def pinned(self) -> AbstractContextManager[None]:
         """Hold one open session for the block: a lost one is not opened again inside it."""
 
+    shown_as: str
+    """The name under which whoever registers the channel is seen at the server; "" where its session's own will do."""
+
     cleared_for: int
     """The sink connection (its `generation`) up to which other registrars of the lane are known to be gone."""
 

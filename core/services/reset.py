@@ -27,7 +27,7 @@ from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 from core.wiring import worker
-from core.wiring.driver import end_job_sessions
+from core.wiring.driver import end_channel_sessions
 
 STORE_LIMIT_MS = 40_000
 """Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""
@@ -78,6 +78,7 @@ def reset_context(
         raise Refused(what, cure, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     retention = worker.source_session(job, name).retention(job)
+    retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
@@ -93,7 +94,7 @@ def reset_context(
             audit=CopiedAudit(folder, store, tell).append,
             at_rest=at_rest,
             report=report,
-            silence=partial(end_job_sessions, job, retention),
+            silence=partial(end_channel_sessions, job, retention),
             can_copy=target.takes_copy,
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             clock=clock,

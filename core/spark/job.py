@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +26,13 @@ from core.config.load import load_usable, text_of
 from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
+from core.domain.table import TableWanted
 from core.domain.text import safe
 from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
-from core.engine.driver.job import run as run_job
 from core.engine.driver.pulse import Pulse
+from core.engine.driver.tables import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
@@ -38,7 +40,7 @@ from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMIN
 from core.services.audit import DriverAudit
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
-from core.state import started
+from core.state import started, tables
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
 from core.wiring.driver import WiredSessions, pinged
@@ -62,6 +64,8 @@ class WantedStates:
         self._clock = SystemClock()
         self._read_at = 0.0
         self._known = WantedState.RUN
+        self._tables_at = 0.0
+        self._of_tables: Mapping[str, TableWanted] = {}
         self.spark: SparkRunner | None = None
         self.terminated = threading.Event()
 
@@ -82,6 +86,14 @@ class WantedStates:
             with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
                 self._known = self._store.wanted(self._job)
         return self._known
+
+    def of_tables(self) -> Mapping[str, TableWanted]:
+        """What is wanted of single tables, read as often."""
+        if self._clock.monotonic() - self._tables_at > 0.25:
+            self._tables_at = self._clock.monotonic()
+            with suppress(Busy, StateError):
+                self._of_tables = tables.wanted(self._store, self._job)
+        return self._of_tables
 
     def seconds(self) -> float:
         """The monotonic clock."""
@@ -199,6 +211,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
             wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
+            asked=wanted_states.of_tables,
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
         return _ended(run_job(wired), narrator, wanted_states)

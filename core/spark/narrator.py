@@ -15,6 +15,7 @@ from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
+from core.domain.table import TableReport, said_of
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
@@ -43,6 +44,11 @@ class StoreNarrator:
             place=kind.positions.name,
             keeps_positions=kind.traits.keeps_positions,
         )
+        self._tables = {
+            one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value)
+            for one in job.channels
+            if len(job.channels) > 1
+        }
         self._unanswered = ""
         """What stands above every other reason: a server that answers nobody."""
         self._reported_at = 0.0
@@ -75,7 +81,7 @@ class StoreNarrator:
             self._take_in()
             troubled = next((f"{one.name}: {one.retry}" for one in self._report.lanes if one.retry), "")
             with self._lock:
-                self._report = replace(self._report, reason=troubled)
+                self._report = replace(self._report, reason=troubled or said_of(self._report.tables))
             self._tell()
 
     def _take_in(self) -> None:
@@ -115,6 +121,20 @@ class StoreNarrator:
         """How many rows the job holds in quarantine; told with the next report."""
         with self._lock:
             self._report = replace(self._report, quarantined=rows)
+
+    def table(self, report: TableReport) -> None:
+        """How one table of a job of several stands from now on; what ends is an event of the job, too."""
+        name = report.source_table
+        with self._lock:
+            self._tables[name] = report
+            self._report = replace(self._report, tables=tuple(self._tables.values()))
+        if report.rests or report.state == JobState.RUNNING.value:
+            said = f"{name}: {report.reason.removeprefix(f'{name}: ')}" if report.reason else name
+            with suppress(Busy, StateError):
+                self._store.record_event(self._report.job, f"table {report.state}", said)
+                if report.state == JobState.FAILED.value:
+                    self._store.record_error(self._report.job, "", "", said)
+        self._tell(now=True)
 
     def retrying(self, text: str) -> None:
         """A passing trouble outside the lanes, or its end."""

@@ -7,7 +7,7 @@ Next door: `core.wiring.worker` opens sessions and has the worker's side; `core.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar, cast
 
 from core.config.secrets import resolve
@@ -20,9 +20,18 @@ from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
 from core.sinks import registry as sinks
 from core.sources import registry as sources
-from core.wiring.worker import encoding_of, session_beside, session_name, source_session, store_session, who
+from core.wiring.worker import (
+    channel_part,
+    encoding_of,
+    session_beside,
+    session_name,
+    source_session,
+    store_session,
+    who,
+)
 
 T = TypeVar("T")
+A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
 CLOSE_WITHIN = 2.0
@@ -120,8 +129,16 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
     """End the job's other sessions at the source, of any epoch; False where it is not certain."""
-    pattern = session_name(job.name, "%").replace("_", r"\_")
-    return admin.end_sessions(pattern)
+    return admin.end_sessions(_pattern(job, ""))
+
+
+def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
+    """The same of those only that register the one channel of `job`: its other channels may be streaming."""
+    return admin.end_sessions(_pattern(job, channel_part(job, "")))
+
+
+def _pattern(job: JobSpec, part: str) -> str:
+    return session_name(job.name, part).replace("_", r"\_") + "%"
 
 
 class WiredSessions:
@@ -170,11 +187,13 @@ class WiredSessions:
 
     def admin(self, name: str) -> SlotAdmin:
         """The registering session `name`; its own name at the server carries it."""
-        return self._keep("admin", name, lambda: self._registering(name).admin(self._job))
+        return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
 
     def starter(self) -> Retention:
         """A registering session of a start without a copy."""
-        return self._keep("starter", STARTER, lambda: self._registering(STARTER).retention(self._job))
+        return self._keep(
+            "starter", STARTER, lambda: self._shown(self._registering(STARTER).retention(self._job), STARTER)
+        )
 
     def rows(self, name: str) -> Store:
         """The sink session `name` for progress rows."""
@@ -196,11 +215,18 @@ class WiredSessions:
             self._target = self._opened.at_target().target(self._job)
         return self._target
 
-    def begin(self, epoch: int) -> bool:
+    def apart(self, job: JobSpec) -> WiredSessions:
+        """Sessions of their own for some of the job's tables; whoever asks closes them."""
+        return WiredSessions(job, self._run, points_proven=self._points_proven)
+
+    def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
         """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
         self._close_named()
         self._opened.epoch = str(epoch)
-        return end_job_sessions(self._job, self.of(self._job.channels[0].source_table).admin("start"))
+        if not tables:
+            return end_job_sessions(self._job, self.of(self._job.channels[0].source_table).admin("start"))
+        ended = [end_channel_sessions(self._job.of(one), self.of(one).admin("start")) for one in tables]
+        return all(ended)
 
     def close(self) -> None:
         """End all sessions."""
@@ -208,6 +234,10 @@ class WiredSessions:
         self._opened.end_start()
         self._store = self._target = None
         self._parts.clear()
+
+    def _shown(self, admin: A, name: str) -> A:
+        admin.shown_as = session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}"))
+        return admin
 
     def _registering(self, name: str) -> SourceSession:
         return self._opened.source(f"admin {name}", name)

@@ -40,6 +40,15 @@ def session_name(job: str, part: str) -> str:
     return f"slotkeeper/{short}/{part}"
 
 
+def channel_part(job: JobSpec, part: str) -> str:
+    """The part of a session's name that says which channel it registers, and then whose it is: `9f3a.<part>`.
+
+    Four digits of a hash: where two channels of a job share them, one's session may be ended for the other's sake, and
+    is opened anew.
+    """
+    return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
+
+
 def source_session(job: JobSpec, part: str) -> SourceSession:
     """A source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)

@@ -198,6 +198,7 @@ class Lock:
 class One:
     """One session to either end; a sink's counts the rows that it stages."""
 
+    shown_as = ""
     cleared_for = 1
     generation = 1
     encoding = Encoding.COPY_TEXT

@@ -20,13 +20,14 @@ from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from core.domain.table import TableReport
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.context import JobAudit, JobContext
 from core.engine.driver.job import JobEnd
-from core.engine.driver.job import run as run_job
+from core.engine.driver.tables import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, nothing
@@ -59,6 +60,7 @@ class Heard:
     retries: list[str] = field(default_factory=list)
     registrations: int = 0
     rows_quarantined: int | None = None
+    tables: dict[str, TableReport] = field(default_factory=dict)
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self.events.append(event)
@@ -71,6 +73,9 @@ class Heard:
 
     def quarantined(self, rows: int) -> None:
         self.rows_quarantined = rows
+
+    def table(self, report: TableReport) -> None:
+        self.tables[report.source_table] = report
 
     def retrying(self, text: str) -> None:
         if text:

@@ -5,7 +5,7 @@ Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -19,6 +19,7 @@ from core.domain.progress import LaneKey, LaneState
 from core.domain.record_ttl import RecordTtls
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
+from core.domain.table import TableReport, TableWanted
 from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
@@ -40,6 +41,9 @@ class Narrator(Protocol):
 
     def quarantined(self, rows: int) -> None:
         """How many rows the job holds in quarantine."""
+
+    def table(self, report: TableReport) -> None:
+        """How one table of a job of several stands from now on."""
 
     def retrying(self, text: str) -> None:
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
@@ -67,9 +71,14 @@ class WorkerEntries:
     copy: Callable[[CopyTask], CopyOutcome]
 
 
+def nobody() -> Mapping[str, TableWanted]:
+    """For a job of which nobody wants anything table by table."""
+    return {}
+
+
 @dataclass
 class JobContext:
-    """Everything that a job's driver is given.
+    """Everything that a job's driver is given, or one group of its tables.
 
     `pause` waits for at most so many seconds, less where something else is wanted meanwhile. `curves` are what was
     latest when, by lane: the one thing that outlives a pause. Without an `audit` it alters no target by itself.
@@ -91,6 +100,14 @@ class JobContext:
     audit: JobAudit | None = None
     whole: JobSpec | None = None
     """The job with all its channels, where `job` is narrowed to one."""
+    desk: Desk | None = None
+    """Where tables are handed in that end alone; None where the job has one table."""
+    group: str = ""
+    """The table that goes on alone here; "" for those that were started together."""
+    first: bool = True
+    """Whether it is the first of this process to start: it ends every session that an earlier one left behind."""
+    asked: Callable[[], Mapping[str, TableWanted]] = nobody
+    """What is wanted of single tables of the job, by source table; those of which nothing is go as the job does."""
 
     def of(self, table: str) -> JobContext:
         """The same for one channel of the job, by its source table."""
@@ -115,12 +132,13 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
     try:
         yield
     except SlotkeeperError as error:
-        placed(ctx.job, part.job.channel.source_table, error)
+        placed(ctx.whole or ctx.job, part.job.channel.source_table, error)
         raise
 
 
 def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
-    """The error, which names its source table where the job has several."""
+    """The error with its source table, which its message names where the job has several."""
+    error.table = table
     if len(job.channels) > 1 and table not in error.message:
         error.message = f"{table}: {error.message}"
     return error
@@ -136,11 +154,26 @@ def unleased() -> None:
     """For a loop that holds no lease."""
 
 
+class Desk(Protocol):
+    """Where the tables of a job that stream together are asked for, and where those that end alone are handed in."""
+
+    def wanted_away(self, tables: Collection[str]) -> Collection[str]:
+        """Those of the tables that are to stop here, though the job goes on; cheap, it is asked in every turn."""
+
+    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+        """A table has ended alone, by that error or because it was wanted; its lease is given back.
+
+        `lanes` are its lanes as they stood, none where it did not come so far.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
     """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
 
     `keep_lease` raises where the job's lease, or the lock on a target, is not held; `sever_lease` makes it end.
+    `whole` is the job with all its tables, by which lanes are named. `wanted_away` says which tables are to stop alone,
+    `let_go` hears of each that has; without it none does.
     """
 
     job: JobSpec
@@ -148,6 +181,14 @@ class StreamPlan:
     keepalive: float
     until_caught_up: bool = False
     task_seconds: float = 3.0
+    group: str = ""
     keep_lease: Callable[[], None] = unleased
     sever_lease: Callable[[], None] = unleased
+    wanted_away: Callable[[Collection[str]], Collection[str]] | None = None
+    let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
+    whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
+
+    def lane_name(self, table: str, shard: str) -> str:
+        """What a lane is called within the whole job."""
+        return (self.whole or self.job).lane_name(table, shard)

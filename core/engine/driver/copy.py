@@ -119,7 +119,7 @@ class Snapshot:
             share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
-            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS)
+            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS, self._ctx.group)
             self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks)
             copy.tasks += 1
 

@@ -115,6 +115,11 @@ class IdleLanes:
                 see_all = partial(self._see_all, wanted.table, lanes, f"poll {wanted.line}")
                 self._executor.submit(f"poll all {wanted.line}", see_all)
 
+    def forget(self, table: str) -> None:
+        """The lanes of a table are gone; what is on its way for them is passed over."""
+        self._schedule.drop(table)
+        self._settling = {name: None for name in self._settling if name in self._loop.lanes}
+
     def _notice(self) -> None:
         """What lanes that came from a task mean for their tables' rounds: pauses begin anew behind a commit."""
         for name, lane in self._loop.lanes.items():
@@ -148,12 +153,18 @@ class IdleLanes:
         self._loop.post(self._polled, table, pairs, shards)
 
     def _poll_failed(self, table: str, error: SlotkeeperError) -> None:
+        if table not in self._schedule:
+            self._schedule.free(table)
+            return
         if isinstance(error, Trouble):
             self._loop.fail(table, error)
             return
         self._schedule.together_failed(table, self._clock.monotonic())
 
     def _polled(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]], shards: set[Shard]) -> None:
+        if table not in self._schedule:
+            self._schedule.free(table)
+            return
         ours = {lane.shard for lane in self._loop.lanes_of(table)}
         if shards != ours:
             self._loop.nodes_changed(shards ^ ours)
@@ -161,14 +172,19 @@ class IdleLanes:
         self._consider_all(table, pairs)
 
     def _polled_alone(self, lane: Lane, seen: lane_io.Seen) -> None:
+        if lane.key.source_table not in self._schedule:
+            self._schedule.answered(lane.shard.node_id)
+            return
         self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
         self._consider_all(lane.key.source_table, [(lane, seen)])
 
     def _consider_all(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
-            if self._loop.lanes[asked.name] is asked:
+            if self._loop.lanes.get(asked.name) is asked:
                 self._consider(asked, seen, now)
+        if table not in self._schedule:  # it has failed by what was seen
+            return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)

@@ -1,11 +1,13 @@
-"""A job from its start to its end, phase by phase; where a failure between the phases is retried.
+"""Tables that stream together, from their start to their end, phase by phase; a failure between phases is retried.
 
-Next door: `start.py`, `copy.py` and `loop.py` are the phases; `core.spark.job` and tests call `run`.
+A job of one table is one such group; `tables.py` has those of a job of several. Next door: `start.py`, `copy.py` and
+`loop.py` are the phases.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -20,6 +22,7 @@ from core.domain.slot import Shard
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import exactly
+from core.engine.driver import lease
 from core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
@@ -28,31 +31,37 @@ from core.engine.driver.open_transactions import Interrupted
 from core.engine.driver.reshape import overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
-from core.engine.local_runner import Pooled
-from core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
+
+_OF_ALL = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.CONFIG, ErrorKind.SUPERSEDED)
+"""What is in a start's way is a server's, the configuration's or another start's then, and every table's."""
 
 
 class JobEnd(Enum):
     """How a job ended without trouble."""
 
     STOPPED = "stopped"
+    EMPTY = "no table is left"
     FINISHED = "finished"
     CAUGHT_UP = "caught up"
 
 
-def run(ctx: JobContext) -> JobEnd:
-    """Run the job until it is to pause or stop, its own end, or an error of `core.errors` that a person has to see."""
-    ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
+def run_group(ctx: JobContext) -> JobEnd:
+    """Run the tables until they are to stop, their own end, or an error of `core.errors` that a person has to see.
+
+    A table that cannot start or be copied is handed in, and the others go on.
+    """
     while True:
         try:
             ended = _once(ctx)
         except Interrupted:
             ended = None
-        except (Trouble, Refused) as error:
-            if not overcome(ctx, error):
+        except SlotkeeperError as error:
+            rest = _overcome(ctx, error)
+            if rest is None:
                 raise
-            ended = None
+            ended, ctx = None, rest
         if ended is not None:
             return ended
         if ctx.wanted() is WantedState.STOP:
@@ -60,6 +69,19 @@ def run(ctx: JobContext) -> JobEnd:
         _wait_out_pause(ctx)
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
+
+
+def _overcome(ctx: JobContext, error: SlotkeeperError) -> JobContext | None:
+    """What is started again after an error: the same once its table is in line, the others without it, or nothing."""
+    of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
+    if isinstance(error, Trouble | Refused) and overcome(of_one, error):
+        return ctx
+    if of_one is ctx or ctx.desk is None or error.where == "spark" or error.kind in _OF_ALL:
+        return None
+    lease.give_back(of_one)
+    ctx.desk.left(error.table, error, {})
+    left = tuple(channel for channel in ctx.job.channels if channel.source_table != error.table)
+    return replace(ctx, job=replace(ctx.job, channels=left), whole=ctx.whole or ctx.job)
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
@@ -71,6 +93,8 @@ def _once(ctx: JobContext) -> JobEnd | None:
     ended = streaming.run()
     if ended is End.STOPPED:
         return JobEnd.STOPPED
+    if ended is End.EMPTY:
+        return JobEnd.EMPTY
     return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
 
 
@@ -153,7 +177,7 @@ class Streaming:
         return self
 
     def _read_status(self, begun: Begun) -> None:
-        job, now = self._ctx.job, self._ctx.clock.monotonic()
+        job, now = self._ctx.whole or self._ctx.job, self._ctx.clock.monotonic()
         statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
         for row in begun.rows:
             status = statuses.get(row.key.shard)
@@ -176,6 +200,10 @@ class Streaming:
             ctx.until_caught_up,
             keep_lease=self._leases.keep,
             sever_lease=self._leases.sever,
+            wanted_away=ctx.desk.wanted_away if ctx.desk is not None else None,
+            let_go=self._let_go if ctx.desk is not None else None,
+            whole=ctx.whole,
+            group=ctx.group,
             record_ttls=self._record_ttls,
         )
         loop = Loop(
@@ -195,8 +223,14 @@ class Streaming:
             goes_on = True  # what a changed table needs is asked over their session
             raise
         finally:
-            self._leases.end(waits=goes_on)  # the next start uses their session
+            self._leases.end(waits=goes_on or ctx.desk is not None)  # the next start uses their session
+            self._leases.hand_in()
         return ended
+
+    def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+        self._behind.pop(table, None)
+        self._names.pop(table, None)
+        self._leases.let_go(table, error, lanes)
 
     def _tick(self, loop: Loop) -> None:
         if loop.paused:

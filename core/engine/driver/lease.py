@@ -8,11 +8,14 @@ lease. Next door: `start.py` takes the leases, `idle_lanes.py` has them asked fo
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 
+from core.domain.lane import Lane
 from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
-from core.errors import Busy, Refused, Superseded, Unreachable
+from core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
 from core.ports.progress import Store
 
 TARGET_WAIT = 5.0
@@ -99,6 +102,8 @@ class Leases:
         self._ctx = ctx
         self._lost: float | None = None
         self._ended = False
+        self._leaving: list[tuple[str, SlotkeeperError | None, Mapping[str, Lane]]] = []
+        self._gone: set[str] = set()
         self.lock = threading.Lock()
 
     def keep(self) -> None:
@@ -107,13 +112,32 @@ class Leases:
         Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
         """
         with self.lock:
-            for number, part in enumerate(() if self._ended else self._ctx.parts):
+            self._give_back()
+            parts = () if self._ended else self._ctx.parts
+            for number, part in enumerate(one for one in parts if one.job.channel.source_table not in self._gone):
                 if not _leased(part.sessions.store(), asks=number == 0):  # one session holds them all
                     if self._ended:
                         return  # a session that is opened by now would be nobody's
                     with about(self._ctx, part):
                         self._again(part)
             self._lost = None
+
+    def let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+        """A table has ended alone: its lease is given back with the next `keep`, and then it is handed in."""
+        self._leaving.append((table, error, lanes))
+
+    def _give_back(self) -> None:
+        while self._leaving:
+            table, error, lanes = self._leaving.pop(0)
+            self._gone.add(table)
+            give_back(self._ctx.of(table))
+            if self._ctx.desk is not None:
+                self._ctx.desk.left(table, error, lanes)
+
+    def hand_in(self) -> None:
+        """Those that were to be handed in with the next `keep`, which does not come any more."""
+        with self.lock:
+            self._give_back()
 
     def end(self, waits: bool) -> None:
         """Ask no more; where it `waits`, whoever goes on uses the session: two threads would commit halves.
@@ -142,6 +166,12 @@ class Leases:
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
+
+
+def give_back(part: JobContext) -> None:
+    """Give a channel's lease back, so that a reset can have it; a session that is gone holds nothing."""
+    with suppress(Unreachable, Busy):
+        part.sessions.store().give_back(part.job.locked_target)
 
 
 def _leased(store: Store, asks: bool) -> bool:

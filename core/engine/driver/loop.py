@@ -55,6 +55,7 @@ class End(Enum):
     RESUMED = "resumed"
     OTHER_NODES = "other nodes"
     CAUGHT_UP = "caught up"
+    EMPTY = "no table is left"
 
 
 class Loop:
@@ -123,18 +124,35 @@ class Loop:
             if self.other_nodes and not self.paused:
                 self._drain()
                 return End.OTHER_NODES
+            self._let_go_of_wanted()
+            if not self.lanes:
+                return End.EMPTY
             if self.plan.until_caught_up and self._all_quiet():
                 self._drain()
                 return End.CAUGHT_UP
             self._turn()
 
+    def _let_go_of_wanted(self) -> None:
+        if self.plan.wanted_away is not None:
+            for table in self.plan.wanted_away(self._names):
+                self._let_go(table, None)
+
+    def _let_go(self, table: str, error: SlotkeeperError | None) -> None:
+        """Deal with a table no more: what is under way for it may still commit, which its fence makes harmless."""
+        assert self.plan.let_go is not None
+        gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
+        self._idle.forget(table)
+        self._registrars = {place: both for place, both in self._registrars.items() if place[0] != table}
+        self.plan.let_go(table, error, gone)
+
     def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
         """Whether the DNs changed beside a failure at the source: a DN that is gone makes any call of it fail."""
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
+        table = next(iter(self._names), self.plan.job.channels[0].source_table)
         try:
-            nodes = self._sessions.of(self.plan.job.channels[0].source_table).source("nodes")
-            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(self.plan.job.channels[0].source_table))))
+            nodes = self._sessions.of(table).source("nodes")
+            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(table))))
         except SlotkeeperError:
             return False
 
@@ -209,9 +227,13 @@ class Loop:
 
     def _assign_anew(self, task: Assignment) -> None:
         """Each lane of an overrun task alone; one that was alone waits for its end: a second task would hang too."""
-        for name in task.lanes if len(task.lanes) > 1 else ():
+        for name in self._still(task) if len(task.lanes) > 1 else ():
             if self.lanes[name].task == task.number:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
+
+    def _still(self, task: Assignment) -> list[str]:
+        """The lanes of a task whose tables are still here."""
+        return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:
         """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
@@ -231,7 +253,7 @@ class Loop:
         )
         for lane in waiting:
             late = self.plan.record_ttls.late(lane, now)
-            if late is not None:
+            if late is not None and lane.name in self.lanes:
                 self.fail(lane.key.source_table, late)
         return self._failure is not None
 
@@ -263,7 +285,9 @@ class Loop:
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[task.number] = self._parallel()
-            spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel)
+            spec = StreamTask(
+                self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, self.plan.group
+            )
             future = self._runner.submit(self._stream, spec, task.group)
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
@@ -284,7 +308,7 @@ class Loop:
         task = self._tasks.pop(number)
         self._shares.pop(number, None)
         self._learn(task)
-        mine = [name for name in task.lanes if self.lanes[name].task == number]
+        mine = [name for name in self._still(task) if self.lanes[name].task == number]
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
@@ -297,13 +321,16 @@ class Loop:
                 self._failure = error
                 return
             for name in mine:
-                self.lane_failed(self.lanes[name], error)
+                if name in self.lanes:
+                    self.lane_failed(self.lanes[name], error)
             return
-        by_name = {self.plan.job.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
+        by_name = {self.plan.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
         many_lanes = self._reached(outcome)
         self._learn_culprits(by_name)
         on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)
         for name in mine:
+            if name not in self.lanes:  # its table has ended by another of its lanes
+                continue
             lane, found = self.lanes[name], by_name.get(name)
             if found is None or found.waited is None:  # its turn did not come: due as long as it has been
                 self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
@@ -321,7 +348,7 @@ class Loop:
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
         """What failed in an overrun task has held it; it is in the outcome also where its lanes were assigned anew."""
         for name, outcome in outcomes.items():
-            if outcome.error is not None:
+            if outcome.error is not None and name in self.lanes:
                 self._clear_others(self.lanes[name])
 
     def _clear_others(self, culprit: Lane) -> None:
@@ -379,8 +406,12 @@ class Loop:
         self._events.put(lambda: handle(*arguments))
 
     def fail(self, table: str, error: SlotkeeperError) -> None:
-        """End with an error about a source table."""
-        self._failure = placed(self.plan.job, table, error)
+        """End with an error about a source table: that table alone, where there are others."""
+        placed(self.plan.whole or self.plan.job, table, error)
+        if self.plan.let_go is None or not self._names.keys() - {table}:
+            self._failure = error
+        elif table in self._names:
+            self._let_go(table, error)
 
     def nodes_changed(self, names: set[Shard]) -> None:
         """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""
@@ -410,7 +441,8 @@ class Loop:
                 named = isinstance(error, Trouble)
                 error.hint = error.hint or reason
                 self.fail(lane.key.source_table, error if named else _because(error, reason))
-        self.lanes[lane.name] = lane
+        if lane.name in self.lanes:
+            self.lanes[lane.name] = lane
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
         """The sessions through which a lane is registered; its line uses them alone."""
@@ -442,6 +474,8 @@ class Loop:
         self._executor.submit(f"register {self.line(lane)}", run)
 
     def _registered(self, name: str, settled: Settled, seconds: float) -> None:
+        if name not in self.lanes:
+            return
         now = self._clock.monotonic()
         lane = replace(self.lanes[name], position=max(settled.position, self.lanes[name].position))
         lane = replace(lane, spent=lane.spent.more(register=seconds))
@@ -465,7 +499,7 @@ class Loop:
             lane = replace(lane, expected=lane.expected.widened(lane.registered.at(settled.position)))
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
-        if sent and not settled.certain and self._failure is None:
+        if sent and not settled.certain and self._failure is None and lane.name in self.lanes:
             self._wait_out(self.lanes[lane.name])
 
     def _wait_out(self, lane: Lane) -> None:

@@ -50,6 +50,8 @@ class PollSchedule:
 
     def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
         self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
+        self._gone: dict[str, int] = {}
+        """The lines of tables that were dropped."""
         self._taken: set[int] = set()
         self._failed: set[str] = set()
         """Tables at all of whose DNs a poll failed, since one succeeded."""
@@ -60,6 +62,26 @@ class PollSchedule:
         self._waiting: dict[int, deque[tuple[str, str]]] = {}
         self._asked: set[int] = set()
         self._rests: dict[int, float] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def drop(self, name: str) -> None:
+        """Ask for a table no more."""
+        self._gone[name] = self._tables.pop(name).line
+        self._failed.discard(name)
+        self._next = deque(one for one in self._next if one != name)
+        self._all_apart = self._all_apart and bool(self._next)
+        for node, waiting in self._waiting.items():
+            self._waiting[node] = deque(one for one in waiting if one[0] != name)
+
+    def free(self, name: str) -> None:
+        """A poll of a table that was dropped has ended: its line may have the next one."""
+        self._taken.discard(self._gone[name])
+
+    def answered(self, node: int) -> None:
+        """So has one at one DN."""
+        self._asked.discard(node)
 
     def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
         """The polls to make now, which are under way from here on; `idle` are names of lanes."""

@@ -67,7 +67,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
         store.create_tables()
     _take_leases(ctx, parts)
     for part, store in zip(parts, stores, strict=True):
-        _refuse_open_reset(part, store)
+        with about(ctx, part):
+            _refuse_open_reset(part, store)
     openings = [_Opening(part) for part in parts]
     _refuse_shared(ctx, openings)
     _each(ctx, openings, _Opening.admit)
@@ -78,7 +79,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
         if store.passes:  # without the lease a reset may have begun since, and its rows are of this epoch by now
-            _refuse_open_reset(part, store)
+            with about(ctx, part):
+                _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
     _silence_the_old(ctx, epoch)
     try:
@@ -269,8 +271,9 @@ def _take_leases(ctx: JobContext, parts: tuple[JobContext, ...]) -> None:
     """
     end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
-        lease.take_lease(ctx, part, end)
-        lease.take_target(ctx, part)
+        with about(ctx, part):
+            lease.take_lease(ctx, part, end)
+            lease.take_target(ctx, part)
 
 
 def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
@@ -284,7 +287,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
     """No call of an earlier epoch may land after our first status: ended, or waited out."""
-    if ctx.sessions.begin(epoch):
+    if ctx.sessions.begin(epoch, () if ctx.first else [part.job.channel.source_table for part in ctx.parts]):
         return
     end = ctx.clock.monotonic() + LOST_ANSWER_WAIT
     while ctx.clock.monotonic() < end:
@@ -412,7 +415,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
 def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
     """Where a lane begins; of a position that channels share no further than any of them."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
-    with store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+    with admin.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
         if others:
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)

@@ -79,17 +79,21 @@ class Lent:
 
 probe: Probe = nothing
 """Called at named points of steps and copies on this worker; tests put theirs here."""
-_kept: dict[tuple[Endpoint, Endpoint, str, str, int], list[Lent]] = {}
-"""The pairs that wait for a next task, by endpoints, job, slot and epoch: they survive from task to task."""
+_kept: dict[tuple[Endpoint, Endpoint, str, str, str, int], list[Lent]] = {}
+"""The pairs that wait for a next task, by endpoints, job, slot, group of tables and epoch: they survive from task to
+task."""
 _lock = threading.Lock()
 
 
 @contextmanager
-def lend(open_pair: OpenPair, job: JobSpec, epoch: int) -> Iterator[Lent]:
-    """A pair of this worker; kept for the next task unless the block raised. Those of other epochs are ended."""
-    key = (job.source, job.sink, job.name, job.slot, epoch)
+def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "") -> Iterator[Lent]:
+    """A pair of this worker; kept for the next task unless the block raised.
+
+    Those of other epochs are ended; of tables that go on alone only those of the same `group`.
+    """
+    key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:
-        others = [one for one in _kept if one[:4] == key[:4] and one[4] != epoch]
+        others = [one for one in _kept if one[:5] == key[:5] and one[5] != epoch]
         old = [lent for one in others for lent in _kept.pop(one)]
         waiting = _kept.setdefault(key, [])
         lent = waiting.pop() if waiting else None
@@ -121,7 +125,7 @@ def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
     """A task, on a worker: as many pairs as it may have, and turns over them."""
     with ExitStack() as stack:
         count = min(task.parallel, len(task.lanes))
-        lent = [stack.enter_context(lend(open_pair, task.job, task.epoch)) for _ in range(count)]
+        lent = [stack.enter_context(lend(open_pair, task.job, task.epoch, task.group)) for _ in range(count)]
         for one in lent:
             _connect(one, task)
         return run(task, [one.opened for one in lent], SystemClock(), probe)

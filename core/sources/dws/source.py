@@ -437,6 +437,8 @@ class DwsSlotAdmin(DwsSource):
     Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
     """
 
+    shown_as = ""
+    """The name of this channel's sessions, by which whoever takes the channel over ends them; "" where it has none."""
     cleared_for = 1
     """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
 
@@ -445,6 +447,7 @@ class DwsSlotAdmin(DwsSource):
 
         DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
         """
+        self._show()
         parameters = {
             "table": self.table,
             "slot": self.slot,
@@ -484,12 +487,18 @@ class DwsSlotAdmin(DwsSource):
 
     def full_sync(self) -> str:
         """Move both points of every DN to now; what the server answered, in words."""
+        self._show()
         rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
         return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost one is not opened again inside it."""
+        """Hold one open session for the block, under the channel's name: a lost one is not opened again inside it."""
+        self._show()
         return self.session.pinned()
+
+    def _show(self) -> None:
+        if self.shown_as:
+            self.session.show(self.shown_as)
 
     def end_sessions(self, pattern: str, own: str | None = None) -> bool:
         """End our sessions whose name is like `pattern` and is not `own` (this one's); False where it is not certain.
@@ -509,8 +518,9 @@ class DwsSlotAdmin(DwsSource):
 
         They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
         """
-        parts = self.session.application_name.replace("_", r"\_").split("/")
-        parts[2] = "%"
+        parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
+        channel, mark, _ = parts[2].partition(".")
+        parts[2] = f"{channel}.%" if mark else "%"
         return self.end_sessions("/".join(parts), "")
 
     def _all_gone(self, names: dict[str, str], across: bool) -> bool:

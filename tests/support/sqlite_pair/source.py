@@ -144,6 +144,7 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 class SqliteSource:
     """One table; implements `core.ports.source.Source` and, as nothing is registered, all the ports above it."""
 
+    shown_as = ""
     cleared_for = 1
     words = WORDS
 

@@ -48,6 +48,21 @@ def try_lock(cursor: pg.Cursor, number: int) -> bool:
     return bool(found and found[0])
 
 
+def unlock(cursor: pg.Cursor, number: int) -> None:
+    """Give it back, however often this session took it; nothing where it has it not.
+
+    PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked; what it does not hold is warned of,
+    so pg_locks is asked first (objid and classid are the halves of a 64-bit key, objsubid is 1).
+    """
+    held = (
+        "SELECT pg_advisory_unlock(%(number)s) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        " AND granted AND classid::bigint << 32 | objid::bigint = %(number)s AND objsubid = 1"
+    )
+    cursor.execute(held, {"number": number})
+    while cursor.fetchone():
+        cursor.execute(held, {"number": number})
+
+
 def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
     """The other sessions that have `lock`, those of our progress rows (lock `rows`) first; none where none is shown."""
     found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()

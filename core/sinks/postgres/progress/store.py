@@ -106,6 +106,14 @@ class PostgresProgress:
         self._guarded_in = self.session.generation if taken else 0
         return taken
 
+    def give_back(self, target: str) -> None:
+        """Give lease and target back, while this session lives on for other channels."""
+        with self.session.transaction() as cursor:
+            for lock in (locks.target_lock(target), self._rows_lock, self._lease):
+                locks.unlock(cursor, lock)
+        self._leased_in = self._guarded_in = 0
+        self._passed = False
+
     def leased(self, asks: bool = True) -> bool:
         """Whether this session is still the one that took lease and target; `asks` the server whether it lives.
 

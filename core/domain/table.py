@@ -1,0 +1,69 @@
+"""One table of a job of several: what is wanted of it, and how it stands. Pure.
+
+A table that stops alone has a state of its own, by the words of a job's (`core.domain.job`); the job is RUNNING as long
+as one of its tables is. Next door: `core.state.tables` keeps what is wanted, `core.engine.driver.tables` carries it
+out, `core.domain.report` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.domain.job import JobState, WantedState
+
+
+@dataclass(frozen=True, slots=True)
+class TableWanted:
+    """What a person wants of one table; `turn` grows with every start that is asked for, so that two are not one."""
+
+    wanted: WantedState = WantedState.RUN
+    turn: int = 0
+
+
+AS_THE_JOB = TableWanted()
+"""Of a table of which nobody has wanted anything: it goes as the job does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """One table as the driver tells of it: `state` is a `JobState` value, `trouble` a name of trouble or "",
+    `safe` what is safe to do.
+    """
+
+    source_table: str
+    target: str
+    state: str
+    reason: str = ""
+    trouble: str = ""
+    safe: str = ""
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing of it goes on."""
+        return self.state in RESTING
+
+
+RESTING = (JobState.FAILED.value, JobState.STOPPED.value)
+
+
+def said_of(tables: Iterable[TableReport]) -> str:
+    """What there is to say of tables that do not go on, the worst first; nothing where all do.
+
+    >>> said_of([TableReport("ods.a", "m.a", "RUNNING"), TableReport("ods.b", "m.b", "FAILED", "SLOT LOST")])
+    '1 of 2 tables FAILED: ods.b: SLOT LOST'
+    >>> said_of([TableReport("ods.a", "m.a", "RUNNING")])
+    ''
+    """
+    known = list(tables)
+    parts = []
+    for state in (JobState.FAILED, JobState.STOPPED, JobState.PAUSED):
+        found = [one for one in known if one.state == state.value]
+        if not found:
+            continue
+        first = found[0]
+        reason = first.reason.removeprefix(f"{first.source_table}: ")
+        names = ": ".join(filter(None, (first.source_table, reason)))
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        parts.append(f"{len(found)} of {len(known)} tables {state.value}: {names}{more}")
+    return "; ".join(parts)

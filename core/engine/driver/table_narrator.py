@@ -1,0 +1,191 @@
+"""What the groups of a job's tables tell, put together into what the job tells.
+
+Next door: `tables.py` starts and ends the groups, `core.spark.narrator` hears the whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from core.domain.job import JobEvent, JobState
+from core.domain.lane import Activity, Lane
+from core.domain.progress import LaneState
+from core.domain.spec import JobSpec
+from core.domain.table import TableReport
+from core.engine.driver.context import Narrator
+from core.errors import SlotkeeperError, Trouble
+from core.ports.progress import ChunkCounts
+
+_STATES = {
+    JobEvent.BEGAN: JobState.PENDING,
+    JobEvent.COPY_BEGAN: JobState.SNAPSHOT,
+    JobEvent.COPY_DONE: JobState.CATCHING_UP,
+    JobEvent.CAUGHT_UP: JobState.RUNNING,
+    JobEvent.PAUSED: JobState.PAUSED,
+    JobEvent.RESUMED: JobState.PENDING,
+    JobEvent.FINISHED: JobState.FINISHED,
+}
+
+
+class Telling:
+    """Puts together what the groups tell; any thread may call."""
+
+    def __init__(self, narrator: Narrator, job: JobSpec) -> None:
+        self._narrator = narrator
+        self._lock = threading.RLock()
+        self._tables = {
+            one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value) for one in job.channels
+        }
+        self._lanes: dict[GroupNarrator, dict[str, Lane]] = {}
+        self._registrations: dict[GroupNarrator, int] = {}
+        self._quarantined: dict[GroupNarrator, int] = {}
+        self._resting: dict[str, dict[str, Lane]] = {}
+        self._epoch = 0
+        self._leads = True
+
+    def resting(self) -> list[str]:
+        """The tables of which nothing goes on."""
+        with self._lock:
+            return [table for table, one in self._tables.items() if one.rests]
+
+    def starts(self, table: str) -> None:
+        """A table is started alone."""
+        with self._lock:
+            self._resting.pop(table, None)
+            self._say(table, JobState.PENDING)
+
+    def rests(self, table: str, state: JobState, lanes: Mapping[str, Lane]) -> None:
+        """Nothing of a table goes on any more, because it is wanted so."""
+        with self._lock:
+            self._keep(table, lanes, "")
+            self._say(table, state)
+
+    def failed(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
+        """The same, by an error that a person has to see."""
+        name = error.name.value if isinstance(error, Trouble) else ""
+        with self._lock:
+            self._keep(table, lanes, error.message)
+            self._say(table, JobState.FAILED, str(error), name, error.hint)
+
+    def without(self, group: GroupNarrator) -> dict[str, Lane]:
+        """A group has ended; returns its lanes as they were told last."""
+        with self._lock:
+            self._quarantined.pop(group, None)
+            return dict(self._lanes.pop(group, {}))
+
+    def leader_ended(self) -> None:
+        """Those that were together have ended: what a table alone tells may be the job's own state from now on."""
+        self._leads = False
+
+    def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
+        stopped = {
+            name: replace(lane, activity=Activity.STOPPED, task=0, error=error or lane.error)
+            for name, lane in lanes.items()
+        }
+        if stopped:
+            self._resting[table] = stopped
+
+    def _say(self, table: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
+        before = self._tables[table]
+        said = replace(before, state=state.value, reason=reason, trouble=trouble, safe=safe)
+        self._tables[table] = said
+        if said != before or state is JobState.PENDING:
+            self._narrator.table(said)
+
+    # -- what groups tell -------------------------------------------------------------------------------------------
+
+    def event(self, group: GroupNarrator, event: JobEvent, reason: str) -> None:
+        """Something happened to the tables of a group; to the job where they are those that were started together."""
+        with self._lock:
+            for table in group.tables:
+                if event in _STATES and not self._tables[table].rests:
+                    self._say(table, _STATES[event])
+            if group.leads or (not self._leads and event is JobEvent.CAUGHT_UP):
+                self._narrator.event(event, reason)
+
+    def lanes(
+        self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
+    ) -> None:
+        """How the lanes of a group stand; all are told."""
+        with self._lock:
+            self._lanes[group], self._registrations[group] = lanes, registrations
+            self._epoch = max(self._epoch, epoch)
+            if len(self._lanes) == 1 and not self._resting:
+                self._narrator.lanes(lanes, state, epoch, registrations)
+                return
+            living = [lane for one in self._lanes.values() for lane in one.values()]
+            running = all(lane.state is LaneState.RUNNING for lane in living)
+            merged = {name: lane for one in self._resting.values() for name, lane in one.items()}
+            for one in self._lanes.values():
+                merged.update(one)
+            self._narrator.lanes(
+                merged,
+                LaneState.RUNNING if running else LaneState.CATCHING_UP,
+                self._epoch,
+                sum(self._registrations.values()),
+            )
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        """How far a copy is."""
+        with self._lock:
+            self._narrator.copy(counts, epoch)
+
+    def quarantined(self, group: GroupNarrator, rows: int) -> None:
+        """How many rows a group's tables hold in quarantine."""
+        with self._lock:
+            self._quarantined[group] = rows
+            self._narrator.quarantined(sum(self._quarantined.values()))
+
+    def retrying(self, text: str) -> None:
+        """A passing trouble outside the lanes, or its end."""
+        with self._lock:
+            self._narrator.retrying(text)
+
+
+class GroupNarrator:
+    """Hears one group; implements `core.engine.driver.context.Narrator`.
+
+    `leads`: what happens to it happens to the job. `begun` is called once its lanes are known, or it has begun to copy.
+    """
+
+    def __init__(
+        self, telling: Telling, tables: Collection[str], leads: bool, begun: Callable[[], None] | None = None
+    ) -> None:
+        self._telling = telling
+        self._begun = begun
+        self.tables = tuple(tables)
+        self.leads = leads
+        self.streams = False
+        """Whether its loop has begun."""
+
+    def event(self, event: JobEvent, reason: str = "") -> None:
+        """Something happened to the group's state."""
+        self._telling.event(self, event, reason)
+
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
+        """How the lanes stand."""
+        self.streams = True
+        if self._begun is not None:
+            self._begun()
+            self._begun = None
+        self._telling.lanes(self, lanes, state, epoch, registrations)
+
+    def copy(self, counts: ChunkCounts, epoch: int) -> None:
+        """How far the copy is."""
+        self._telling.copy(counts, epoch)
+
+    def quarantined(self, rows: int) -> None:
+        """How many rows the group's tables hold in quarantine."""
+        self._telling.quarantined(self, rows)
+
+    def table(self, report: TableReport) -> None:
+        """Nothing: who starts and ends groups tells of tables."""
+
+    def retrying(self, text: str) -> None:
+        """A passing trouble outside the lanes, or its end."""
+        if self.leads or not text:
+            self._telling.retrying(text)
+        else:
+            self._telling.retrying(f"{self.tables[0]}: {text.removeprefix(f'{self.tables[0]}: ')}")

@@ -1,0 +1,290 @@
+"""A job from its start to its end: its tables stream together, and one that has stopped alone is started alone again.
+
+Tables that start together are one group, in the caller's thread: they share sessions, leases, an epoch and the loop. A
+table that fails, or that is wanted otherwise than the job, leaves it. Brought back it is a group of its own in a thread
+of its own, with an epoch of its own; so is what is paused alone, and what has to be copied while others stream.
+Next door: `job.py` runs one group; `shared_runner.py` deals the capacity; `core.domain.table` has the words.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from core.domain.job import JobState, WantedState
+from core.domain.lane import Lane
+from core.domain.progress import STREAMING
+from core.domain.table import AS_THE_JOB, TableWanted
+from core.engine.driver.context import JobContext
+from core.engine.driver.job import JobEnd, run_group
+from core.engine.driver.reshape import NAMES
+from core.engine.driver.shared_runner import SharedRunner
+from core.engine.driver.table_narrator import GroupNarrator, Telling
+from core.engine.local_runner import Pooled
+from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
+
+LOOK_EVERY = 0.25
+"""Seconds between two looks at what is wanted of single tables."""
+END_WITHIN = 8.0
+"""Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
+
+
+def run(ctx: JobContext) -> JobEnd:
+    """Run the job until it is to stop, its own end, or an error of `core.errors` that a person has to see."""
+    ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
+    several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
+    return Tables(ctx).run() if several else run_group(ctx)
+
+
+@dataclass(slots=True)
+class _Alone:
+    """A table that goes on alone: `turn` is the start that was asked for; its thread ends with it."""
+
+    turn: int
+    narrator: GroupNarrator
+    thread: threading.Thread | None = None
+
+
+class Tables:
+    """The tables of a job of several; implements `core.engine.driver.context.Desk`."""
+
+    def __init__(self, ctx: JobContext) -> None:
+        self._ctx = replace(ctx, whole=ctx.job, asked=_kept(ctx.asked))
+        self._lock = threading.RLock()
+        self._runner = SharedRunner(ctx.runner)
+        self._telling = Telling(ctx.narrator, ctx.job)
+        self._turns = {channel.source_table: 0 for channel in ctx.job.channels}
+        """The start of each table that was last begun."""
+        self._alone: dict[str, _Alone] = {}
+        self._errors: dict[str, SlotkeeperError] = {}
+        self._fatal: BaseException | None = None
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._look_on, name="slotkeeper-tables", daemon=True)
+
+    def run(self) -> JobEnd:
+        """The tables together in this thread, and beside them what goes on alone, until all have ended."""
+        together = self._deal()
+        try:
+            ended = self._together(together) if together else JobEnd.EMPTY
+            if ended is JobEnd.STOPPED and self._ctx.wanted() is WantedState.STOP:
+                return ended
+            return self._rest(ended)
+        finally:
+            self._closing.set()
+            for one in list(self._alone.values()):
+                if one.thread is not None and one.thread is not threading.current_thread():
+                    one.thread.join(END_WITHIN)
+
+    # -- those that are together ------------------------------------------------------------------------------------
+
+    def _deal(self) -> list[str]:
+        """The tables to start together; the others are started alone, or stay stopped."""
+        asked = self._ctx.asked()
+        wanted = {table: asked.get(table, AS_THE_JOB) for table in self._turns}
+        self._turns = {table: one.turn for table, one in wanted.items()}
+        for table, one in wanted.items():
+            if one.wanted is WantedState.STOP:
+                self._telling.rests(table, JobState.STOPPED, {})
+        running = [table for table, one in wanted.items() if one.wanted is WantedState.RUN]
+        copied = self._copied(running)
+        self._apart = [table for table in running if copied and table not in copied]
+        self._apart += [table for table, one in wanted.items() if one.wanted is WantedState.PAUSE]
+        return [table for table in running if table not in self._apart]
+
+    def _copied(self, tables: Collection[str]) -> set[str]:
+        """The tables that have only to be streamed; none where the sink does not tell, or nothing streams here."""
+        if not self._ctx.job.binlog.binlog:
+            return set()
+        found = set()
+        try:
+            for table in tables:
+                store = self._ctx.of(table).sessions.store()
+                store.create_tables()
+                rows = store.rows()
+                if rows and all(row.state in STREAMING for row in rows):
+                    found.add(table)
+        except SlotkeeperError:
+            return set()  # their start meets it as well
+        return found
+
+    def _together(self, tables: list[str]) -> JobEnd:
+        channels = tuple(one for one in self._ctx.job.channels if one.source_table in tables)
+        narrator = GroupNarrator(self._telling, tables, leads=True, begun=self._watch_on)
+        ctx = replace(
+            self._ctx,
+            job=replace(self._ctx.job, channels=channels),
+            runner=self._runner,
+            narrator=narrator,
+            wanted=self._wanted,
+            desk=self,
+        )
+        try:
+            return run_group(ctx)
+        except SlotkeeperError as error:
+            if not error.table or error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
+                raise
+            with self._lock:
+                lives = any(one.thread is not None for one in self._alone.values())
+            if not lives and not self._apart:
+                self._telling.failed(error.table, error, {})
+                raise
+            self._errors[error.table] = error
+            self._telling.failed(error.table, error, {})
+            ctx.sessions.close()  # what it holds a reset may want
+            return JobEnd.EMPTY
+        finally:
+            self._telling.leader_ended()
+
+    def _wanted(self) -> WantedState:
+        if self._fatal is not None:
+            raise self._fatal
+        return WantedState.STOP if self._closing.is_set() else self._ctx.wanted()
+
+    def wanted_away(self, tables: Collection[str]) -> Collection[str]:
+        """Those of the tables of which something else is wanted than that they run as they were started."""
+        if not self._watch.is_alive():
+            return ()
+        asked = self._ctx.asked()
+        known = {table: asked.get(table, AS_THE_JOB) for table in tables}
+        return [
+            table for table, one in known.items() if one.wanted is not WantedState.RUN or one.turn != self._turns[table]
+        ]
+
+    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+        """A table has left those that are together."""
+        with self._lock:
+            if error is None:
+                self._telling.rests(table, JobState.STOPPED, lanes)
+                return
+            if isinstance(error, Trouble) and error.name in NAMES:
+                self._begin(table)  # a start says what a changed table needs, or does it
+                return
+            self._fail(table, error, lanes)
+
+    def _fail(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
+        self._errors[table] = error
+        self._telling.failed(table, error, lanes)
+
+    # -- those that go on alone -------------------------------------------------------------------------------------
+
+    def _watch_on(self) -> None:
+        """From now on single tables are looked at: those together have ended what an earlier process left behind."""
+        if not self._watch.is_alive() and not self._closing.is_set():
+            self._watch.start()
+
+    def _look_on(self) -> None:
+        with self._lock:
+            for table in self._apart:
+                self._begin(table)
+            self._apart = []
+        while not self._closing.wait(LOOK_EVERY):
+            try:
+                self._look()
+            except Exception as error:
+                self._fatal = classed(error)
+                return
+
+    def _look(self) -> None:
+        asked = self._ctx.asked()
+        with self._lock:
+            for table in self._telling.resting():
+                one = asked.get(table, AS_THE_JOB)
+                if one.wanted is WantedState.STOP or table in self._alone:
+                    continue
+                if one.turn != self._turns[table] or (one.wanted is WantedState.PAUSE and table not in self._errors):
+                    self._begin(table)
+
+    def _begin(self, table: str) -> None:
+        self._turns[table] = self._ctx.asked().get(table, AS_THE_JOB).turn
+        self._errors.pop(table, None)
+        one = _Alone(self._turns[table], GroupNarrator(self._telling, [table], leads=False))
+        self._telling.starts(table)
+        one.thread = threading.Thread(target=self._go, args=(table, one), name=f"slotkeeper-{table}", daemon=True)
+        self._alone[table] = one
+        self._runner.beside = len(self._alone)
+        one.thread.start()
+
+    def _go(self, table: str, one: _Alone) -> None:
+        job = self._ctx.job.of(table)
+        sessions = self._ctx.sessions.apart(job)
+
+        def wanted() -> WantedState:
+            whole = self._wanted()
+            asked = self._ctx.asked().get(table, AS_THE_JOB)
+            if whole is WantedState.STOP or asked.wanted is WantedState.STOP or asked.turn != one.turn:
+                return WantedState.STOP
+            # a slot is kept alive by a loop that is paused, so that one is begun all the same
+            pauses = asked.wanted is WantedState.PAUSE and one.narrator.streams
+            return WantedState.PAUSE if pauses else whole
+
+        def pause(seconds: float) -> None:
+            end = self._ctx.clock.monotonic() + seconds
+            while (left := end - self._ctx.clock.monotonic()) > 0 and wanted() is WantedState.RUN:
+                self._ctx.pause(min(left, LOOK_EVERY))
+
+        ctx = replace(
+            self._ctx,
+            job=job,
+            sessions=sessions,
+            runner=self._runner.apart(table),
+            narrator=one.narrator,
+            wanted=wanted,
+            pause=pause,
+            curves={},
+            group=table,
+            first=False,
+            take_over=False,
+        )
+        error: SlotkeeperError | None = None
+        try:
+            run_group(ctx)
+        except SlotkeeperError as found:
+            error = found
+            error.table = error.table or table
+        except BaseException as found:
+            self._fatal = found
+        finally:
+            sessions.close()
+            self._ended(table, one, error)
+
+    def _ended(self, table: str, one: _Alone, error: SlotkeeperError | None) -> None:
+        with self._lock:
+            del self._alone[table]
+            self._runner.beside = len(self._alone)
+            lanes = self._telling.without(one.narrator)
+            if error is None:
+                self._telling.rests(table, JobState.STOPPED, lanes)
+            elif error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
+                self._fatal = error
+            else:
+                self._fail(table, error, lanes)
+
+    def _rest(self, ended: JobEnd) -> JobEnd:
+        """Wait for what goes on alone; the error of the table that failed first where nothing goes on any more."""
+        self._watch_on()
+        while self._ctx.wanted() is not WantedState.STOP:
+            if self._fatal is not None:
+                raise self._fatal
+            with self._lock:
+                over = not self._alone and not self._apart
+            if over:
+                for error in self._errors.values():
+                    raise error
+                return JobEnd.STOPPED if ended is JobEnd.EMPTY else ended
+            self._closing.wait(LOOK_EVERY)
+        return JobEnd.STOPPED
+
+
+def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
+    """What was wanted last still is where the store of this host is busy or gone for now."""
+    last: list[Mapping[str, TableWanted]] = [{}]
+
+    def now() -> Mapping[str, TableWanted]:
+        try:
+            last[0] = asked()
+        except Busy:
+            pass
+        return last[0]
+
+    return now
