@@ -25,11 +25,11 @@ from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import overcome
+from core.engine.driver.reshape import REFUSALS, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.engine.local_runner import Pooled
-from core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
 
 
@@ -49,7 +49,7 @@ def run(ctx: JobContext) -> JobEnd:
             ended = _once(ctx)
         except Interrupted:
             ended = None
-        except (Trouble, Refused) as error:
+        except SlotkeeperError as error:
             if not overcome(ctx, error):
                 raise
             ended = None
@@ -191,7 +191,7 @@ class Streaming:
         try:
             ended = loop.run()
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
-        except Trouble:
+        except (Trouble, *REFUSALS):
             goes_on = True  # what a changed table needs is asked over their session
             raise
         finally:
