@@ -274,9 +274,14 @@ def test_a_copy_that_is_due_brings_its_target_in_line_too(
     mirror.source(f"ALTER TABLE {TABLE} RENAME COLUMN x TO y", f"ALTER TABLE {TABLE} DROP COLUMN w")
     mirror.start()
     ended_equal(mirror)
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    mirror.source(f"ALTER TABLE {TABLE} DROP COLUMN n")
+    mirror.start()
+    ended_equal(mirror)
     told = [text for line in audit_of(mirror).lines for text in line.result.values() if text.startswith("ALTER")]
+    gone = [f"ALTER TABLE {TARGET} DROP COLUMN n"]
     names = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} RENAME COLUMN x TO y"]
-    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names]
+    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names, *gone, *gone]
 
 
 def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:

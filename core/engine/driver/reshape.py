@@ -20,6 +20,7 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.shape import RESNAPSHOT, Reshape
 from core.domain.slot import TableIdentity
 from core.domain.text import typed
+from core.domain.watch import trouble
 from core.engine.driver.context import JobContext
 from core.errors import ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from core.sqltext import dotted, literal
@@ -84,12 +85,13 @@ def _may_tell_of_it(error: SlotkeeperError) -> bool:
 
 def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """The channels that it may be of; none where the servers do not tell, as then the error says enough."""
-    trouble = isinstance(error, Trouble)
     try:
-        found = [changed(part) or (None if trouble else copy_due(part)) for part in ctx.parts]
+        found = [changed(part) or copy_due(part) for part in ctx.parts]
         return [one for one in found if one is not None]
     except SlotkeeperError as failed:
-        if failed.kind is ErrorKind.OPERATOR and trouble:  # columns = { ... } or where name a column that is gone
+        if failed.kind is ErrorKind.OPERATOR and isinstance(
+            error, Trouble
+        ):  # columns = { ... } or where name a column that is gone
             error.hint = f"{failed.message} ({failed.hint}); then {_again(ctx.parts[0])}"
         return []
 
@@ -100,19 +102,37 @@ def changed(part: JobContext) -> Changed | None:
     if not rows or any(row.state is LaneState.CREATING for row in rows):
         return None
     identity = part.sessions.source("start").identify()
-    known = {row.fingerprint for row in rows}
-    if known == {identity.text} or {_table(one) for one in known} != {_table(identity.text)}:
-        return None
-    return _changed(part, rows, identity, due=False)
+    return _changed(part, rows, identity, due=False) if _other_columns(rows, identity) else None
 
 
 def copy_due(part: JobContext) -> Changed | None:
     """A channel whose rows a reset has emptied, with what its target needs; None where that is nothing."""
     rows = part.sessions.store().rows()
-    if any(row.state is not LaneState.CREATING or row.registered is None for row in rows) or not rows:
+    if not rows or not _emptied(rows):
         return None
-    found = _changed(part, rows, part.sessions.source("start").identify(), due=True)
-    return found if found.shape.typed else None
+    identity = part.sessions.source("start").identify()
+    found = _changed(part, rows, identity, due=True)
+    return found if found.shape.typed or _other_columns(rows, identity) else None
+
+
+def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
+    """SCHEMA CHANGED where a copy is due of a table that has changed since its target was last in line.
+
+    Only where the job may do something about it: a column that is gone keeps no target from taking the copy.
+    """
+    may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
+    if may and rows and _emptied(rows) and _other_columns(rows, identity):
+        raise trouble(TroubleName.SCHEMA_CHANGED, "the table's columns changed before it was copied again")
+
+
+def _emptied(rows: Sequence[ProgressRow]) -> bool:
+    return all(row.state is LaneState.CREATING and row.registered is not None for row in rows)
+
+
+def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
+    """Whether it is the same table with other columns."""
+    known = {row.fingerprint for row in rows}
+    return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
 
 
 def _changed(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity, due: bool) -> Changed:
