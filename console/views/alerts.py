@@ -14,7 +14,7 @@ from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen, u
 from console.views.errors import open_count
 from console.views.quarantine import fullness, number_of, quarantine_of
 from console.views.remedies import QUARANTINED_ROWS, Loss, Option, Remedy, named, ranked, remedy_for
-from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
 from console.views.slots import SlotFacts, all_slots, deadline, remaining, slot_level
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
@@ -227,7 +227,7 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
         Option(named(each.do, job.name, job.table_in(job.wrong), job.slot), each.loses) for each in known.options
     ]
     if job.safe:
-        options.insert(0, Option(safe(job.safe, 300)))
+        options.insert(0, Option(safe(job.safe, TYPED)))
     if job.state is JobState.PAUSED:
         options = [Option(f"slotkeeper jobs resume {safe(job.name, 80)}")]
     elif job.state is JobState.STOPPED:

@@ -14,7 +14,22 @@ from typing import TYPE_CHECKING
 from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
 from console.views.lanes import speed, worst_lane
-from console.views.rows import FAULTS, NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, seconds, yes
+from console.views.rows import (
+    FAULTS,
+    NARROW,
+    TYPED,
+    UNKNOWN,
+    WIDE,
+    WIDEST,
+    Column,
+    Row,
+    age,
+    clock,
+    count,
+    rank,
+    seconds,
+    yes,
+)
 from core.domain.job import JobState
 from core.domain.text import safe
 
@@ -193,7 +208,7 @@ def what_is_wrong(job: JobFacts) -> str:
 def what_is_safe(job: JobFacts) -> str:
     """One sentence on what to do about it that loses nothing."""
     if job.safe:
-        return safe(job.safe, 400)
+        return safe(job.safe, TYPED)
     name = safe(job.name, 80)
     if job.refused:
         return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"

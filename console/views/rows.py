@@ -16,6 +16,8 @@ from console.monitor.snapshot import Level
 from core.domain.elapsed import elapsed
 from core.domain.ttl import in_words
 
+TYPED = 4_000
+"""Characters of what is shown to be typed: cut it is of no use."""
 UNKNOWN = "?"
 NARROW, WIDE, WIDEST = 80, 100, 112
 STALE_SECONDS = 6.0

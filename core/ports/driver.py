@@ -104,6 +104,10 @@ class DriverSessions(Sessions, Protocol):
     def shares_position(self) -> bool:
         """Whether what it keeps is one position for all channels of the job."""
 
+    @property
+    def no_reset(self) -> str:
+        """Why no slot of the job can be reset; empty where one can."""
+
     def of(self, table: str) -> DriverSessions:
         """The sessions for the channel of a source table: those of one name are one session for all channels."""
 

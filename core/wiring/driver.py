@@ -168,6 +168,11 @@ class WiredSessions:
         """Whether that is one position for all channels."""
         return sources.open(self._job.source_kind).traits.shares_position
 
+    @property
+    def no_reset(self) -> str:
+        """Why no slot of the job can be reset; empty where one can."""
+        return sinks.open(self._job.sink_kind).no_reset
+
     def of(self, table: str) -> WiredSessions:
         """The sessions for the channel of a source table."""
         with self._opened.lock:

@@ -5,12 +5,14 @@ Next door: `tests/property/test_shapes.py` has the same without servers, `test_s
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from core.domain.audit import Phase
+from core.domain.progress import LaneState
 from core.domain.reset import DONE
 from core.domain.shape import RESNAPSHOT, STOP
 from core.domain.spec import ChannelSpec
@@ -24,6 +26,7 @@ from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, Resetting
 from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed
 from tests.support.standin import run
+from tests.support.waiting import until
 
 CHANGES = {
     "add": (
@@ -133,11 +136,13 @@ def ended_equal(mirror: Mirror) -> None:
 
 
 def until_equal(mirror: Mirror) -> None:
-    names = mirror.query(mirror.warehouse.connect, columns_of(TABLE))
-    assert sorted(names) == sorted(mirror.query(mirror.sink, columns_of(TARGET)))
-    listed = ", ".join(f'"{name}"::text' for (name,) in sorted(names))
+    """Wait for the same columns by name on both ends, with the same rows."""
 
     def equal() -> bool:
+        names = sorted(mirror.query(mirror.warehouse.connect, columns_of(TABLE)))
+        if names != sorted(mirror.query(mirror.sink, columns_of(TARGET))):
+            return False
+        listed = ", ".join(f'"{name}"::text' for (name,) in names)
         source = set(mirror.query(mirror.warehouse.connect, f"SELECT {listed} FROM {TABLE}"))
         return source == set(mirror.query(mirror.sink, f"SELECT {listed} FROM {TARGET}"))
 
@@ -269,9 +274,14 @@ def test_a_copy_that_is_due_brings_its_target_in_line_too(
     mirror.source(f"ALTER TABLE {TABLE} RENAME COLUMN x TO y", f"ALTER TABLE {TABLE} DROP COLUMN w")
     mirror.start()
     ended_equal(mirror)
+    assert resetting.reset(SNAPSHOT).outcome == DONE
+    mirror.source(f"ALTER TABLE {TABLE} DROP COLUMN n")
+    mirror.start()
+    ended_equal(mirror)
     told = [text for line in audit_of(mirror).lines for text in line.result.values() if text.startswith("ALTER")]
+    gone = [f"ALTER TABLE {TARGET} DROP COLUMN n"]
     names = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} RENAME COLUMN x TO y"]
-    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names]
+    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names, *gone, *gone]
 
 
 def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
@@ -406,3 +416,60 @@ def test_a_kill_at_every_step_of_every_change(
     what: str, point: str, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     killed_at(running(warehouse, make_mirror, RESNAPSHOT), point, what)
+
+
+VALUES = {"integer": "7", "bigint": "70000000000", "text": "'t'", "date": "'2026-01-01'", "numeric(9,2)": "1.25"}
+
+
+def random_change(draw: random.Random, columns: dict[str, str]) -> str:
+    """One more change of the source, which `columns` (type by name, the key apart) follows."""
+    act = draw.choice(["ADD", "DROP", "RENAME", "TYPE"]) if columns else "ADD"
+    name, type_ = f"c{draw.randrange(10**6)}", draw.choice(list(VALUES))
+    if act == "ADD":
+        columns[name] = type_
+        given = draw.choice(["", "DEFAULT {}", "NOT NULL DEFAULT {}"]).format(VALUES[type_])
+        return f"ALTER TABLE {TABLE} ADD COLUMN {name} {type_} {given}"
+    old = draw.choice(sorted(columns))
+    if act == "DROP":
+        del columns[old]
+        return f"ALTER TABLE {TABLE} DROP COLUMN {old}"
+    if act == "RENAME":
+        columns[name] = columns.pop(old)
+        return f"ALTER TABLE {TABLE} RENAME COLUMN {old} TO {name}"
+    columns[old] = type_
+    column = f"ALTER COLUMN {old}"
+    return f"ALTER TABLE {TABLE} {column} DROP DEFAULT, {column} TYPE {type_} USING {VALUES[type_]}::{type_}"
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("number", range(6))
+def test_a_job_outlives_many_changes_and_kills(
+    number: int, warehouse: Warehouse, make_mirror: MakeMirror, seed: int
+) -> None:
+    draw = random.Random(seed * 100 + number)
+    mirror = running(warehouse, make_mirror, RESNAPSHOT)
+    columns = {"v": "text", "w": "integer", "n": "integer"}
+    for turn in range(12):
+        before = dict(columns)
+        statements = [random_change(draw, columns) for _ in range(draw.randrange(1, 4))]
+        while columns == before:  # what undoes itself is a lost slot for no cause that anybody could tell
+            statements.append(random_change(draw, columns))
+        kills = draw.random() < 0.5
+        if kills:
+            mirror.stop()
+        mirror.source(*statements)
+        run(warehouse, f"DELETE FROM {TABLE} WHERE id = {turn + 1}")
+        if kills:
+            probe = At(draw.choice(POINTS), kill)
+            mirror.start(driver_probe=probe)
+            # a copy that was due already may need nothing more of the target
+            until(lambda: mirror.ended() or mirror.heard.state is LaneState.RUNNING, 60, "a kill, or that it runs")
+            probe.armed = False
+            if mirror.ended():
+                assert isinstance(mirror.error, Crash), repr(mirror.error)
+                mirror.start()
+        if kills or draw.random() < 0.5:
+            until_equal(mirror)
+            mirror.wait_running()
+    until_equal(mirror)
+    mirror.stop()

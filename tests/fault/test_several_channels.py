@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from core.domain.job import JobEvent
+from core.domain.job import JobEvent, JobState, WantedState
+from core.domain.lane import Activity
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
@@ -22,9 +23,10 @@ from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
 from core.engine.messages import LaneTask, StreamTask
 from core.engine.worker import stream_task
-from core.errors import Refused, Trouble, TroubleName
+from core.errors import Trouble, TroubleName
 from core.sources.dws.session import DwsSession
 from core.wiring import worker
+from core.wiring.driver import WiredSessions
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
@@ -109,21 +111,88 @@ def test_a_table_that_is_added_is_copied_and_one_that_is_removed_stays_as_it_was
     mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
     mirror.start().wait_running().wait_equal()
     mirror.stop()
-    assert len({row.epoch for row in mirror.rows()}) == 1
     assert applied(mirror)[TABLES[0]] == 80
 
 
-def test_ddl_on_one_table_stops_the_job_and_names_that_table(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_ddl_on_one_table_stops_that_table_alone_and_its_reset_brings_it_back_while_the_others_stream(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
     mirror = mirror_of(warehouse, make_mirror)
     mirror.start().wait_running().wait_equal()
     mirror.source(f"ALTER TABLE {TABLES[1]} RENAME COLUMN v TO w")
+    said = mirror.wait_table(TABLES[1], JobState.FAILED)
+    assert said.trouble == TroubleName.SCHEMA_CHANGED.value
+    assert said.reason.startswith(f"{TABLES[1]}: dn_") and "RENAME COLUMN" in said.safe
+    events = touched(mirror)
+    others = {table: count for table, count in events.items() if table != TABLES[1]}
+    until(lambda: others.items() <= applied(mirror).items(), 30, f"{others} to be applied beside it")
+    assert {lane.activity for lane in mirror.heard.now.values() if lane.key.source_table == TABLES[1]} == {
+        Activity.STOPPED
+    }
+    mirror.source(f"ALTER TABLE {TABLES[1]} RENAME COLUMN w TO v")
+    mirror.want(TABLES[1], WantedState.RUN, anew=True)
+    mirror.wait_table(TABLES[1], JobState.RUNNING)
+    mirror.wait_equal()
+    assert not mirror.ended()
+    mirror.stop()
+    assert len({row.epoch for row in mirror.rows()}) == 2, "one for those together, one for the table alone"
+
+
+def test_a_table_is_paused_resumed_stopped_and_started_while_the_others_stream(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    table = TABLES[1]
+    for wanted, state in ((WantedState.PAUSE, JobState.PAUSED), (WantedState.STOP, JobState.STOPPED)):
+        before = applied(mirror)
+        mirror.want(table, wanted)
+        mirror.wait_table(table, state)
+        events = {one: before.get(one, 0) + count for one, count in touched(mirror).items()}
+        others = {one: count for one, count in events.items() if one != table}
+        until(lambda others=others: others.items() <= applied(mirror).items(), 30, f"{others} beside a {state.value}")
+        assert applied(mirror)[table] == before[table]
+        mirror.want(table, WantedState.RUN, anew=state is JobState.STOPPED)
+        mirror.wait_table(table, JobState.RUNNING)
+        until(lambda events=events: applied(mirror) == events, 30, f"{events} to be applied")
+        mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_table_that_stopped_alone_can_be_reset_because_its_lease_is_given_back(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    other = WiredSessions(mirror.job.of(TABLES[1]), "beside")
+    held = WiredSessions(mirror.job.of(TABLES[0]), "beside")
+    try:
+        assert not other.store().take_lease()
+        mirror.want(TABLES[1], WantedState.STOP)
+        mirror.wait_table(TABLES[1], JobState.STOPPED)
+        assert other.store().take_lease() and other.store().take_target("mart.b")
+        assert not held.store().take_lease()
+    finally:
+        other.close()
+        held.close()
+    mirror.stop()
+
+
+def test_a_job_all_of_whose_tables_have_failed_fails_with_the_first_of_their_errors(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:2])
+    mirror.start().wait_running().wait_equal()
+    for table in TABLES[:2]:
+        mirror.source(f"SELECT pgxc_binlog_clear_target_slot('{table}', '{mirror.job.slot}')")
+        until(
+            lambda table=table: mirror.ended() or mirror.heard.tables[table].state == JobState.FAILED.value,
+            60,
+            f"{table} to fail",
+        )
     error = mirror.wait_error()
     assert isinstance(error, Trouble)
-    assert error.name is TroubleName.SCHEMA_CHANGED
-    assert error.message.startswith(f"{TABLES[1]}: dn_")
-    again = mirror.start().wait_error()
-    assert isinstance(again, Trouble)
-    assert again.message.startswith(f"{TABLES[1]}: dn_")
+    assert error.name is TroubleName.SLOT_LOST
 
 
 @pytest.mark.chaos
@@ -161,24 +230,21 @@ def test_a_target_that_is_locked_holds_back_the_other_tables_once_and_then_its_o
     mirror.stop()
 
 
-def test_a_lost_slot_of_one_table_leaves_a_new_table_without_rows(
-    warehouse: Warehouse, make_mirror: MakeMirror
-) -> None:
+def test_a_lost_slot_of_one_table_does_not_hinder_a_new_one(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = mirror_of(warehouse, make_mirror, TABLES[:1])
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     run(warehouse, f"SELECT pgxc_binlog_clear_target_slot('{TABLES[0]}', '{mirror.job.slot}')")
     mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES[:2])))
-    error = mirror.start().wait_error()
-    assert isinstance(error, Trouble)
-    assert (error.name, error.message[: len(TABLES[0])]) == (TroubleName.SLOT_LOST, TABLES[0])
-    assert {row.key.source_table for row in mirror.rows()} == {TABLES[0]}
-    slots = f"SELECT count(*) FROM pgxc_get_binlog_slots('{TABLES[1]}', 0)"
-    assert mirror.query(warehouse.connect, slots) == [(0,)]
+    mirror.start()
+    assert mirror.wait_table(TABLES[0], JobState.FAILED).trouble == TroubleName.SLOT_LOST.value
+    mirror.wait_table(TABLES[1], JobState.RUNNING)
+    mirror.wait_equal()
+    mirror.stop()
 
 
 @pytest.mark.parametrize("wrong", ["no key", "not empty", "target taken"])
-def test_nothing_is_made_for_any_table_where_one_is_refused(
+def test_nothing_is_made_for_a_table_that_is_refused_and_the_others_start(
     wrong: str, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     mirror = mirror_of(warehouse, make_mirror)
@@ -193,18 +259,19 @@ def test_nothing_is_made_for_any_table_where_one_is_refused(
         mirror.start().wait_running()
         mirror.stop()
         mirror.job = replace(wanted, on_existing="merge")
-    error = mirror.start().wait_error()
-    assert isinstance(error, Refused)
-    assert TABLES[2] in error.message or "mart.c" in error.message
-    assert mirror.rows() == []
-    if wrong != "target taken":
-        made = "SELECT count(*) FROM pg_tables WHERE schemaname = 'mart' AND tablename IN ('a', 'b')"
-        assert mirror.query(mirror.sink, made) == [(0,)]
-    slots = f"SELECT count(*) FROM pgxc_get_binlog_slots('{TABLES[0]}', 0) WHERE slot_name = '{mirror.job.slot}'"
-    assert mirror.query(warehouse.connect, slots) == [(0,)]
+    mirror.start()
+    said = mirror.wait_table(TABLES[2], JobState.FAILED)
+    assert TABLES[2] in said.reason or "mart.c" in said.reason
+    for table in TABLES[:2]:
+        mirror.wait_table(table, JobState.RUNNING)
+    mirror.stop()
+    assert {row.key.source_table for row in mirror.rows()} == set(TABLES[:2])
+    slots = f"SELECT count(*) FROM pgxc_get_binlog_slots('{TABLES[2]}', 0) WHERE slot_name = '{mirror.job.slot}'"
+    if wrong != "no key":
+        assert mirror.query(warehouse.connect, slots) == [(0,)]
 
 
-def test_a_new_dn_is_adopted_by_all_tables_or_by_none(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_a_new_dn_is_adopted_by_all_tables(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = mirror_of(warehouse, make_mirror)
     mirror.start().wait_running().wait_equal()
     mirror.stop()
@@ -216,7 +283,7 @@ def test_a_new_dn_is_adopted_by_all_tables_or_by_none(warehouse: Warehouse, make
     assert len(mirror.rows()) == 15
 
 
-def test_a_new_dn_that_one_table_does_not_record_on_stops_the_job(
+def test_a_new_dn_that_one_table_does_not_record_on_stops_that_table_alone(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     mirror = mirror_of(warehouse, make_mirror)
@@ -228,11 +295,13 @@ def test_a_new_dn_that_one_table_does_not_record_on_stops_the_job(
         warehouse,
         f"DELETE FROM dws.slot WHERE rel = {rel} AND dn = (SELECT ord FROM dws.node WHERE node_name = 'dn_5')",
     )
-    error = mirror.start().wait_error()
-    assert isinstance(error, Trouble)
-    assert error.name is TroubleName.TOPOLOGY_CHANGED
-    assert TABLES[2] in error.message
-    assert len(mirror.rows()) == 12, "no table has adopted it"
+    mirror.start()
+    said = mirror.wait_table(TABLES[2], JobState.FAILED)
+    assert (said.trouble, TABLES[2] in said.reason) == (TroubleName.TOPOLOGY_CHANGED.value, True)
+    for table in TABLES[:2]:
+        mirror.wait_table(table, JobState.RUNNING)
+    mirror.stop()
+    assert len(mirror.rows()) == 14, "two have adopted it"
 
 
 @pytest.mark.parametrize("tables", [TABLES[:1], TABLES[:2]], ids=["one table", "two tables"])

@@ -25,7 +25,7 @@ from core.services.reset import reset_context
 from core.sinks.postgres.session import SinkSession
 from core.state.folder import StateFolder
 from tests.property.test_sink_effects import CELLS, even, run
-from tests.support import standin
+from tests.support import shapes, standin
 from tests.support.effects import Effects
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event, Value
@@ -198,6 +198,38 @@ def test_the_face_refuses_what_postgresql_alone_takes(pg_server: Server, databas
         with pytest.raises(AssertionError):
             cursor.execute("CREATE TABLE t (a integer)")
     session.close()
+
+
+@pytest.mark.parametrize("policy", ["stop", "resnapshot"])
+def test_a_changed_source_alters_a_target_or_names_what_does(
+    warehouse: Warehouse, make_mirror: MakeMirror, face: list[str], policy: str
+) -> None:
+    """A DWS alters with its own statements; where it is a sink, no slot is reset, and the way out is another one."""
+    mirror = shapes.prepared(warehouse, make_mirror, policy)
+    mirror.job = replace(mirror.job, sink_kind="dws")
+    shapes.insert(mirror, "1, 50")
+    mirror.start().wait_running()
+    mirror.source(
+        f"ALTER TABLE {TABLE} RENAME COLUMN v TO u",
+        f"ALTER TABLE {TABLE} ADD COLUMN x integer NOT NULL DEFAULT 1",
+        f"ALTER TABLE {TABLE} ALTER COLUMN w TYPE bigint",
+    )
+    alter = "ALTER TABLE mart.t"
+    typed = [f"{alter} RENAME COLUMN v TO u", f"{alter} ALTER COLUMN w TYPE bigint", f"{alter} ADD COLUMN x integer"]
+    if policy == "stop":
+        hint = str(getattr(mirror.wait_error(), "hint", ""))
+        assert shapes.statements_of(hint) == typed
+        forget = hint.partition("at the sink DELETE")[2].partition(", and slotkeeper jobs start")[0]
+        assert f"then slotkeeper slots drop {TABLE} {mirror.job.slot}, at the sink DELETE{forget}" in hint
+        standin.run(warehouse, f"SELECT pgxc_binlog_clear_target_slot('{TABLE}', '{mirror.job.slot}')")
+        mirror.at_sink(*typed, f"DELETE{forget}")
+        mirror.start()
+    else:
+        until(lambda: [one for one in face if one.startswith(alter)] == typed, 60, "the target to be altered")
+    mirror.wait_running()
+    standin.run(warehouse, f"DELETE FROM {TABLE} WHERE id < 4")
+    mirror.wait_equal()
+    mirror.stop()
 
 
 def test_a_reset_is_refused_where_the_sink_is_a_dws(

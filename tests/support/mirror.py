@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from core.clock import Clock, SystemClock
-from core.domain.job import JobEvent, WantedState
+from core.domain.job import JobEvent, JobState, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
-from core.domain.table import TableReport
+from core.domain.table import AS_THE_JOB, TableReport, TableWanted
 from core.drivers import pg
 from core.embedded import ledger
 from core.embedded.postgres import Server
@@ -139,6 +139,7 @@ class Mirror:
         self.clock: Clock = SystemClock()
         self.keepalive = 5.0
         self.take_over = False
+        self.of_tables: dict[str, TableWanted] = {}
         self.until_caught_up = False
         self.audit: JobAudit | None = None
         self.capacity = 4
@@ -172,6 +173,7 @@ class Mirror:
             until_caught_up=self.until_caught_up,
             clock=self.clock,
             take_over=self.take_over,
+            asked=lambda: dict(self.of_tables),
             audit=self.audit,
         )
         try:
@@ -209,6 +211,21 @@ class Mirror:
         self._until(lambda: self.heard.state is LaneState.RUNNING, seconds, "the job to be RUNNING")
         return self
 
+    def want(self, table: str, wanted: WantedState, anew: bool = False) -> None:
+        """Want a state of one table, as `jobs ... --table` does."""
+        turn = self.of_tables.get(table, AS_THE_JOB).turn
+        self.of_tables[table] = TableWanted(wanted, turn + anew)
+
+    def wait_table(self, table: str, state: JobState, seconds: float = 60) -> TableReport:
+        """Wait until one table is in that state; what is told of it."""
+
+        def there() -> bool:
+            known = self.heard.tables.get(table)
+            return known is not None and known.state == state.value
+
+        self._until(there, seconds, f"{table} to be {state.value}")
+        return self.heard.tables[table]
+
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target hold the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
@@ -239,7 +256,15 @@ class Mirror:
         except AssertionError as late:
             heard = self.heard
             lanes = [f"{one.key.shard} {one.activity.value} {one.position} {one.error}" for one in heard.now.values()]
-            story = [[event.value for event in heard.events][-20:], heard.state, heard.retries[-3:], lanes, self.end]
+            tables = [f"{one.source_table} {one.state} {one.reason}" for one in heard.tables.values()]
+            story = [
+                tables,
+                [event.value for event in heard.events][-20:],
+                heard.state,
+                heard.retries[-3:],
+                lanes,
+                self.end,
+            ]
             raise AssertionError(f"{late}; {story}") from late
 
     def difference(self) -> tuple[int, int]:

@@ -28,10 +28,10 @@ from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import overcome
+from core.engine.driver.reshape import REFUSALS, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
 
 _OF_ALL = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.CONFIG, ErrorKind.SUPERSEDED)
@@ -74,7 +74,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> JobContext | None:
     """What is started again after an error: the same once its table is in line, the others without it, or nothing."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
-    if isinstance(error, Trouble | Refused) and overcome(of_one, error):
+    if overcome(of_one, error):
         return ctx
     if of_one is ctx or ctx.desk is None or error.where == "spark" or error.kind in _OF_ALL:
         return None
@@ -219,7 +219,7 @@ class Streaming:
         try:
             ended = loop.run()
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
-        except Trouble:
+        except (Trouble, *REFUSALS):
             goes_on = True  # what a changed table needs is asked over their session
             raise
         finally:

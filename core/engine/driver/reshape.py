@@ -20,10 +20,13 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.shape import RESNAPSHOT, Reshape
 from core.domain.slot import TableIdentity
 from core.domain.text import typed
+from core.domain.watch import trouble
 from core.engine.driver.context import JobContext
-from core.errors import ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from core.errors import ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
+from core.sqltext import dotted, literal
 
 NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
+REFUSALS = (Refused, RowRefused)
 ACTION = "schema change"
 PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 WAIT = 5.0
@@ -32,24 +35,28 @@ WAIT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A channel whose source has other columns than its rows were made for; `due`: its copy is due already."""
+    """A channel whose source has other columns than its rows were made for.
+
+    `due`: its copy is due already; `ours`: this job has its lease, and no reset of it is half done.
+    """
 
     part: JobContext
     rows: Sequence[ProgressRow]
     identity: TableIdentity
     shape: Reshape
     due: bool
+    ours: bool
 
     @property
     def goes_on(self) -> bool:
         """Whether the job may, and can, bring its target in line by itself."""
         may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
-        return may and self.shape.by_itself
+        return may and self.ours and self.shape.by_itself
 
 
-def overcome(ctx: JobContext, error: Trouble | Refused) -> bool:
+def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether the job is to be started again after this; where it is not, its hint says what has to be typed."""
-    if error.name not in NAMES if isinstance(error, Trouble) else error.where != "sink":
+    if not _may_tell_of_it(error):
         return False
     found = _all_changed(ctx, error)
     if not found:
@@ -69,33 +76,69 @@ def overcome(ctx: JobContext, error: Trouble | Refused) -> bool:
     return True
 
 
-def _all_changed(ctx: JobContext, error: Trouble | Refused) -> list[Changed]:
+def _may_tell_of_it(error: SlotkeeperError) -> bool:
+    """The two names, or a sink that refuses what the source sends now: a table may change in the middle of a copy."""
+    if isinstance(error, Trouble):
+        return error.name in NAMES
+    return isinstance(error, REFUSALS) and error.where == "sink"
+
+
+def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """The channels that it may be of; none where the servers do not tell, as then the error says enough."""
-    due = isinstance(error, Refused)
     try:
-        return [one for part in ctx.parts if (one := changed(part, due)) is not None]
+        found = [changed(part) or copy_due(part) for part in ctx.parts]
+        return [one for one in found if one is not None]
     except SlotkeeperError as failed:
-        if failed.kind is ErrorKind.OPERATOR and not due:  # columns = { ... } or where name a column that is gone
+        if failed.kind is ErrorKind.OPERATOR and isinstance(
+            error, Trouble
+        ):  # columns = { ... } or where name a column that is gone
             error.hint = f"{failed.message} ({failed.hint}); then {_again(ctx.parts[0])}"
         return []
 
 
-def changed(part: JobContext, due: bool) -> Changed | None:
-    """The channel with what its target needs; None where its table is the same, or another one of the same name.
-
-    With `due` a channel whose rows a reset has emptied, else one that has been copied.
-    """
-    store = part.sessions.store()
-    rows = store.rows()
-    creating = {row.state is LaneState.CREATING for row in rows}
-    if creating != {due} or any(row.registered is None for row in rows):
+def changed(part: JobContext) -> Changed | None:
+    """A channel that was copied, with what its target needs; None where its table is the same, or made again."""
+    rows = part.sessions.store().rows()
+    if not rows or any(row.state is LaneState.CREATING for row in rows):
         return None
     identity = part.sessions.source("start").identify()
-    known = {row.fingerprint for row in rows}
-    if not due and (known == {identity.text} or {_table(one) for one in known} != {_table(identity.text)}):
+    return _changed(part, rows, identity, due=False) if _other_columns(rows, identity) else None
+
+
+def copy_due(part: JobContext) -> Changed | None:
+    """A channel whose rows a reset has emptied, with what its target needs; None where that is nothing."""
+    rows = part.sessions.store().rows()
+    if not rows or not _emptied(rows):
         return None
+    identity = part.sessions.source("start").identify()
+    found = _changed(part, rows, identity, due=True)
+    return found if found.shape.typed or _other_columns(rows, identity) else None
+
+
+def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
+    """SCHEMA CHANGED where a copy is due of a table that has changed since its target was last in line.
+
+    Only where the job may do something about it: a column that is gone keeps no target from taking the copy.
+    """
+    may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
+    if may and rows and _emptied(rows) and _other_columns(rows, identity):
+        raise trouble(TroubleName.SCHEMA_CHANGED, "the table's columns changed before it was copied again")
+
+
+def _emptied(rows: Sequence[ProgressRow]) -> bool:
+    return all(row.state is LaneState.CREATING and row.registered is not None for row in rows)
+
+
+def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
+    """Whether it is the same table with other columns."""
+    known = {row.fingerprint for row in rows}
+    return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
+
+
+def _changed(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity, due: bool) -> Changed:
+    store = part.sessions.store()
     shape = part.sessions.target().reshape(identity, store.noted_columns(rows[0].fingerprint))
-    return None if due and not shape.typed else Changed(part, rows, identity, shape, due)
+    return Changed(part, rows, identity, shape, due, store.leased() and not store.open_reset())
 
 
 def _table(fingerprint: str) -> str:
@@ -120,7 +163,17 @@ def _again(part: JobContext, due: bool = False) -> str:
     if due:
         return start
     first = "" if job.on_existing != "refuse" else 'set on_existing = "replace", then '
-    return f"{first}slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot, and {start}"
+    place = typed(job.channel.source_table, job.slot)
+    if part.sessions.no_reset:
+        return f"{first}slotkeeper slots drop {place}, at the sink {_forget(part)}, and {start}"
+    return f"{first}slotkeeper slots reset {place} --to snapshot, and {start}"
+
+
+def _forget(part: JobContext) -> str:
+    """The statement that makes the next start one as for the first time."""
+    key, rows = part.job.lane_key(), dotted(f"{part.job.progress_schema}.slotkeeper_progress")
+    names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
+    return f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
 
 
 def resnapshot(one: Changed, reason: str) -> None:

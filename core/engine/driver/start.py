@@ -27,6 +27,7 @@ from core.engine.driver import lease, start_point, topology
 from core.engine.driver.context import JobContext, about, record_ttls
 from core.engine.driver.keepalive import KeepAlive, Kept
 from core.engine.driver.open_transactions import pause, wait_for_open_transactions
+from core.engine.driver.reshape import refuse_outdated
 from core.engine.driver.topology import refuse
 from core.errors import Busy, Refused, Trouble, TroubleName
 from core.ports.progress import Store
@@ -177,6 +178,7 @@ class _Opening:
             found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
+            refuse_outdated(self.part, rows, now)
         self._rows = rows
 
     def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
