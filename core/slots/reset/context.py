@@ -13,6 +13,7 @@ from core.clock import Clock
 from core.domain.audit import Actor, AuditLine
 from core.domain.kept import Positions
 from core.domain.reset import Check
+from core.domain.row_counts import RowCount
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.ports.progress import ResetStore
@@ -39,8 +40,9 @@ def silent(point: str) -> None:
 class ResetContext:
     """Everything that a reset is given; `positions` reads the source's texts.
 
-    `at_rest` says whether the job is, `report` hears that it was reset. `silence` ends the job's other sessions at the
-    source, False where it is not certain; `can_copy` says whether the target is empty or absent.
+    `at_rest` says whether the job is, `report` hears that it was reset, `void` after which reset (its id) older
+    comparisons say nothing any more. `silence` ends the job's other sessions at the source, False where it is not
+    certain; `can_copy` says whether the target is empty or absent, `count_target` counts it.
     """
 
     job: JobSpec
@@ -52,8 +54,10 @@ class ResetContext:
     audit: Callable[[AuditLine], object]
     at_rest: Callable[[], Check]
     report: Callable[[str], None]
+    void: Callable[[str], object]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
+    count_target: Callable[[TableIdentity], RowCount]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]
