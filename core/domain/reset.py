@@ -30,6 +30,9 @@ NEVER_BEGUN = "it had not begun: nothing had been written"
 PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
 """The folders of plans, backups, and marks of unfinished resets."""
 
+TAKES_COPY = "target takes copy"
+"""The precondition that something says what a copy does with a target that has rows."""
+
 TTL_NEEDED = 600.0
 """Seconds that a slot must have left, so that it does not lapse between a reset and the start after it."""
 
@@ -67,7 +70,7 @@ class Goal:
         'point dn_1=10500 (only dn_1)'
         """
         points = " ".join(point if dn == EVERY else f"{dn}={point}" for dn, point in self.points)
-        how = f"on_existing={self.on_existing}" if self.on_existing else ""
+        how = f"({self.on_existing})" if self.on_existing else ""
         what = " ".join(part for part in (self.kind.value, points, self.at, self.backup, how) if part)
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 

@@ -165,7 +165,7 @@ def test_after_truncate_the_number_is_typed_and_an_older_proof_is_void(shell: Sh
     assert "verified equal" in shell.call("status")[1]
     code, out, err = shell.execute(plan["id"], "--rows", str(held))
     assert code == 0, err
-    assert "reset to snapshot on_existing=replace" in " ".join(out.split())
+    assert "reset to snapshot (replace)" in " ".join(out.split())
     assert json.loads(shell.call("jobs", "list", "--json")[1])[0]["verified"]["verdict"] == "void"
     assert " void " in shell.call("jobs", "list")[1]
     for words in (("jobs", "show", name), ("status",)):

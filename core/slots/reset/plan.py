@@ -18,6 +18,7 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
     EVERY,
     PLANS,
+    TAKES_COPY,
     Check,
     Goal,
     LaneSeen,
@@ -162,8 +163,8 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None) -> list[str]:
     found = [rows.sentence]
     if rows.truncated:
         ddl = ctx.retention.words.ddl
-        also = f"; the slot has no point left, and {ddl.clears}" if rows.cleared and ddl else ""
-        found.append(f"TRUNCATE at the source is likely: it has far fewer rows than the target{also}")
+        also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
+        found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
         if rows.way == "merge":
             found.append("merged: what the source has no more stays in the target for ever")
     return found
@@ -378,7 +379,7 @@ def _start_check(ctx: ResetContext) -> Check:
 
 
 def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check:
-    name, how = "target takes copy", goal.on_existing or ctx.job.on_existing
+    name, how = TAKES_COPY, goal.on_existing or ctx.job.on_existing
     if how in ("replace", "merge"):
         once = ", for this copy alone" if goal.on_existing else ""
         return Check(name, True, f'on_existing = "{how}"{once}')
