@@ -124,16 +124,22 @@ def _reset(found: Mapping[str, Any]) -> Preview:
         wants=slot_wants(found["to_type"]),
         plan=safe(plan.id, 20),
         expires=times["expires"],
-        warns=skips or plan.at_stake > 0,
+        warns=skips or _fewer(plan),
     )
 
 
 def _safer(plan: ResetPlan, skips: bool) -> str:
     if skips:
         return "--to snapshot: copies the table anew, skips nothing"
-    if plan.at_stake:
-        return "first see why the source has fewer; merge (key o) takes no row away"
+    if _fewer(plan):
+        other = "; merge (key o) takes no row away" if plan.at_stake else ""
+        return f"first see why the source has fewer{other}"
     return "none needed: nothing is skipped"
+
+
+def _fewer(plan: ResetPlan) -> bool:
+    """Whether the source has fewer rows than the target, as far as that is of any weight."""
+    return plan.at_stake > 0 or (plan.rows is not None and plan.rows.truncated)
 
 
 def _worst_first(move: Move) -> tuple[int, int]:

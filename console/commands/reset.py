@@ -98,6 +98,8 @@ def reset(
 ) -> None:
     """Move a slot on purpose: shows a plan, carries one out (--execute), or ends an unfinished one (--resume)."""
     loaded = context.of(ctx).load()
+    if on_existing and (execute or go_on):
+        raise ConfigError("--on-existing is part of the plan", "make a new one with it: without --execute and --resume")
     if go_on:
         _resume(ctx, loaded, table, slot, steal, as_json)
         return
@@ -342,6 +344,9 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     for statement in plan.sql or ("nothing is sent",):
         say("sql", statement)
     output.line("")
+    if plan.at_stake:
+        likely = "; TRUNCATE at the source is likely" if plan.rows and plan.rows.truncated else ""
+        say("LOSES", f"{plan.stake}{likely}")
     for each in _how(plan, undoing):
         output.line(each, ascii_only)
 

@@ -157,6 +157,10 @@ def test_after_truncate_the_number_is_typed_and_an_older_proof_is_void(shell: Sh
     assert f"the target would shrink by {held} rows: source 0, target {held}" in said
     assert "TRUNCATE at the source is likely" in said
     assert f"--rows {held}" in out
+    last = " ".join("".join(out.splitlines(True)[-5:]).split())
+    assert f"LOSES the target would shrink by {held} rows: source 0, target {held}; TRUNCATE" in last, (
+        "beside the command"
+    )
     plan = shell.planned("--to", "snapshot", "--on-existing", "replace")
     assert plan["to_type"]["rows"] == str(held) and plan["at_stake"] == held and plan["skipped"] == 0
     assert (plan["rows"]["source"]["number"], plan["rows"]["target"]["number"]) == (0, held)
@@ -180,6 +184,8 @@ def test_what_does_not_fit_together_is_a_usage_error(shell: Shell) -> None:
         ("--to", "latest", "--point", "5"),
         ("--to", "latest", "--on-existing", "replace"),
         ("--to", "snapshot", "--on-existing", "refuse"),
+        ("--execute", "--plan", "0123456789ab", "--on-existing", "merge"),
+        ("--resume", "--on-existing", "merge"),
         ("--to", "point", "--point", "dn_1=x"),
         ("--to", "time", "--time", "2026-01-31T08:30:00"),
         ("--to", "time", "--time", "yesterday"),

@@ -39,7 +39,7 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
-from core.domain.row_counts import CopyRows
+from core.domain.row_counts import CopyRows, RowCount
 from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused
@@ -165,8 +165,8 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None) -> list[str]:
         ddl = ctx.retention.words.ddl
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
-        if rows.way == "merge":
-            found.append("merged: what the source has no more stays in the target for ever")
+    if rows.way == "merge" and rows.target != RowCount(0):
+        found.append("merged: what the source has no more stays in the target for ever")
     return found
 
 
