@@ -112,7 +112,7 @@ def _reset(found: Mapping[str, Any]) -> Preview:
     skips, notes = any(move.skips for move in plan.moves), list(map(_said, plan.notes))
     meant = _summed(plan.moves)
     return Preview(
-        title=f"RESET SLOT to {safe(plan.goal.text, 60)}",
+        title=f"RESET {'' if plan.goal.on_existing else 'SLOT '}to {safe(plan.goal.text, 60)}",
         what=f"{safe(plan.source, 40)} {safe(plan.table, 60)} / {safe(plan.slot, 60)}",
         owner=f"job {safe(plan.job, 60)}",
         lanes=tuple(map(_move, sorted(plan.moves, key=_worst_first))),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from core import row_filter
 from core.domain import row_counts
 from core.domain.audit import Phase
 from core.domain.progress import LaneState
@@ -167,7 +168,7 @@ def test_an_empty_target_needs_no_number(resetting: Resetting) -> None:
 
 
 def test_a_row_filter_counts_what_it_accepts(resetting: Resetting) -> None:
-    channel = ChannelSpec(TABLE, TARGET, create_target=True, where="id <= 10")
+    channel = ChannelSpec(TABLE, TARGET, create_target=True, where=row_filter.read("id <= 10").text)
     resetting.mirror.job = replace(resetting.mirror.job, channels=(channel,))
     plan = resetting.plan(REPLACE)
     assert plan.rows is not None and (plan.rows.source, plan.at_stake) == (RowCount(10), ROWS - 10)

@@ -605,7 +605,7 @@ async def test_a_snapshot_that_would_shrink_its_target_asks_for_the_number(
     shown = await until(pilot, made.app, "not possible now: target takes copy; o: replace or merge its rows")
     assert "o its rows  y copy CLI" in shown, shown
     await press(pilot, "o")
-    shown = await until(pilot, made.app, "RESET SLOT to snapshot (replace)")
+    shown = await until(pilot, made.app, "RESET to snapshot (replace)")
     for text in (
         "Effect  the target would shrink by 130707 rows: source 174, target 130881",
         TRUNCATED,

@@ -7,6 +7,7 @@ Next door: `source.py` registers, `viewer.py` lists slots, `peek.py` shows rows;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 
 from core.domain.kept import Kept
@@ -146,12 +147,18 @@ class DwsRetention(DwsSlotAdmin):
         return Count(kinds, True, str(min(points)) if points else None, min(times, default=None))
 
     def count_rows(self) -> RowCount:
-        """The rows of the table that the channel's row filter accepts; unknown where this login may not ask."""
+        """The rows of the table that the channel's row filter accepts; unknown where this login may not ask.
+
+        Raises Refused where the table cannot serve the filter: it is read as the copy would read it, and no other way.
+        """
+        if self.selection.where:
+            self.selects(self.identity)
 
         def ask(most: int | None, limit_ms: int) -> int | None:
             statement = count_statement(self.table, self.selection.condition, most)
             try:
-                return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
+                with self.session.read_only() if self.selection.where else nullcontext():
+                    return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
             except SlotkeeperError as error:
                 if error.code != "57014":
                     raise

@@ -12,6 +12,7 @@ from core.domain.objection import refuse
 from core.domain.row_counts import RowCount, count_within
 from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
+from core.domain.text import safe
 from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres.check import eligibility, types
@@ -152,7 +153,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             if code[:2] != "42":
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT counting")
-            return RowCount(None, why=text)
+            return RowCount(None, why=safe(text, 200))
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
