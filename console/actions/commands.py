@@ -80,7 +80,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a reset goes: one of the words of `--to`, and its value where it has one."""
+    """Where a reset goes: one of the words of `--to`, and its value where it has one.
+
+    That of a snapshot is what the next copy does with the target's rows, none for what the configuration says.
+    """
 
     to: str
     value: str = ""
@@ -93,7 +96,13 @@ class Target:
             found += [f"--point={one}" for one in self.value.split()]
         elif self.to in ("time", "backup"):
             found.append(f"--{self.to}={self.value}")
+        elif self.to == "snapshot" and self.value:
+            found.append(f"--on-existing={self.value}")
         return tuple(found)
+
+
+ON_EXISTING = ("", "replace", "merge")
+"""What a snapshot may be asked to do with the target's rows, in the order of one key."""
 
 
 @dataclass(frozen=True, slots=True)

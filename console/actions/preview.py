@@ -16,7 +16,7 @@ from console.actions.commands import Place
 from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
 from console.views.rows import UNKNOWN, short
-from core.domain.reset import Move
+from core.domain.reset import TAKES_COPY, Move, ResetPlan
 from core.domain.text import safe
 from core.domain.ttl import in_words
 from core.services.reset_texts import plan_shown
@@ -65,11 +65,18 @@ class Preview:
     wants: tuple[Want, ...]
     plan: str = ""
     expires: datetime | None = None
+    warns: bool = False
+    """Whether its first effect is a loss."""
 
     @property
     def failed(self) -> list[CheckLine]:
         """The preconditions that do not hold."""
         return [one for one in self.checks if one.ok is False]
+
+    @property
+    def takes_no_copy(self) -> bool:
+        """Whether a snapshot's target has rows that nothing says what to do with."""
+        return any(one.name == TAKES_COPY for one in self.failed)
 
     def expired(self, now: datetime) -> bool:
         """Whether the plan has become too old to be carried out."""
@@ -102,21 +109,37 @@ def preview_from(out: str) -> Preview | None:
 def _reset(found: Mapping[str, Any]) -> Preview:
     times = {name: datetime.fromisoformat(found[name]).astimezone(timezone.utc) for name in ("made", "expires")}
     plan = plan_shown({**found, **{name: time.timestamp() for name, time in times.items()}})
-    skips = any(move.skips for move in plan.moves)
+    skips, notes = any(move.skips for move in plan.moves), list(map(_said, plan.notes))
+    meant = _summed(plan.moves)
     return Preview(
-        title=f"RESET SLOT to {safe(plan.goal.text, 60)}",
+        title=f"RESET {'' if plan.goal.on_existing else 'SLOT '}to {safe(plan.goal.text, 60)}",
         what=f"{safe(plan.source, 40)} {safe(plan.table, 60)} / {safe(plan.slot, 60)}",
         owner=f"job {safe(plan.job, 60)}",
         lanes=tuple(map(_move, sorted(plan.moves, key=_worst_first))),
-        effects=(*_summed(plan.moves), *map(_said, plan.notes)),
+        effects=tuple([*notes, *meant] if plan.rows else [*meant, *notes]),
         undo=_said(found["undo"]),
-        safer="--to snapshot: copies the table anew, skips nothing" if skips else "none needed: nothing is skipped",
+        safer=_safer(plan, skips),
         sql=tuple(map(_said, plan.sql)),
         checks=tuple(CheckLine(one.ok, safe(one.name, 40), _said(one.sentence)) for one in plan.checks),
         wants=slot_wants(found["to_type"]),
         plan=safe(plan.id, 20),
         expires=times["expires"],
+        warns=skips or _fewer(plan),
     )
+
+
+def _safer(plan: ResetPlan, skips: bool) -> str:
+    if skips:
+        return "--to snapshot: copies the table anew, skips nothing"
+    if _fewer(plan):
+        other = "; merge (key o) takes no row away" if plan.at_stake else ""
+        return f"first see why the source has fewer{other}"
+    return "none needed: nothing is skipped"
+
+
+def _fewer(plan: ResetPlan) -> bool:
+    """Whether the source has fewer rows than the target, as far as that is of any weight."""
+    return plan.at_stake > 0 or (plan.rows is not None and plan.rows.truncated)
 
 
 def _worst_first(move: Move) -> tuple[int, int]:
@@ -242,9 +265,10 @@ def tail(plan: Preview, width: int, height: int) -> Lines:
     """What it means, the way back, what is safer, what is sent, what holds: a line each where that is enough."""
     room = width - 10
     lines: Lines = []
-    lost = any(one.lost for one in plan.lanes)
+    lost = plan.warns or any(one.lost for one in plan.lanes)
     if height < FULL:
-        return [(Level.FINE, "Effect  " + short(plan.effects[0], room)), _checks(plan.checks, room)]
+        level = Level.WARNING if plan.warns else Level.FINE
+        return [(level, "Effect  " + short(plan.effects[0], room)), _checks(plan.checks, room)]
     for number, effect in enumerate(plan.effects[:3]):
         label = "Effect  " if not number else "        "
         lines.append((Level.WARNING if lost and not number else Level.FINE, label + short(effect, room)))

@@ -26,7 +26,7 @@ from core.config.model import Loaded
 from core.domain.elapsed import elapsed
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.job_view import Identity, JobView
-from core.domain.verified import in_a_phrase
+from core.domain.verified import Verified, in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
@@ -71,20 +71,32 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
     """All jobs: those of the configuration and those that were started here."""
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
-        views = observe_all(store)
+        views, verified = observe_all(store), last(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
     refused = select.tell_refused(loaded)
     if as_json:
         found = [*map(_brief, views), *map(_never_started, [*idle, *(name for name in refused if name not in known)])]
-        output.as_json([{**one, "refused": refused.get(str(one["job"]))} for one in found])
+        by_job = ((one, str(one["job"])) for one in found)
+        output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
         return
     rows: list[list[object]] = [
-        [view.name, view.state, _alive(view), _REFUSED if view.name in refused else why_of(view)] for view in views
+        [view.name, view.state, _alive(view), _compared(verified, view.name), _reason(view, refused)] for view in views
     ]
-    rows += [[name, None, "no", "never started"] for name in idle]
-    rows += [[name, None, "no", _REFUSED] for name in refused if name not in known]
-    output.table(["job", "state", "alive", "reason"], sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
+    rows += [[name, None, "no", None, "never started"] for name in idle]
+    rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
+    head = ["job", "state", "alive", "compared", "reason"]
+    output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
+
+
+def _compared(verified: Mapping[str, Verified], job: str) -> str | None:
+    """The last verdict in a word: void where a reset has come since."""
+    found = verified.get(job)
+    return None if found is None else found.verdict
+
+
+def _reason(view: JobView, refused: Mapping[str, str]) -> str:
+    return _REFUSED if view.name in refused else why_of(view)
 
 
 @app.command()

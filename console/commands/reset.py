@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from console.cli import context, diagnostics, output, select
 from console.cli.select import ConfirmSlot, Json, Slot, Table
+from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.reset import BACKUPS, DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
 from core.domain.spec import JobSpec
 from core.domain.text import typed
+from core.domain.verified import Verified
 from core.errors import ConfigError, Refused
 from core.launch.control import START_LOCK
 from core.launch.view import observe
@@ -31,6 +34,15 @@ from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import ResetContext
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
+from core.state.verified import record
+
+
+class Existing(Enum):
+    """What a copy does with a target that has rows."""
+
+    REPLACE = "replace"
+    MERGE = "merge"
+
 
 LOCK_SECONDS = 5.0
 UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
@@ -46,7 +58,14 @@ Dns = Annotated[list[str] | None, typer.Option("--dn", metavar="NAME", help="onl
 Execute = Annotated[bool, typer.Option("--execute", help="carry out --plan; without this only a plan is made")]
 PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the backup and in the audit")]
-Rows = Annotated[int | None, typer.Option("--rows", metavar="N", help="the number of changes that are skipped")]
+Rows = Annotated[
+    int | None,
+    typer.Option("--rows", metavar="N", help="the number of changes skipped, or of rows that the target loses"),
+]
+OnExisting = Annotated[
+    Existing | None,
+    typer.Option("--on-existing", help="with --to snapshot: the target's rows in the next copy, that one alone"),
+]
 Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the lease's holder, named by its run")]
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back what a crash left behind")]
 
@@ -67,6 +86,7 @@ def reset(
     time: Time = "",
     backup: Backup = "",
     dns: Dns = None,
+    on_existing: OnExisting = None,
     execute: Execute = False,
     plan_id: PlanId = "",
     reason: Reason = "",
@@ -78,6 +98,8 @@ def reset(
 ) -> None:
     """Move a slot on purpose: shows a plan, carries one out (--execute), or ends an unfinished one (--resume)."""
     loaded = context.of(ctx).load()
+    if on_existing and (execute or go_on):
+        raise ConfigError("--on-existing is part of the plan", "make a new one with it: without --execute and --resume")
     if go_on:
         _resume(ctx, loaded, table, slot, steal, as_json)
         return
@@ -85,7 +107,7 @@ def reset(
         raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
     job = reset_service.job_of(loaded, table, slot)
     order = ResetOrder(plan_id, reason, confirm, rows)
-    goal = None if execute else _goal(job, to, points or [], time, backup, tuple(dns or ()))
+    goal = None if execute else _goal(job, to, points or [], time, backup, tuple(dns or ()), on_existing)
     _plan_or_execute(ctx, loaded, job, goal, order, steal, as_json)
 
 
@@ -160,7 +182,15 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         _tell(_on(loaded, job, resume.resume, steal), as_json, select.ascii_only(ctx))
 
 
-def _goal(job: JobSpec, to: TargetKind | None, points: list[str], time: str, backup: str, dns: tuple[str, ...]) -> Goal:
+def _goal(
+    job: JobSpec,
+    to: TargetKind | None,
+    points: list[str],
+    time: str,
+    backup: str,
+    dns: tuple[str, ...],
+    on_existing: Existing | None,
+) -> Goal:
     """What was asked for; ConfigError where options do not fit together."""
     if to is None:
         raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
@@ -171,9 +201,12 @@ def _goal(job: JobSpec, to: TargetKind | None, points: list[str], time: str, bac
     ):
         if bool(given) != (to is kind):
             raise ConfigError(f"{name} goes with --to {kind.value}, and the other way round", "see --help")
+    if on_existing and to is not TargetKind.SNAPSHOT:
+        raise ConfigError("--on-existing goes with --to snapshot: nothing else copies", "see --help")
     if time:
         select.moment(time)
-    return Goal(to, tuple(_point(job, text) for text in points), time, backup, dns)
+    how = on_existing.value if on_existing else ""
+    return Goal(to, tuple(_point(job, text) for text in points), time, backup, dns, how)
 
 
 def _point(job: JobSpec, text: str) -> tuple[str, str]:
@@ -209,6 +242,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 lambda text: _record(store, job.name, text),
                 steal,
                 diagnostics.warn,
+                lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
             ) as reset_context,
         ):
             return act(reset_context)
@@ -255,7 +289,9 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
     found["goal"]["text"] = plan.goal.text
-    found |= {"skipped": plan.skipped, "possible": not plan.failed}
+    found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
+    if plan.rows:
+        found["rows"] |= {"fate": plan.rows.fate.value, "truncated": plan.rows.truncated, "text": plan.rows.sentence}
     found |= {"to_type": to_type(plan), "undo": UNDO}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
@@ -263,7 +299,7 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
-    return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.skipped) if plan.skipped else None}
+    return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
 
 
 def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
@@ -308,6 +344,9 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     for statement in plan.sql or ("nothing is sent",):
         say("sql", statement)
     output.line("")
+    if plan.at_stake:
+        likely = "; TRUNCATE at the source is likely" if plan.rows and plan.rows.truncated else ""
+        say("LOSES", f"{plan.stake}{likely}")
     for each in _how(plan, undoing):
         output.line(each, ascii_only)
 
@@ -330,7 +369,7 @@ def _how(plan: ResetPlan, undoing: str) -> list[str]:
     if plan.failed:
         return [f"not possible now: {len(plan.failed)} precondition(s) fail"]
     what = f"undo {typed(undoing)}" if undoing else f"reset {typed(plan.table, plan.slot)}"
-    rows = f" --rows {plan.skipped}" if plan.skipped else ""
+    rows = f" --rows {plan.at_stake}" if plan.at_stake else ""
     consent = f"  --execute --plan {plan.id} --confirm {typed(plan.slot)}{rows} --reason '...'"
     return [f"slotkeeper slots {what} \\", consent]
 

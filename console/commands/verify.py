@@ -119,7 +119,8 @@ def _keep(folder: Path, job: str, found: list[Comparison], verdict: str) -> None
     rest = (unsettled, apart, *rows, sum(one.seconds for one in found))
     try:
         with Store.open(folder) as store:
-            record(store, Verified(job, SystemClock().utc(), verdict, differences, *rest, actor().text))
+            if not record(store, Verified(job, SystemClock().utc(), verdict, differences, *rest, actor().text)):
+                diagnostics.warn(f"not recorded: job {job} was reset while it was compared; verify it again")
     except SlotkeeperError as error:
         diagnostics.warn(f"the result could not be recorded: {error}")
 

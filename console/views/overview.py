@@ -83,7 +83,7 @@ def _apart(jobs: Sequence[JobFacts]) -> str:
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
     equal = [job.verified.at for job in jobs if job.verified and job.verified.verdict == "equal"]
     if not equal:
-        return "none was ever verified"
+        return "none is verified now" if any(job.verified for job in jobs) else "none was ever verified"
     return f"{len(equal)} of {len(jobs)} verified equal, {age(min(equal), now)} ago" + (
         " and less" if equal[1:] else ""
     )

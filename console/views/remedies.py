@@ -165,7 +165,8 @@ _COPY_LOST = Remedy(
     "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied anew",
     (
         Option(
-            "slotkeeper slots reset TABLE SLOT --to snapshot: it needs on_existing where the target has rows", Loss.TIME
+            "slotkeeper slots reset TABLE SLOT --to snapshot: --on-existing replace where the target has rows",
+            Loss.TIME,
         ),
     ),
 )

@@ -14,6 +14,7 @@ from enum import Enum
 from core.domain.kept import Kept
 from core.domain.position import Position, further
 from core.domain.progress import STREAMING, LaneState, ProgressRow
+from core.domain.row_counts import CopyRows, Fate
 from core.domain.slot import Shard
 
 EVERY = "*"
@@ -28,6 +29,9 @@ NEVER_BEGUN = "it had not begun: nothing had been written"
 
 PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
 """The folders of plans, backups, and marks of unfinished resets."""
+
+TAKES_COPY = "target takes copy"
+"""The precondition that something says what a copy does with a target that has rows."""
 
 TTL_NEEDED = 600.0
 """Seconds that a slot must have left, so that it does not lapse between a reset and the start after it."""
@@ -46,13 +50,17 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a person asked for: `points` are places as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs."""
+    """What a person asked for: `points` are places as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs.
+
+    `on_existing` is what the one copy behind a snapshot does with the target's rows, "" what the job's says.
+    """
 
     kind: TargetKind
     points: tuple[tuple[str, str], ...] = ()
     at: str = ""
     backup: str = ""
     dns: tuple[str, ...] = ()
+    on_existing: str = ""
 
     @property
     def text(self) -> str:
@@ -62,7 +70,8 @@ class Goal:
         'point dn_1=10500 (only dn_1)'
         """
         points = " ".join(point if dn == EVERY else f"{dn}={point}" for dn, point in self.points)
-        what = " ".join(part for part in (self.kind.value, points, self.at, self.backup) if part)
+        how = f"({self.on_existing})" if self.on_existing else ""
+        what = " ".join(part for part in (self.kind.value, points, self.at, self.backup, how) if part)
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
     def covers(self, shard: str) -> bool:
@@ -131,12 +140,14 @@ class LaneSeen:
 class Swap:
     """Rows as they are expected and as they shall be, lane by lane.
 
-    One that is not as expected keeps all of them from being written, or `partly` itself alone.
+    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that are emptied
+    say `on_existing` to the copy that begins next; None says nothing.
     """
 
     expected: Sequence[ProgressRow]
     wanted: Sequence[ProgressRow]
     partly: bool = False
+    on_existing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +201,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970."""
+    """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970.
+
+    `rows` are those of both ends, for a snapshot.
+    """
 
     id: str
     dialect: str
@@ -207,11 +221,27 @@ class ResetPlan:
     notes: tuple[str, ...]
     made: float
     expires: float
+    rows: CopyRows | None = None
 
     @property
     def skipped(self) -> int:
-        """The number that has to be typed where it is not 0."""
+        """Changes that are passed without being applied."""
         return sum(move.skipped.total for move in self.moves)
+
+    @property
+    def at_stake(self) -> int:
+        """Changes skipped, or rows that the target loses: the number that has to be typed where it is not 0."""
+        return self.skipped or (self.rows.at_stake if self.rows else 0)
+
+    @property
+    def stake(self) -> str:
+        """What the number is of, in words."""
+        return self.rows.sentence if self.rows and not self.skipped else f"{self.skipped} changes would be skipped"
+
+    @property
+    def voids(self) -> bool:
+        """Whether what was compared before says nothing any more: the target is made anew, or lacks changes."""
+        return self.goal.kind is TargetKind.SNAPSHOT or any(move.skips for move in self.moves)
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -443,6 +473,14 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
         epoch = plan.epoch
     said = "a start came since the rows were emptied and may have made the target anew; take a snapshot: start the job"
     return Check(name, False, said)
+
+
+def rows_check(rows: CopyRows) -> Check:
+    """Nothing of a target is replaced that nobody could count; what it loses has to be typed beside."""
+    if rows.fate is Fate.UNSEEN:
+        return Check("rows counted", False, f"{rows.sentence}; cure that, or --on-existing merge")
+    known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
+    return Check("rows counted", True if known else None, f"source {rows.source.text}, target {rows.target.text}")
 
 
 def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:

@@ -16,6 +16,7 @@ from core.domain.kept import Kept, Positions
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
+from core.domain.row_counts import CopyRows, RowCount
 from core.errors import Refused
 
 
@@ -105,6 +106,7 @@ def plan_values(plan: ResetPlan) -> dict[str, Any]:
     found["goal"] = {**asdict(plan.goal), "kind": plan.goal.kind.value}
     found["checks"] = [asdict(check) for check in plan.checks]
     found["moves"] = [_move_values(move) for move in plan.moves]
+    found["rows"] = asdict(plan.rows) if plan.rows else None
     return found
 
 
@@ -130,11 +132,14 @@ def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
     goal = values["goal"]
     points = tuple((str(dn), str(point)) for dn, point in goal["points"])
     values |= {
-        "goal": Goal(TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"])),
+        "goal": Goal(
+            TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"]), goal["on_existing"]
+        ),
         "moves": tuple(_move_from(move, positions) for move in values["moves"]),
         "checks": tuple(Check(**check) for check in values["checks"]),
         "sql": tuple(values["sql"]),
         "notes": tuple(values["notes"]),
+        "rows": _rows(values["rows"]),
     }
     return ResetPlan(**values)
 
@@ -168,6 +173,16 @@ def _move_from(found: Mapping[str, Any], positions: Positions) -> Move:
     points = positions.kept(found["points"]) if found["points"] is not None else None
     counts = _count(found["read_again"]), _count(found["skipped"])
     return Move(lane, row_from(found["to"], positions), points, *counts)
+
+
+def _rows(found: Mapping[str, Any] | None) -> CopyRows | None:
+    if found is None:
+        return None
+    source, target = (RowCount(*(found[end][name] for name in _COUNTED)) for end in ("source", "target"))
+    return CopyRows(source, target, found["way"], found["cleared"])
+
+
+_COUNTED = ("number", "at_least", "why")
 
 
 def _count(found: Mapping[str, Any]) -> Count:

@@ -14,12 +14,16 @@ from core.domain.ttl import in_words
 APART = "equal apart from quarantine"
 """The verdict where every key but those that are held in quarantine is equal."""
 
+VOID = "void"
+"""In place of a verdict: a reset has made the target anew, or left it without changes, so older ones say nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One comparison: `verdict` is equal, equal apart from quarantine, different or unsettled.
+    """One comparison: `verdict` is equal, equal apart from quarantine, different, unsettled, or void.
 
-    `differences` counts the keys that are missing, extra or have other values.
+    `differences` counts the keys that are missing, extra or have other values. A void one was no comparison: `at` is
+    when older ones ended, `by_whom` the reset that ended them.
     """
 
     job: str
@@ -32,6 +36,16 @@ class Verified:
     rows_sink: int
     seconds: float
     by_whom: str
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it stands for a reset that ended older comparisons."""
+        return self.verdict == VOID
+
+    @classmethod
+    def void(cls, job: str, at: datetime, reset: str) -> Verified:
+        """What stands over older comparisons of a job from a reset on."""
+        return cls(job, at, VOID, 0, 0, 0, 0, 0, 0.0, f"reset {reset}")
 
 
 def in_a_phrase(found: Verified | None, now: datetime) -> str:
@@ -50,6 +64,8 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
             return f"verified equal {ago}"
         case _ if found.verdict == APART:
             return f"verified equal{apart} {ago}"
+        case _ if found.is_void:
+            return f"not verified since the reset {ago}"
         case "different":
             return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"
         case _:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from core.domain.position import Position
+from core.domain.row_counts import RowCount
 from core.domain.shape import Reshape
 from core.domain.slot import Column, TableIdentity
 from core.domain.spec import JobSpec
@@ -52,8 +53,14 @@ class Target(Protocol):
     def takes_copy(self, identity: TableIdentity) -> bool:
         """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
 
-    def copying(self) -> str:
-        """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how."""
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        """The target's rows, within five seconds; unknown where it cannot be asked, none where it is not there."""
+
+    def copying(self, on_existing: str = "") -> str:
+        """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how.
+
+        `on_existing` is what a reset has said for this one copy; without it the job's counts.
+        """
 
     def half_done(self, way: str) -> Refused | None:
         """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""

@@ -15,6 +15,7 @@ from core.domain.kept import Kept
 from core.domain.peek import Filter, Range, Searched
 from core.domain.position import Position
 from core.domain.reset import Count
+from core.domain.row_counts import RowCount
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
 from core.domain.ttl import Ttl
 from core.ports.sink import Top
@@ -221,6 +222,9 @@ class Retention(SlotAdmin, Protocol):
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """The changes beyond `low` and up to `high`, by kind."""
+
+    def count_rows(self) -> RowCount:
+        """The rows that a copy would find, within five seconds; unknown where the table cannot be asked."""
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
         """What is registered for a lane that begins at a place; `record` is the first that it wants, where known."""

@@ -69,20 +69,17 @@ def reset_context(
     report: Callable[[str], None],
     steal: str = "",
     tell: Tell = silent_tell,
+    void: Callable[[str], object] = silent,
 ) -> Iterator[ResetContext]:
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
-    if sinks.open(job.sink_kind).no_reset:
-        what = f"the sink of slot {job.slot} {sinks.open(job.sink_kind).no_reset}"
-        cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
-        cure += " (runbook.md)"
-        raise Refused(what, cure, where="sink")
+    _refuse_no_reset(job)
     name = f"reset-{uuid.uuid4().hex[:8]}"
     retention = worker.source_session(job, name).retention(job)
     retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
-    target, clock = (beside or store).target(job), SystemClock()
+    clock, target = SystemClock(), (beside or store).target(job)
     with closing(retention), closing(resets), closing(beside or resets):
         yield ResetContext(
             job=job,
@@ -97,12 +94,21 @@ def reset_context(
             silence=partial(end_channel_sessions, job, retention),
             can_copy=target.takes_copy,
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
+            void=void,
+            count_target=target.count_rows,
             clock=clock,
             pause=time.sleep,
             new_id=partial(_new_id, clock),
             steal=steal,
             probe=probe,
         )
+
+
+def _refuse_no_reset(job: JobSpec) -> None:
+    why = sinks.open(job.sink_kind).no_reset
+    if why:
+        cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
+        raise Refused(f"the sink of slot {job.slot} {why}", f"{cure} (runbook.md)", where="sink")
 
 
 def _new_id(clock: Clock) -> str:

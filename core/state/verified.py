@@ -9,15 +9,22 @@ import sqlite3
 from datetime import datetime, timezone
 
 from core.domain.text import safe
-from core.domain.verified import Verified
+from core.domain.verified import VOID, Verified
 from core.state.sqlite import Store
 
 KEPT = 50
 
 
-def record(store: Store, found: Verified) -> None:
-    """Keep what a comparison found; the oldest beyond the newest fifty of a job are dropped."""
+def record(store: Store, found: Verified) -> bool:
+    """Keep what a comparison found; the oldest beyond the newest fifty of a job are dropped.
+
+    False, and nothing is kept, where a reset came while it was compared: what it read is of before.
+    """
     with store.write() as sql:
+        since = found.at.timestamp() - found.seconds
+        void = "SELECT 1 FROM verifies WHERE job = ? AND verdict = ? AND at >= ?"
+        if not found.is_void and sql.execute(void, (found.job, VOID, since)).fetchone():
+            return False
         sql.execute(
             "INSERT INTO verifies (job, at, verdict, differences, unsettled, quarantined, rows_source, rows_sink,"
             " seconds, by_whom) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -31,6 +38,7 @@ def record(store: Store, found: Verified) -> None:
             " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
             (found.job, KEPT),
         )
+    return True
 
 
 def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:

@@ -68,6 +68,11 @@ def applied(mirror: Mirror) -> dict[str, int]:
     return found
 
 
+def wait_applied(mirror: Mirror, events: dict[str, int]) -> None:
+    """Wait until so many events were applied to each of these tables."""
+    until(lambda: events.items() <= applied(mirror).items(), 30, f"{events} to be applied")
+
+
 def test_every_table_is_copied_and_streamed_under_one_epoch_and_few_sessions(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
@@ -150,11 +155,11 @@ def test_a_table_is_paused_resumed_stopped_and_started_while_the_others_stream(
         mirror.wait_table(table, state)
         events = {one: before.get(one, 0) + count for one, count in touched(mirror).items()}
         others = {one: count for one, count in events.items() if one != table}
-        until(lambda others=others: others.items() <= applied(mirror).items(), 30, f"{others} beside a {state.value}")
+        wait_applied(mirror, others)
         assert applied(mirror)[table] == before[table]
         mirror.want(table, WantedState.RUN, anew=state is JobState.STOPPED)
         mirror.wait_table(table, JobState.RUNNING)
-        until(lambda events=events: applied(mirror) == events, 30, f"{events} to be applied")
+        wait_applied(mirror, events)
         mirror.wait_equal()
     mirror.stop()
 
@@ -178,6 +183,10 @@ def test_a_table_that_stopped_alone_can_be_reset_because_its_lease_is_given_back
     mirror.stop()
 
 
+def wait_failed(mirror: Mirror, table: str) -> None:
+    until(lambda: mirror.ended() or mirror.heard.tables[table].state == JobState.FAILED.value, 60, f"{table} to fail")
+
+
 def test_a_job_all_of_whose_tables_have_failed_fails_with_the_first_of_their_errors(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
@@ -185,11 +194,7 @@ def test_a_job_all_of_whose_tables_have_failed_fails_with_the_first_of_their_err
     mirror.start().wait_running().wait_equal()
     for table in TABLES[:2]:
         mirror.source(f"SELECT pgxc_binlog_clear_target_slot('{table}', '{mirror.job.slot}')")
-        until(
-            lambda table=table: mirror.ended() or mirror.heard.tables[table].state == JobState.FAILED.value,
-            60,
-            f"{table} to fail",
-        )
+        wait_failed(mirror, table)
     error = mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SLOT_LOST

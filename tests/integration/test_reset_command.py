@@ -141,11 +141,51 @@ def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
     assert shell.places() == before
 
 
+def test_after_truncate_the_number_is_typed_and_an_older_proof_is_void(shell: Shell) -> None:
+    mirror = shell.mirror
+    name = mirror.job.name
+    with Store.open(shell.state_dir) as store:
+        store.register_job(name, str(shell.config))
+        store.set_state(name, JobState.FAILED)
+    assert shell.call("verify", name)[0] == 0
+    held = mirror.query(mirror.sink, f"SELECT count(*) FROM {mirror.job.channel.target}")[0][0]
+    run(mirror.warehouse, f"TRUNCATE {mirror.table}")
+    code, out, err = shell.call("slots", "reset", *shell.place, "--to", "snapshot", "--on-existing", "replace")
+    assert code == 0, err
+    assert max(map(len, out.splitlines())) <= 80
+    said = " ".join(out.split())
+    assert f"the target would shrink by {held} rows: source 0, target {held}" in said
+    assert "TRUNCATE at the source is likely" in said
+    assert f"--rows {held}" in out
+    last = " ".join("".join(out.splitlines(True)[-5:]).split())
+    assert f"LOSES the target would shrink by {held} rows: source 0, target {held}; TRUNCATE" in last, (
+        "beside the command"
+    )
+    plan = shell.planned("--to", "snapshot", "--on-existing", "replace")
+    assert plan["to_type"]["rows"] == str(held) and plan["at_stake"] == held and plan["skipped"] == 0
+    assert (plan["rows"]["source"]["number"], plan["rows"]["target"]["number"]) == (0, held)
+    assert (plan["rows"]["fate"], plan["rows"]["truncated"]) == ("shrinks", True)
+    refused(shell.execute(plan["id"]), f"the target would shrink by {held} rows")
+    assert "verified equal" in shell.call("status")[1]
+    code, out, err = shell.execute(plan["id"], "--rows", str(held))
+    assert code == 0, err
+    assert "reset to snapshot (replace)" in " ".join(out.split())
+    assert json.loads(shell.call("jobs", "list", "--json")[1])[0]["verified"]["verdict"] == "void"
+    assert " void " in shell.call("jobs", "list")[1]
+    for words in (("jobs", "show", name), ("status",)):
+        said = " ".join(shell.call(*words)[1].split())
+        assert "not verified since the reset" in said and "verified equal" not in said
+
+
 def test_what_does_not_fit_together_is_a_usage_error(shell: Shell) -> None:
     for words in (
         (),
         ("--to", "point"),
         ("--to", "latest", "--point", "5"),
+        ("--to", "latest", "--on-existing", "replace"),
+        ("--to", "snapshot", "--on-existing", "refuse"),
+        ("--execute", "--plan", "0123456789ab", "--on-existing", "merge"),
+        ("--resume", "--on-existing", "merge"),
         ("--to", "point", "--point", "dn_1=x"),
         ("--to", "time", "--time", "2026-01-31T08:30:00"),
         ("--to", "time", "--time", "yesterday"),

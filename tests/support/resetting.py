@@ -49,12 +49,13 @@ def at_rest() -> Check:
 
 @dataclass
 class Resetting:
-    """Resets of one mirror; `events` are what the job was told."""
+    """Resets of one mirror; `events` are what the job was told, `voided` the resets that ended its comparisons."""
 
     mirror: Mirror
     folder: Path
     at_rest: Callable[[], Check] = at_rest
     events: list[str] = field(default_factory=list)
+    voided: list[str] = field(default_factory=list)
     _source: pg.Connection | None = None
     _sink: Store | None = None
 
@@ -62,7 +63,7 @@ class Resetting:
         """Do something with a bench of its own, as one command would."""
         folder = StateFolder.open(self.folder)
         with reset_service.reset_context(self.mirror.job, folder, self.at_rest, self.events.append, steal) as ctx:
-            ctx.probe = probe
+            ctx.probe, ctx.void = probe, self.voided.append
             return act(ctx)
 
     def plan(self, goal: Goal) -> ResetPlan:
@@ -74,7 +75,7 @@ class Resetting:
         return self.on(act)  # type: ignore[no-any-return]
 
     def order(self, made: ResetPlan) -> ResetOrder:
-        return ResetOrder(made.id, "a test", self.mirror.job.slot, made.skipped or None)
+        return ResetOrder(made.id, "a test", self.mirror.job.slot, made.at_stake or None)
 
     def execute(self, made: ResetPlan, probe: Probe = silent, **other: Any) -> Result:
         order = replace(self.order(made), **other)

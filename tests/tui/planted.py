@@ -17,7 +17,8 @@ from console.cli.output import json_text
 from console.commands.reset import plan_as_json
 from console.tui.app import ConsoleApp
 from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
+from core.domain.reset import TAKES_COPY, Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind, emptied
+from core.domain.row_counts import CopyRows, RowCount
 from core.errors import Refused
 from core.sources.dws.position import DwsPosition, SyncPoints, place
 from tests.tui.filled import NOW, Filled, StillClock, screen
@@ -118,15 +119,33 @@ def reset_plan(
     *moves: Move, slot: str = "orders_slot", kind: TargetKind = TargetKind.EARLIEST, **more: Any
 ) -> dict[str, Any]:
     """A reset's plan as the command line writes it."""
+    return {**_written(_plan(moves, slot, Goal(kind))), **more}
+
+
+def snapshot_plan(how: str, source: int, target: int, *notes: str) -> dict[str, Any]:
+    """The plan of a snapshot of one DN whose ends have so many rows; `how` is what it was asked to do with them."""
+    move = lane_move("dn_1", 88_120_441, 88_120_441)
+    goal = Goal(TargetKind.SNAPSHOT, on_existing=how)
+    rows = CopyRows(RowCount(source), RowCount(target), how or "refuse")
+    fits = Check(TAKES_COPY, bool(how) or not target, f"on_existing = {how or 'refuse'}")
+    plan = replace(_plan((replace(move, to=emptied(move.to, SyncPoints(0, 0))),), "order_slot", goal), rows=rows)
+    return _written(replace(plan, checks=(*plan.checks, fits), notes=(rows.sentence, *notes)))
+
+
+def _written(plan: ResetPlan) -> dict[str, Any]:
+    return dict(json.loads(json_text(plan_as_json(plan))))
+
+
+def _plan(moves: tuple[Move, ...], slot: str, goal: Goal) -> ResetPlan:
     made: datetime = NOW + timedelta(seconds=1)
-    plan = ResetPlan(
+    return ResetPlan(
         id="7f3a9c0d1e2f",
         dialect="dws",
         source="dws1",
         table="ods.orders",
         slot=slot,
         job="orders_rt",
-        goal=Goal(kind),
+        goal=goal,
         fingerprint="t",
         epoch=1,
         moves=moves,
@@ -136,7 +155,6 @@ def reset_plan(
         made=made.timestamp(),
         expires=made.timestamp() + 600,
     )
-    return {**json.loads(json_text(plan_as_json(plan))), **more}
 
 
 async def arm(pilot: Pilot[int], app: ConsoleApp, reason: str = "INC-2304") -> None:

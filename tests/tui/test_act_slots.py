@@ -23,7 +23,7 @@ from console.tui.screens.slots import SlotsScreen
 from core.domain.job import JobState
 from core.domain.reset import TargetKind
 from tests.tui.filled import Filled, console, drive, driven, polled, press, screen, slot
-from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, typed, until
+from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, snapshot_plan, typed, until
 
 SLOT = "order_slot"
 REASON = "INC-2304 restored"
@@ -583,3 +583,63 @@ def test_what_children_write_is_text_and_nothing_else(tmp_path: Path) -> None:
         assert "[@click=app.quit]x[/]" in shown
 
     drive(made, do)
+
+
+TRUNCATED = "TRUNCATE at the source is likely: it has far fewer rows"
+
+
+def of_snapshots(order: Order) -> Answer | None:
+    """What the dry runs of a snapshot answer, by what was asked for the target's rows."""
+    if order.listed:
+        return None
+    how = next((word.partition("=")[2] for word in order.words if word.startswith("--on-existing=")), "")
+    return (0 if how else 3), snapshot_plan(how, 174, 130_881, TRUNCATED), ""
+
+
+@driven(lambda folder: made_with(folder, of_snapshots))
+async def test_a_snapshot_that_would_shrink_its_target_asks_for_the_number(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, REASON)
+    await opened(pilot, made.app, "r", "s")
+    shown = await until(pilot, made.app, "not possible now: target takes copy; o: replace or merge its rows")
+    assert "o its rows  y copy CLI" in shown, shown
+    await press(pilot, "o")
+    shown = await until(pilot, made.app, "RESET to snapshot (replace)")
+    for text in (
+        "Effect  the target would shrink by 130707 rows: source 174, target 130881",
+        TRUNCATED,
+        "Safer   first see why the source has fewer; merge (key o) takes no row away",
+    ):
+        assert text in shown, shown
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter")
+    assert "to be typed as asked: rows" in screen(made.app)
+    await typed(pilot, "130707")
+    await press(pilot, "enter", "enter")
+    (order,) = runs.done
+    assert "--rows=130707" in order.words and "--plan=7f3a9c0d1e2f" in order.words
+
+
+@driven(lambda folder: made_with(folder, of_snapshots))
+async def test_a_key_goes_through_what_a_snapshot_does_with_the_targets_rows(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "r", "s")
+    await until(pilot, made.app, "RESET SLOT to snapshot ")
+    for title in ("snapshot (replace)", "snapshot (merge)"):
+        await press(pilot, "o")
+        await until(pilot, made.app, title)
+    assert "Rows    130707" not in screen(made.app), "merged, no row goes"
+    await press(pilot, "o")
+    await until(pilot, made.app, "FAIL target takes copy", "RESET SLOT to snapshot   PROD")
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_other_resets_have_no_such_key(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "r", "e")
+    shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f")
+    assert "its rows" not in shown
+    await press(pilot, "o")
+    assert isinstance(made.app.screen, SlotPreview)

@@ -234,7 +234,8 @@ class _Opening:
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
-            return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=target.copying())
+            way = target.copying(self.store.on_existing())
+            return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=way)
         way = self.store.way_of_copy() if self._action is StartAction.COPY else ""
         refused = target.half_done(way) if self._action is StartAction.COPY else None
         if refused is not None:

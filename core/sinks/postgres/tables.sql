@@ -263,6 +263,18 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 SELECT DISTINCT copying, chunks FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
+-- name: ordered
+-- What a reset has said for the next copy ('next replace'), by each row that waits for it: it stands where the way of a
+-- copy will.
+SELECT DISTINCT copying FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'creating'
+
+-- name: order
+-- The same, for the rows that a start has put in their place.
+UPDATE {schema}.slotkeeper_progress SET copying = %(ordered)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+  AND state = 'creating'
+
 -- name: set_noted_end
 -- The point that a lane has to pass before its copy counts as caught up.
 UPDATE {schema}.slotkeeper_progress SET noted_end = %(noted_end)s

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from core.domain.objection import refuse
 from core.domain.position import Position
+from core.domain.row_counts import RowCount
 from core.domain.shape import Reshape
 from core.domain.slot import Column, TableIdentity
 from core.domain.spec import JobSpec
@@ -67,9 +68,14 @@ class PostgresTarget:
         target = targets.target_of(self._job.channel, identity)
         return not targets.exists(self._session, target.name) or targets.is_empty(self._session, target)
 
-    def copying(self) -> str:
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        """The target's rows, none where it is not there; unknown where it cannot be asked."""
+        target = targets.target_of(self._job.channel, identity)
+        return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
+
+    def copying(self, on_existing: str = "") -> str:
         """How the chunks of a copy that begins are to go in."""
-        target, wanted = self._known(), self._job.on_existing
+        target, wanted = self._known(), on_existing or self._job.on_existing
         if wanted == "merge":
             return "merge"
         if targets.is_empty(self._session, target):

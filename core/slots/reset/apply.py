@@ -27,6 +27,7 @@ from core.domain.reset import (
     what_moved,
 )
 from core.domain.reset_text import plan_from
+from core.domain.row_counts import CopyRows
 from core.domain.text import typed
 from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
 from core.ports.source import LOST_ANSWER_WAIT
@@ -74,9 +75,14 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     if moved:
         raise Refused(f"plan {plan.id} is stale, this moved: {'; '.join(moved)}", "make a new one: without --execute")
     left = time_check(seen.left)
+    rows = planning.count_rows(ctx, plan.goal, seen)
+    outgrown = rows.outgrown(plan.rows) if rows and plan.rows else ""
+    if outgrown:
+        raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new one: without --execute")
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
     entry = back_up(ctx, plan, seen.identity, masked(order.reason))
-    say(ctx, entry, Phase.INTENT, result={m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves})
+    asked = {m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves}
+    say(ctx, entry, Phase.INTENT, result=asked | _counts(rows))
     ctx.probe("after_intent")
     ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_mark")
@@ -104,9 +110,10 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
     if elapsed(plan.made, now) is None:
         what = f"plan {plan.id} was made at a time that this host's clock has not reached: it was set back"
         raise Refused(what, "make a new one: without --execute")
-    if (order.rows or 0) != plan.skipped:
+    if (order.rows or 0) != plan.at_stake:
         typed = "nothing" if order.rows is None else str(order.rows)
-        raise Refused(f"{plan.skipped} changes would be skipped, typed was {typed}", f"add --rows {plan.skipped}")
+        right = f"add --rows {plan.at_stake}" if plan.at_stake else "leave --rows out"
+        raise Refused(f"{plan.stake}, typed was {typed}", right)
     return plan
 
 
@@ -129,7 +136,8 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(ctx, entry)
-        moved = ctx.resets.write(entry.id, WRITTEN, Swap(before, after), epoch, undone=plan.goal.backup)
+        swap = Swap(before, after, on_existing=plan.goal.on_existing or None)
+        moved = ctx.resets.write(entry.id, WRITTEN, swap, epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
             raise _still_open(entry, error) from error
@@ -214,10 +222,17 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
     if result.outcome == DONE:
-        ctx.report(f"reset {entry.id}: {result.sentence}")
+        tell_job(ctx, entry, result.sentence)
     ctx.probe("after_reported")
     ctx.files.remove(MARKS, entry.id)
     return result
+
+
+def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
+    """The job is told that its slot was reset, and where that voids them its comparisons are."""
+    if plan_from(entry.plan, ctx.positions).voids:
+        ctx.void(entry.id)
+    ctx.report(f"reset {entry.id}: {sentence}")
 
 
 def say(
@@ -254,6 +269,10 @@ def _asked(now: object, to: object) -> str:
         return position.text if position else "none"
 
     return f"{said(now)} -> {said(to)}"
+
+
+def _counts(rows: CopyRows | None) -> dict[str, str]:
+    return {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
 
 
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:

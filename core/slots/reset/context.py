@@ -13,6 +13,7 @@ from core.clock import Clock
 from core.domain.audit import Actor, AuditLine
 from core.domain.kept import Positions
 from core.domain.reset import Check
+from core.domain.row_counts import RowCount
 from core.domain.shape import Reshape
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
@@ -40,9 +41,10 @@ def silent(point: str) -> None:
 class ResetContext:
     """Everything that a reset is given; `positions` reads the source's texts.
 
-    `at_rest` says whether the job is, `report` hears that it was reset. `silence` ends the job's other sessions at the
-    source, False where it is not certain; `can_copy` says whether the target is empty or absent, `shape` how it is
-    brought in line with the source, whose columns were those behind a fingerprint.
+    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset, `void` after which reset
+    (its id) older comparisons say nothing any more. `silence` ends the other sessions at the source that register this
+    channel, False where it is not certain; `can_copy` says whether the target is empty or absent, `count_target` counts
+    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint.
     """
 
     job: JobSpec
@@ -54,9 +56,11 @@ class ResetContext:
     audit: Callable[[AuditLine], object]
     at_rest: Callable[[], Check]
     report: Callable[[str], None]
+    void: Callable[[str], object]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
     shape: Callable[[TableIdentity, str], Reshape]
+    count_target: Callable[[TableIdentity], RowCount]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]

@@ -18,6 +18,7 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
     EVERY,
     PLANS,
+    TAKES_COPY,
     Check,
     Goal,
     LaneSeen,
@@ -29,6 +30,7 @@ from core.domain.reset import (
     nodes_check,
     restored,
     retained_check,
+    rows_check,
     same_state,
     slot_check,
     table_check,
@@ -37,6 +39,7 @@ from core.domain.reset import (
     wanted,
 )
 from core.domain.reset_text import Backup, named, plan_from, plan_text
+from core.domain.row_counts import CopyRows, RowCount
 from core.domain.shape import RESNAPSHOT
 from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
@@ -120,8 +123,10 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     _refuse_senseless(ctx, goal, seen)
     resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else None
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
-    notes = _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves) + _shape_notes(ctx, goal, seen)
-    checks = _checks(ctx, goal, seen, moves, backup)
+    rows = count_rows(ctx, goal, seen)
+    notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
+    notes += _shape_notes(ctx, goal, seen)
+    checks = _checks(ctx, goal, seen, moves, backup) + ([rows_check(rows)] if rows else [])
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
         id="",
@@ -135,12 +140,36 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
         epoch=seen.lanes[0].row.epoch,
         moves=tuple(moves),
         checks=tuple(checks),
-        sql=tuple(_sql(ctx, moves)),
+        sql=tuple(_sql(ctx, goal, moves)),
         notes=tuple(notes),
         made=made,
         expires=made + VALID_SECONDS,
+        rows=rows,
     )
     return named(plan)
+
+
+def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None:
+    """The rows at both ends as they are now, for a snapshot; None for what copies nothing."""
+    if goal.kind is not TargetKind.SNAPSHOT:
+        return None
+    same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
+    cleared = same and all(lane.lost for lane in seen.lanes) and any(lane.kept.marks for lane in seen.lanes)
+    way = goal.on_existing or ctx.job.on_existing
+    return CopyRows(ctx.retention.count_rows(), ctx.count_target(seen.identity), way, cleared)
+
+
+def _row_notes(ctx: ResetContext, rows: CopyRows | None) -> list[str]:
+    if rows is None:
+        return []
+    found = [rows.sentence]
+    if rows.truncated:
+        ddl = ctx.retention.words.ddl
+        also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
+        found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
+    if rows.way == "merge" and rows.target != RowCount(0):
+        found.append("merged: what the source has no more stays in the target for ever")
+    return found
 
 
 def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
@@ -150,6 +179,9 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
         raise Refused(f"there is no DN {', '.join(unknown)}", f"its DNs: {', '.join(names)}")
     if goal.dns and goal.kind is TargetKind.SNAPSHOT:
         raise Refused("a snapshot is of the whole table", "leave --dn out")
+    if goal.on_existing == "replace" and ctx.job.sink_options.updates_only:
+        what = f'write_mode = "{ctx.job.sink_options.write_mode}" only updates rows that the target has'
+        raise Refused(f"{what}: a copy that replaces them would leave none", "--on-existing merge, or leave it out")
     begun = all(lane.row.position is not None for lane in seen.lanes)
     if not begun and goal.kind not in (TargetKind.SNAPSHOT, TargetKind.BACKUP):
         raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
@@ -296,7 +328,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
         _time_check(goal, seen),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        found += [_start_check(ctx), _copy_check(ctx, seen.identity)]
+        found += [_start_check(ctx), _copy_check(ctx, goal, seen.identity)]
     if goal.kind is TargetKind.BACKUP:
         ended = ((plan_from(text, ctx.positions), raised) for text, raised in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
@@ -363,23 +395,25 @@ def _start_check(ctx: ResetContext) -> Check:
     return Check(name, False, f'start = "{how}" makes no copy: {NO_COPY}')
 
 
-def _copy_check(ctx: ResetContext, identity: TableIdentity) -> Check:
-    how = ctx.job.on_existing
+def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check:
+    name, how = TAKES_COPY, goal.on_existing or ctx.job.on_existing
     if how in ("replace", "merge"):
-        return Check("target takes copy", True, f'on_existing = "{how}"')
+        once = ", for this copy alone" if goal.on_existing else ""
+        return Check(name, True, f'on_existing = "{how}"{once}')
     if ctx.can_copy(identity):
-        return Check("target takes copy", True, "the target is empty")
-    return Check("target takes copy", False, 'the target has rows: set on_existing = "replace" or "merge"')
+        return Check(name, True, "the target is empty")
+    return Check(name, False, "the target has rows: add --on-existing replace or merge (or set on_existing)")
 
 
-def _sql(ctx: ResetContext, moves: list[Move]) -> list[str]:
+def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
     lines = []
     for move in moves:
         name = move.seen.row.key.shard
         if move.to != move.seen.row:
             text = move.to.position.text if move.to.position else ""
             state = move.to.state.value
-            lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}' ...")
+            how = f", copying = 'next {goal.on_existing}'" if goal.on_existing else ""
+            lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}'{how} ...")
         if move.points:
             calls = ctx.retention.registration_text(move.seen.row.node_id, move.points)
             lines += [f"source {name}: {call}" for call in calls]

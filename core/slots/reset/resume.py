@@ -57,7 +57,7 @@ def _forget(ctx: ResetContext) -> Result:
         if entry.step == BACKED_UP:
             return apply.end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
-            ctx.report(f"reset {name}: {entry.outcome}")
+            apply.tell_job(ctx, entry, entry.outcome)
         ctx.files.remove(MARKS, name)
         return Result(name, entry.step, entry.outcome)
     raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")

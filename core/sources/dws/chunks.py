@@ -35,6 +35,16 @@ def filter_statement(table: str, condition: pg.sql.Composable, columns: Sequence
     )
 
 
+def count_statement(table: str, condition: pg.sql.Composable | None, most: int | None) -> pg.sql.Composable:
+    """How many rows a copy would read, or at most so many."""
+    rows = SQL("SELECT 1 FROM {}").format(table_name(table))
+    if condition is not None:
+        rows += SQL(" WHERE ") + condition
+    if most is not None:
+        rows += SQL(" LIMIT {}").format(Literal(most))
+    return SQL("SELECT count(*) FROM ({}) counted").format(rows)
+
+
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
     """One pass over the key's index: every `rows`-th key and the last one, as text, in key order."""
     key = SQL(", ").join(map(Identifier, identity.key))

@@ -7,16 +7,19 @@ Next door: `source.py` registers, `viewer.py` lists slots, `peek.py` shows rows;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.reset import Count
+from core.domain.row_counts import RowCount, count_within
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
+from core.sources.dws.chunks import count_statement
 from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
@@ -142,6 +145,31 @@ class DwsRetention(DwsSlotAdmin):
         points = [int(point) for _, _, point, _ in found]
         times = [int(us) for _, _, _, us in found if us is not None]
         return Count(kinds, True, str(min(points)) if points else None, min(times, default=None))
+
+    def count_rows(self) -> RowCount:
+        """The rows of the table that the channel's row filter accepts; unknown where this login may not ask.
+
+        Raises Refused where the table cannot serve the filter: it is read as the copy would read it, and no other way.
+        """
+        if self.selection.where:
+            self.selects(self.identity)
+
+        def ask(most: int | None, limit_ms: int) -> int | None:
+            statement = count_statement(self.table, self.selection.condition, most)
+            try:
+                with self.session.read_only() if self.selection.where else nullcontext():
+                    return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
+            except SlotkeeperError as error:
+                if error.code != "57014":
+                    raise
+                return None
+
+        try:
+            return count_within(ask)
+        except SlotkeeperError as error:
+            if error.code[:2] != "42":
+                raise
+            return RowCount(None, why=error.message)
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         """The calls that register these points on one DN, as a plan shows them."""

@@ -29,6 +29,7 @@ from core.domain.finding import Finding, Level
 from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.promise import SinkTraits
+from core.domain.row_counts import RowCount
 from core.domain.shape import Reshape, changes
 from core.domain.slot import Column, TableIdentity
 from core.domain.spec import JobSpec
@@ -203,7 +204,10 @@ class SqliteTarget:
     def takes_copy(self, identity: TableIdentity) -> bool:
         return not self._session.query("SELECT 1 FROM rows WHERE target = ? LIMIT 1", self._target)
 
-    def copying(self) -> str:
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        return RowCount(self._session.query("SELECT count(*) FROM rows WHERE target = ?", self._target)[0][0])
+
+    def copying(self, on_existing: str = "") -> str:
         return "merge"
 
     def half_done(self, way: str) -> Refused | None:

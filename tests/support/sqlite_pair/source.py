@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.reset import Count
+from core.domain.row_counts import RowCount
 from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.domain.watch import trouble
@@ -302,6 +303,10 @@ class SqliteSource:
         counts = tuple((kind, sum(1 for row in found if row[4] == kind)) for kind in kinds)
         begin = f"{found[0][0]}:{found[0][1]}" if found else None
         return Count(counts, True, begin, min((row[6] for row in found), default=None))
+
+    def count_rows(self) -> RowCount:
+        with self.session.reading() as connection:
+            return RowCount(connection.execute(f"SELECT count(*) FROM {quoted(self.table)}").fetchone()[0])
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
         return NOTHING

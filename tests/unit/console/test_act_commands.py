@@ -76,7 +76,9 @@ def test_without_a_configuration_the_state_folder_is_named(verb: JobVerb) -> Non
     [
         (Target("earliest"), {"to": "earliest"}),
         (Target("latest"), {"to": "latest"}),
-        (Target("snapshot"), {"to": "snapshot"}),
+        (Target("snapshot"), {"to": "snapshot", "on_existing": None}),
+        (Target("snapshot", "replace"), {"to": "snapshot", "on_existing": "replace"}),
+        (Target("snapshot", "merge"), {"to": "snapshot", "on_existing": "merge"}),
         (Target("point", "dn_1=5 dn_2=7"), {"to": "point", "points": ["dn_1=5", "dn_2=7"]}),
         (Target("time", "2026-01-31T08:30:00+01:00"), {"to": "time", "time": "2026-01-31T08:30:00+01:00"}),
         (Target("backup", "20260101T000000-abcdef"), {"to": "backup", "backup": "20260101T000000-abcdef"}),
@@ -86,7 +88,8 @@ def test_the_plan_of_a_reset_is_a_dry_run_to_every_target(target: Target, expect
     path, params = accepted(slot_words(ORIGIN, Doing(SlotVerb.RESET, PLACE, target)))
     assert path == "slots reset" and params["execute"] is False and params["plan_id"] == ""
     assert (params["table"], params["slot"]) == ("ods.orders", "orders_rt")
-    found = {name: params[name].value if name == "to" else params[name] for name in expected}
+    words = {name: params[name].value for name in ("to", "on_existing") if params[name] is not None}
+    found = {name: words.get(name) or params[name] for name in expected}
     assert found == expected
 
 

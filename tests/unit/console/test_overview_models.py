@@ -25,6 +25,9 @@ DIFFERENT = replace(EQUAL, verdict="different", differences=3, at=NOW - timedelt
 
 def test_a_comparison_is_told_with_its_age() -> None:
     assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
+    void = Verified.void("a", NOW - timedelta(minutes=3), "r1")
+    assert in_a_phrase(void, NOW) == "not verified since the reset 3m00s ago"
+    assert trust([replace(JOB, verified=void)], NOW)[1] == "targets: all follow; none is verified now"
     assert in_a_phrase(DIFFERENT, NOW) == "DIFFERENT: 3 keys, 12m00s ago"
     assert in_a_phrase(replace(EQUAL, verdict="unsettled", unsettled=4), NOW).startswith("not settled: 4 keys")
 

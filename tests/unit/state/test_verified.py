@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from core.domain.verified import Verified
+from core.domain.verified import Verified, in_a_phrase
 from core.state.sqlite import Store
 from core.state.verified import KEPT, last, record
 
@@ -31,3 +31,19 @@ def test_the_oldest_are_dropped_and_hostile_names_made_visible(tmp_path: Path) -
         (row,) = store.read("SELECT count(*) AS number FROM verifies")
         assert row["number"] == KEPT
         assert last(store)["orders"].by_whom == "\\x1b[2J"
+
+
+def test_a_reset_ends_what_was_compared_before_it_and_while_it_went_on(tmp_path: Path) -> None:
+    later = AT + timedelta(minutes=5)
+    with Store.open(tmp_path) as store:
+        record(store, EQUAL)
+        record(store, Verified.void("orders", later, "r1"))
+        found = last(store)["orders"]
+        assert found.is_void and found.by_whom == "reset r1"
+        assert in_a_phrase(found, later + timedelta(minutes=2)) == "not verified since the reset 2m00s ago"
+        assert last(store, AT)["orders"] == EQUAL, "what was known then stays"
+        under_way = replace(EQUAL, at=later + timedelta(seconds=1))
+        assert not record(store, under_way), "it had begun before the reset"
+        assert last(store)["orders"] == found
+        after = replace(under_way, at=later + timedelta(seconds=9))
+        assert record(store, after) and last(store)["orders"] == after

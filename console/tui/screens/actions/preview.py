@@ -15,7 +15,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from console.actions import preview
-from console.actions.commands import Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
+from console.actions.commands import ON_EXISTING, Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
 from console.actions.menu import job_why
 from console.actions.outcome import complaint, took
 from console.actions.preview import Preview, parsed, preview_from
@@ -40,9 +40,16 @@ class SlotPreview(FieldsScreen):
         Binding("v", "words", "all words and SQL", id="act-words"),
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
+        Binding(
+            "o",
+            "existing",
+            "its rows",
+            id="act-existing",
+            tooltip="of a snapshot: replace, merge, or as configured",
+        ),
         Binding("y", "copy", "copy CLI", id="act-copy"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("back", "pane", "act-words", "act-again", "act-copy")
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "pane", "act-words", "act-again", "act-existing", "act-copy")
 
     def __init__(self, doing: Doing) -> None:
         super().__init__()
@@ -201,7 +208,9 @@ class SlotPreview(FieldsScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Letters act while the plan has the focus."""
-        if action in ("words", "again", "stop", "copy"):
+        if action == "existing" and not self._snapshot:
+            return False
+        if action in ("words", "again", "stop", "copy", "existing"):
             return self.focused is self.sheet
         return super().check_action(action, parameters)
 
@@ -214,6 +223,18 @@ class SlotPreview(FieldsScreen):
         """Another plan, of what is there now."""
         if self._timer is None or self.plan is not None or self.fault:
             self.app.switch_screen(SlotPreview(self.doing))
+
+    @property
+    def _snapshot(self) -> bool:
+        return self.doing.target is not None and self.doing.target.to == "snapshot"
+
+    def action_existing(self) -> None:
+        """The plan of the same snapshot with the next word for the target's rows."""
+        if self.doing.target is None or (self.plan is None and not self.fault):
+            return
+        place = ON_EXISTING.index(self.doing.target.value) + 1
+        target = replace(self.doing.target, value=ON_EXISTING[place % len(ON_EXISTING)])
+        self.app.switch_screen(SlotPreview(replace(self.doing, target=target)))
 
     def action_stop(self) -> None:
         """The step before: the job that has the slot is stopped; then it is planned again."""
@@ -251,7 +272,8 @@ class SlotPreview(FieldsScreen):
         if plan is None:
             return "there is no plan yet"
         if plan.failed:
-            return f"not possible now: {', '.join(one.name for one in plan.failed)}"
+            how = "; o: replace or merge its rows" if self._snapshot and plan.takes_no_copy else ""
+            return f"not possible now: {', '.join(one.name for one in plan.failed)}{how}"
         if plan.expired(self.console.now_real()):
             return "the plan has expired: Tab to it, n plans again"
         typed = {part: text for fields in self.query(Fields) for part, text in fields.typed.items()}

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.domain.objection import refuse
+from core.domain.row_counts import RowCount, count_within
 from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
+from core.domain.text import safe
 from core.drivers import pg
 from core.errors import Refused
 from core.sinks.postgres.check import eligibility, types
@@ -125,6 +127,33 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
         cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.identifier))
         found = cursor.fetchone()
     return bool(found and found[0])
+
+
+def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
+    """The target's rows; unknown where this login may not ask. The session stays, and with it a lease that it holds."""
+    with session.transaction() as cursor:
+
+        def ask(most: int | None, limit_ms: int) -> int | None:
+            limit = SQL("") if most is None else SQL(" LIMIT {}").format(pg.sql.Literal(most))
+            cursor.execute("SAVEPOINT counting")
+            try:
+                pg.limit_transaction(cursor, limit_ms)
+                cursor.execute(SQL("SELECT count(*) FROM (SELECT 1 FROM {}{}) c").format(target.identifier, limit))
+                return int(cursor.fetchall()[0][0])
+            except pg.DriverError as error:
+                if pg.failure(error)[0] != "57014":
+                    raise
+                cursor.execute("ROLLBACK TO SAVEPOINT counting")
+                return None
+
+        try:
+            return count_within(ask)
+        except pg.DriverError as error:
+            code, text = pg.failure(error)
+            if code[:2] != "42":
+                raise
+            cursor.execute("ROLLBACK TO SAVEPOINT counting")
+            return RowCount(None, why=safe(text, 200))
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:

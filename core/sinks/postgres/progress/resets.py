@@ -89,7 +89,7 @@ class PostgresResets(PostgresProgress):
             place = (self.session, cursor, self._all, self._positions)
             quarantine_reset.before_move(*place, rows, by or reset, undone)
             for was, row in hit:
-                values = {**parameters_of(row), **_expected(was), "epoch": epoch}
+                values = {**parameters_of(row), **_expected(was), "epoch": epoch, "on_existing": swap.on_existing}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
                     raise Superseded(f"{row.key.shard}: the row moved under its lock")
             _step(self.session, cursor, reset, step, outcome)

@@ -30,6 +30,9 @@ from core.sinks.postgres.session import SinkSession
 DECISIONS: Book = ("core.sinks.postgres.progress", "decisions.sql")
 """The statements for a sink beside the store; `decisions.py` has a worker's."""
 
+ORDERED = "next "
+"""Before what a reset has said for the next copy, where a row will have the way of that copy."""
+
 
 def _nothing(cursor: pg.Cursor) -> None:
     """What a copy into a sink beside does in the store's transaction."""
@@ -192,9 +195,12 @@ class PostgresProgress:
         """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
         rows = list(rows)
         with self.session.transaction() as cursor:
+            ordered = self.session.run(cursor, "ordered", self._all).fetchall()
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
                 raise Superseded("the rows of this start are gone or another start has taken over")
             self._insert(cursor, rows, len(rows))
+            if len(ordered) == 1:
+                self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered[0][0]})
 
     def known_dns(self) -> int | None:
         """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
@@ -334,6 +340,12 @@ class PostgresProgress:
         """How the chunks of the copy that was begun last go in; empty where its rows do not tell."""
         found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
+
+    def on_existing(self) -> str:
+        """What a reset has said for the copy that begins next; rows that are not emptied for one say nothing of it."""
+        found = self.session.fetched("ordered", self._all)
+        text = str(found[0][0]) if len(found) == 1 else ""
+        return text.removeprefix(ORDERED) if text.startswith(ORDERED) else ""
 
     def chunks_left(self) -> list[Chunk]:
         """Chunks that are planned and not done."""
