@@ -74,9 +74,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _refuse_shared(ctx, openings)
     _each(ctx, openings, _Opening.admit)
     _each(ctx, openings, _Opening.make)
-    fresh = [row for one in openings if one.first for row in one.first_rows()]
-    if fresh:
-        stores[0].insert(fresh)
+    _each(ctx, [one for one in openings if one.first], _Opening.note_first)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
         if store.passes:  # without the lease a reset may have begun since, and its rows are of this epoch by now
@@ -161,9 +159,9 @@ class _Opening:
         if self.first:
             self.part.sessions.target().ready(self.identity, makes=True)
 
-    def first_rows(self) -> list[ProgressRow]:
-        """The rows of a new channel."""
-        return _first_rows(self.part, self.identity)
+    def note_first(self) -> None:
+        """Insert the rows of a new channel, which are its place beside those of other jobs."""
+        self.store.insert(_first_rows(self.part, self.identity))
 
     def compare(self, epoch: int, others_begun: bool) -> None:
         """The three-way comparison; raises the trouble that a person has to resolve.

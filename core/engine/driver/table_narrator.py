@@ -42,6 +42,8 @@ class Telling:
         self._registrations: dict[GroupNarrator, int] = {}
         self._quarantined: dict[GroupNarrator, int] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
+        self._last: dict[str, Mapping[str, Lane]] = {}
+        """The lanes of each table as they stood when it left, for a start of it that comes to no lanes."""
         self._epoch = 0
         self._leads = True
 
@@ -50,9 +52,11 @@ class Telling:
         with self._lock:
             return [table for table, one in self._tables.items() if one.rests]
 
-    def starts(self, table: str) -> None:
-        """A table is started alone."""
+    def starts(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
+        """A table is started alone; its `lanes` stood so where it has just left the others."""
         with self._lock:
+            if lanes or table in self._resting:
+                self._last[table] = lanes or self._resting[table]
             self._resting.pop(table, None)
             self._say(table, JobState.PENDING)
 
@@ -82,7 +86,7 @@ class Telling:
     def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
         stopped = {
             name: replace(lane, activity=Activity.STOPPED, task=0, error=error or lane.error)
-            for name, lane in lanes.items()
+            for name, lane in (lanes or self._last.get(table, {})).items()
         }
         if stopped:
             self._resting[table] = stopped

@@ -24,8 +24,8 @@ from core.engine.driver.table_narrator import GroupNarrator, Telling
 from core.engine.local_runner import Pooled
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
-LOOK_EVERY = 0.25
-"""Seconds between two looks at what is wanted of single tables."""
+READ_EVERY = 0.25
+"""Seconds between two readings of what is wanted of single tables."""
 END_WITHIN = 8.0
 """Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
 
@@ -60,11 +60,11 @@ class Tables:
         self._errors: dict[str, SlotkeeperError] = {}
         self._fatal: BaseException | None = None
         self._closing = threading.Event()
-        self._watch = threading.Thread(target=self._look_on, name="slotkeeper-tables", daemon=True)
+        self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
 
     def run(self) -> JobEnd:
         """The tables together in this thread, and beside them what goes on alone, until all have ended."""
-        together = self._deal()
+        together = self._sort()
         try:
             ended = self._together(together) if together else JobEnd.EMPTY
             if ended is JobEnd.STOPPED and self._ctx.wanted() is WantedState.STOP:
@@ -78,7 +78,7 @@ class Tables:
 
     # -- those that are together ------------------------------------------------------------------------------------
 
-    def _deal(self) -> list[str]:
+    def _sort(self) -> list[str]:
         """The tables to start together; the others are started alone, or stay stopped."""
         asked = self._ctx.asked()
         wanted = {table: asked.get(table, AS_THE_JOB) for table in self._turns}
@@ -158,7 +158,7 @@ class Tables:
                 self._telling.rests(table, JobState.STOPPED, lanes)
                 return
             if isinstance(error, Trouble) and error.name in NAMES:
-                self._begin(table)  # a start says what a changed table needs, or does it
+                self._begin(table, lanes)  # a start says what a changed table needs, or does it
                 return
             self._fail(table, error, lanes)
 
@@ -169,23 +169,23 @@ class Tables:
     # -- those that go on alone -------------------------------------------------------------------------------------
 
     def _watch_on(self) -> None:
-        """From now on single tables are looked at: those together have ended what an earlier process left behind."""
+        """From now on single tables are watched: those together have ended what an earlier process left behind."""
         if not self._watch.is_alive() and not self._closing.is_set():
             self._watch.start()
 
-    def _look_on(self) -> None:
+    def _watch_over(self) -> None:
         with self._lock:
             for table in self._apart:
                 self._begin(table)
             self._apart = []
-        while not self._closing.wait(LOOK_EVERY):
+        while not self._closing.wait(READ_EVERY):
             try:
-                self._look()
+                self._read()
             except Exception as error:
                 self._fatal = classed(error)
                 return
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         asked = self._ctx.asked()
         with self._lock:
             for table in self._telling.resting():
@@ -195,19 +195,33 @@ class Tables:
                 if one.turn != self._turns[table] or (one.wanted is WantedState.PAUSE and table not in self._errors):
                     self._begin(table)
 
-    def _begin(self, table: str) -> None:
+    def _begin(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
         self._turns[table] = self._ctx.asked().get(table, AS_THE_JOB).turn
         self._errors.pop(table, None)
         one = _Alone(self._turns[table], GroupNarrator(self._telling, [table], leads=False))
-        self._telling.starts(table)
+        self._telling.starts(table, lanes)
         one.thread = threading.Thread(target=self._go, args=(table, one), name=f"slotkeeper-{table}", daemon=True)
         self._alone[table] = one
         self._runner.beside = len(self._alone)
         one.thread.start()
 
     def _go(self, table: str, one: _Alone) -> None:
+        ctx = self._surroundings(table, one)
+        error: SlotkeeperError | None = None
+        try:
+            run_group(ctx)
+        except SlotkeeperError as found:
+            error = found
+            error.table = error.table or table
+        except BaseException as found:
+            self._fatal = found
+        finally:
+            ctx.sessions.close()
+            self._ended(table, one, error)
+
+    def _surroundings(self, table: str, one: _Alone) -> JobContext:
+        """What a table that goes on alone is given."""
         job = self._ctx.job.of(table)
-        sessions = self._ctx.sessions.apart(job)
 
         def wanted() -> WantedState:
             whole = self._wanted()
@@ -221,12 +235,12 @@ class Tables:
         def pause(seconds: float) -> None:
             end = self._ctx.clock.monotonic() + seconds
             while (left := end - self._ctx.clock.monotonic()) > 0 and wanted() is WantedState.RUN:
-                self._ctx.pause(min(left, LOOK_EVERY))
+                self._ctx.pause(min(left, READ_EVERY))
 
-        ctx = replace(
+        return replace(
             self._ctx,
             job=job,
-            sessions=sessions,
+            sessions=self._ctx.sessions.apart(job),
             runner=self._runner.apart(table),
             narrator=one.narrator,
             wanted=wanted,
@@ -236,17 +250,6 @@ class Tables:
             first=False,
             take_over=False,
         )
-        error: SlotkeeperError | None = None
-        try:
-            run_group(ctx)
-        except SlotkeeperError as found:
-            error = found
-            error.table = error.table or table
-        except BaseException as found:
-            self._fatal = found
-        finally:
-            sessions.close()
-            self._ended(table, one, error)
 
     def _ended(self, table: str, one: _Alone, error: SlotkeeperError | None) -> None:
         with self._lock:
@@ -272,7 +275,7 @@ class Tables:
                 for error in self._errors.values():
                     raise error
                 return JobEnd.STOPPED if ended is JobEnd.EMPTY else ended
-            self._closing.wait(LOOK_EVERY)
+            self._closing.wait(READ_EVERY)
         return JobEnd.STOPPED
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from core.domain.kept import Kept
 from core.domain.objection import refuse
@@ -17,7 +17,6 @@ from core.domain.sight import Sight
 from core.domain.slot import Column, Shard, SlotStatus, TableIdentity, UserType
 from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
-from core.domain.watch import exactly, judge
 from core.drivers import pg
 from core.drivers.operators import Operators, operators_of
 from core.drivers.row_pipe import put, texts
@@ -26,6 +25,7 @@ from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
+from core.sources.dws.confirming import confirm
 from core.sources.dws.consistent_start import DwsOpenTransactions
 from core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
@@ -373,62 +373,6 @@ class DwsSource:
             columns=_column_images(self.identity, self.selection, kind, as_text),
             only=pg.sql.SQL(" AND {} <> 'B'").format(kind) if self.options.binlog_ignore_update_before else _NOTHING,
         )
-
-
-class PointCalls(Protocol):
-    """What registering a lane's position asks of a session."""
-
-    def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
-    def xmin_at(self, shard: Shard, point: int) -> int | None: ...
-    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int: ...
-
-
-def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-    """Register the position of a lane; `first` was judged.
-
-    `false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
-    it is seen (tests/model).
-    """
-    shard, position = first.shard, ours(asked.position)
-    goal = SyncPoints(position.point, position.point, _xmin(calls, shard, position, points_of(asked.before)))
-    asked.probe("before_false")
-    asked.check()
-    register_one(calls, shard, goal, False)
-    asked.probe("after_false")
-    second = seen(calls, shard)
-    between = SyncPoints(goal.live, points_of(first.kept).durable or 0)
-    wrong = judge(second, exactly(between, asked.fingerprint))
-    if wrong:
-        raise wrong
-    asked.probe("before_true")
-    asked.check()
-    register_one(calls, shard, goal, True)
-    asked.probe("after_true")
-    return goal
-
-
-def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
-    """Register one of two points; Busy where it reached another number of nodes than one (partial registration)."""
-    nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
-    if nodes != 1:
-        flag = "true" if checkpoint else "false"
-        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
-
-
-def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
-    """The status of one DN under its name."""
-    found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
-    if found is None:
-        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
-    return found
-
-
-def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPoints) -> int:
-    """An xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)."""
-    found = position.xmin
-    if found is None and position.top is not None:
-        found = calls.xmin_at(shard, position.top)
-    return before.xmin if found is None else max(found, before.xmin)
 
 
 class DwsSlotAdmin(DwsSource):

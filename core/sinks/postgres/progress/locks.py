@@ -54,13 +54,13 @@ def unlock(cursor: pg.Cursor, number: int) -> None:
     PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked; what it does not hold is warned of,
     so pg_locks is asked first (objid and classid are the halves of a 64-bit key, objsubid is 1).
     """
-    held = (
+    own = (
         "SELECT pg_advisory_unlock(%(number)s) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         " AND granted AND classid::bigint << 32 | objid::bigint = %(number)s AND objsubid = 1"
     )
-    cursor.execute(held, {"number": number})
+    cursor.execute(own, {"number": number})
     while cursor.fetchone():
-        cursor.execute(held, {"number": number})
+        cursor.execute(own, {"number": number})
 
 
 def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
