@@ -45,7 +45,9 @@ def leases(store: Lost) -> Leases:
         channels=("ods.t",),
     )
     sessions = SimpleNamespace(store=lambda: store)
-    ctx: Any = SimpleNamespace(job=job, sessions=sessions, clock=SimpleNamespace(monotonic=lambda: 0.0))
+    ctx: Any = SimpleNamespace(
+        job=job, whole=None, desk=None, sessions=sessions, clock=SimpleNamespace(monotonic=lambda: 0.0)
+    )
     ctx.parts = (ctx,)
     return Leases(cast(JobContext, ctx))
 
@@ -94,6 +96,8 @@ def told_while_it_waits(tries: int) -> list[str]:
 
     store = Foreign(tries)
     ctx: Any = SimpleNamespace(
+        whole=None,
+        desk=None,
         job=SimpleNamespace(locked_target="mart.t", slot="s", channel=SimpleNamespace(source_table="ods.t")),
         sessions=SimpleNamespace(store=lambda: store),
         clock=SimpleNamespace(monotonic=lambda: now[0]),
