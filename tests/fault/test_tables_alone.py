@@ -1,0 +1,224 @@
+"""A table of four is lost, changed, refused or dropped: it alone stops, the others go on as fresh as before, and it is
+brought back while they run.
+
+Next door: `test_several_channels.py` has their starts and stops; `tests/model/channels.py` the rules.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from core.domain.job import JobState, WantedState
+from core.domain.reset import DONE
+from core.domain.spec import ChannelSpec
+from core.domain.table import TableReport
+from core.drivers import pg
+from core.embedded.warehouse import Warehouse
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.resetting import SNAPSHOT, Resetting
+from tests.support.standin import run
+from tests.support.waiting import until
+
+TABLES = ("ods.w", "ods.x", "ods.y", "ods.z")
+ALONE = TABLES[3]
+OTHERS = TABLES[:3]
+MOST = 1.5
+"""How much longer the others' slowest hundredth may take beside a table that ends and comes back."""
+
+
+def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    for table in TABLES:
+        warehouse.create_table(table, "id bigint NOT NULL, v bigint", ("id",))
+        run(warehouse, f"INSERT INTO {table} SELECT n, 0 FROM generate_series(1, 300) n")
+    mirror = make_mirror(warehouse, TABLES[0])
+    channels = tuple(ChannelSpec(table, table.replace("ods.", "mart."), create_target=True) for table in TABLES)
+    mirror.job = replace(mirror.job, channels=channels, on_existing="replace")
+    return mirror
+
+
+@dataclass
+class Freshness:
+    """Seconds from a commit at the source to its being seen at the sink, of the tables that go on."""
+
+    before: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    seen: list[float] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """What is seen from now on is beside the table that ends."""
+        self.before, self.seen = self.seen, self.beside
+
+
+@contextmanager
+def measured(mirror: Mirror) -> Iterator[Freshness]:
+    """Write a numbered row into each of the others, ten times a second, and look when the last of them is there."""
+    found, done = Freshness(), threading.Event()
+    found.seen = found.before
+    committed: dict[int, float] = {}
+
+    def write() -> None:
+        with closing(mirror.warehouse.connect()) as source:
+            number = 1_000
+            while not done.wait(0.1):
+                number += 1
+                with pg.transaction(source) as cursor:
+                    for table in OTHERS:
+                        cursor.execute(f"INSERT INTO {table} VALUES ({number}, 0)")
+                committed[number] = time.monotonic()
+
+    def watch() -> None:
+        least = " , ".join(f"(SELECT max(id) FROM {table.replace('ods.', 'mart.')})" for table in OTHERS)
+        last = 1_000
+        with closing(mirror.sink()) as sink:
+            while not done.wait(0.02):
+                with pg.transaction(sink) as cursor:
+                    cursor.execute(f"SELECT least({least})")
+                    there = int((cursor.fetchone() or (0,))[0] or 0)
+                now = time.monotonic()
+                for number in range(last + 1, there + 1):
+                    if number in committed:
+                        found.seen.append(now - committed[number])
+                last = max(last, there)
+
+    threads = [threading.Thread(target=one, daemon=True) for one in (write, watch)]
+    for one in threads:
+        one.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        for one in threads:
+            one.join(30)
+
+
+def wait_seen(found: list[float], count: int) -> None:
+    """Wait until so many commits were seen at the sink."""
+    until(lambda: len(found) >= count, 180, f"{count} commits of the others to be seen")
+
+
+def p99(seconds: list[float]) -> float:
+    return statistics.quantiles(seconds, n=100)[98]
+
+
+# -- what ends a table, and what brings it back -----------------------------------------------------------------------
+
+
+def reset(mirror: Mirror, folder: Path) -> None:
+    """Reset the slot of the table that stands to a snapshot, as its command does beside a running job."""
+    of_one = copy.copy(mirror)
+    of_one.job = mirror.job.of(ALONE)
+    assert Resetting(of_one, folder).reset(SNAPSHOT).outcome == DONE
+
+
+def truncate(mirror: Mirror) -> None:
+    mirror.source(f"TRUNCATE {ALONE}", f"INSERT INTO {ALONE} VALUES (1, 1)")
+
+
+def add_column(mirror: Mirror) -> None:
+    mirror.source(f"ALTER TABLE {ALONE} ADD COLUMN note text", f"INSERT INTO {ALONE} VALUES (1001, 1, 'new')")
+
+
+def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
+    """The statements of the hint, as they are printed."""
+    found = re.search(r"type at the sink: (.*); then ", said.safe)
+    assert found, said.safe
+    mirror.at_sink(*found[1].split("; "))
+
+
+def drop_target(mirror: Mirror) -> None:
+    mirror.at_sink("DROP TABLE mart.z")
+    mirror.source(f"UPDATE {ALONE} SET v = v + 1")
+
+
+def drop_slot(mirror: Mirror) -> None:
+    mirror.source(f"SELECT pgxc_binlog_clear_target_slot('{ALONE}', '{mirror.job.slot}')")
+
+
+def poison(mirror: Mirror) -> None:
+    mirror.at_sink("ALTER TABLE mart.z ADD CONSTRAINT small CHECK (v < 100)")
+    mirror.source(f"UPDATE {ALONE} SET v = 100 WHERE id = 7")
+
+
+def take_poison_away(mirror: Mirror, said: TableReport) -> None:
+    assert said.reason
+    mirror.at_sink("ALTER TABLE mart.z DROP CONSTRAINT small")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What ends a table; `cure` comes before the reset, where one is needed."""
+
+    ends: Callable[[Mirror], None]
+    cure: Callable[[Mirror, TableReport], None] | None = None
+    resets: bool = True
+
+
+CAUSES = {
+    "truncate": Cause(truncate),
+    "add column": Cause(add_column, alter_as_printed),
+    "dropped target": Cause(drop_target),
+    "poison": Cause(poison, take_poison_away, resets=False),
+    "dropped slot": Cause(drop_slot),
+}
+QUICK = ("truncate", "poison")
+
+
+def bring_back(mirror: Mirror, cause: Cause, folder: Path) -> None:
+    """From its end to RUNNING, while the others stream."""
+    cause.ends(mirror)
+    said = mirror.wait_table(ALONE, JobState.FAILED)
+    if cause.cure is not None:
+        cause.cure(mirror, said)
+    if cause.resets:
+        reset(mirror, folder)
+    mirror.want(ALONE, WantedState.RUN, anew=True)
+    mirror.wait_table(ALONE, JobState.RUNNING)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_table_that_ends_is_brought_back_while_the_others_stream_and_all_are_equal(
+    name: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    with measured(mirror) as fresh:
+        wait_seen(fresh.before, 5)
+        bring_back(mirror, CAUSES[name], tmp_path / "state")
+    mirror.wait_equal()
+    assert not mirror.ended()
+    assert {mirror.heard.tables[table].state for table in OTHERS} == {JobState.RUNNING.value}
+    mirror.stop()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_others_are_as_fresh_as_before_beside_a_table_that_ends_and_comes_back(
+    name: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    with measured(mirror) as fresh:
+        wait_seen(fresh.before, 50)
+        fresh.before.clear()
+        wait_seen(fresh.before, 400)
+        fresh.turn()
+        bring_back(mirror, CAUSES[name], tmp_path / "state")
+        wait_seen(fresh.beside, 400)
+    mirror.wait_equal()
+    mirror.stop()
+    before, beside = p99(fresh.before), p99(fresh.beside)
+    print(
+        f"{name}: p50 {statistics.median(fresh.before):.3f} s and {statistics.median(fresh.beside):.3f} s,"
+        f" p99 {before:.3f} s before, {beside:.3f} s beside ({beside / before:.2f})"
+    )
+    assert beside <= MOST * before
