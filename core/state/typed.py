@@ -32,7 +32,7 @@ def values(file: Path, what: str, make: Callable[[sqlite3.Row], _Value], rows: I
 
 def checked(value: _Value) -> _Value:
     """The value itself, each of whose fields is of the type that it is written with; ValueError where one is not."""
-    for name, kinds in kinds_of(type(value)):
+    for name, kinds in kinds_of(cast(Hashable, type(value))):
         found = getattr(value, name)
         if not isinstance(found, kinds):
             raise ValueError(f"{name} is {found!r}")
