@@ -98,6 +98,7 @@ __all__ = [
     "limit_transaction",
     "named",
     "number",
+    "rows_came",
     "sever",
     "sql",
     "text_form",
@@ -176,7 +177,11 @@ class Cursor(psycopg2.extensions.cursor):
         """As psycopg2's, in time, what `file` takes for reading or writing included."""
         with _answered(self.connection, self.connection.seconds, ROW_BYTES, "sent one row with") as call:
             given: Any = _Copied(file, call) if call else file
-            super().copy_expert(sql, given, size)
+            try:
+                super().copy_expert(sql, given, size)
+            except psycopg2.Error as error:
+                error.rows_came = call and (call.moved or call.moved_before)  # type: ignore[attr-defined]
+                raise
 
 
 class _Copied:
@@ -418,6 +423,11 @@ def sever(connection: Connection) -> None:
     """
     with suppress(psycopg2.Error):
         shut(connection.fileno())
+
+
+def rows_came(error: BaseException) -> bool:
+    """Whether rows of the COPY that this error of ours is of were handed on before it failed."""
+    return bool(getattr(error.__cause__, "rows_came", False))
 
 
 def hiding(error: psycopg2.Error, password: str) -> psycopg2.Error:

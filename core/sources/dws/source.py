@@ -352,7 +352,7 @@ class DwsSource:
             try:
                 return self.session.copy_out(copied, out, limit_ms)
             except SlotkeeperError as error:
-                if error.code not in NO_COPY:
+                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would read those rows once more
                     raise
                 self.copy_allowed = False
         return self.session.cursor_out(statement(True), lambda row: put(out, texts(row)), limit_ms, batch)
