@@ -84,6 +84,6 @@ class Tail:
         for line, cut in zip(whole, pieces, strict=True):
             self._number += 1
             text = line.removesuffix(b"\r")
-            cut = cut or len(text) > _LONGEST
-            shown = piece(text[:_LONGEST], _LONGEST) if cut else safe(text, _LONGEST)
+            whole_line = not cut and len(text) <= _LONGEST
+            shown = safe(text, _LONGEST) if whole_line else piece(text[:_LONGEST], _LONGEST)
             self.lines.append(LogLine(self._number, shown))
