@@ -38,6 +38,15 @@ def piece(part: bytes, limit: int = 500) -> str:
     return safe(masked_piece(part.decode("utf-8", "backslashreplace")), limit)
 
 
+def many(number: int, one: str, several: str = "") -> str:
+    """A number of things in words.
+
+    >>> many(1, "kind"), many(1200, "kind"), many(2, "entry", "entries")
+    ('1 kind', '1,200 kinds', '2 entries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def typed(*names: str) -> str:
     """Names as a shell takes them back, one word each; a printed command may be pasted with any name in it.
 

@@ -17,7 +17,7 @@ def _acks(made: Filled) -> dict[str, str]:
 async def test_errors_say_what_became_of_them_and_what_is_known(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "4")
     shown = screen(made.app)
-    assert "Errors 1   1 kinds, 1 times" in shown
+    assert "Errors 1   1 kind, 1 time" in shown
     assert "fatal" in shown and "slotkeeper verify stock_rt" in shown
 
 
