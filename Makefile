@@ -12,6 +12,8 @@ STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
 # Most tests wait for servers half of the time: two processes, one after another with ARGS="-n 0".
 BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# Of everything, or of the files alone that ARGS names.
+TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -27,7 +29,7 @@ demo: $(STAMP) ## the pipeline and its console against an embedded warehouse
 	exec $(VENV)/bin/slotkeeper demo $(ARGS)
 
 test: $(STAMP) ## all tests but the chaos runs
-	$(PY) -m pytest tests -m "not chaos" $(BESIDE) $(ARGS)
+	$(PY) -m pytest $(TESTS) -m "not chaos" $(BESIDE) $(ARGS)
 
 check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
 	$(PY) -m ruff check core console tests $(wildcard bench)
@@ -44,7 +46,7 @@ snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tm
 	exec $(PY) -m bench.snapshots $(ARGS)
 
 chaos: $(STAMP) ## the tests that kill things at random for a while
-	$(PY) -m pytest tests -m chaos $(ARGS)
+	$(PY) -m pytest $(TESTS) -m chaos $(ARGS)
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from datetime import datetime, timezone
 from typing import Protocol
@@ -12,13 +13,22 @@ class Clock(Protocol):
     """Now, in three ways, and chance."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for deadlines and durations."""
+        """Seconds that never go back, those of a suspended machine among them: for deadlines and durations."""
 
     def utc(self) -> datetime:
         """This host's wall clock, for records only; never compared between machines."""
 
     def random(self) -> float:
         """A number in [0, 1), for jitter."""
+
+
+def monotonic() -> float:
+    """Seconds since the machine started, those in which it was suspended among them where the system can tell.
+
+    A server goes on while we sleep: Linux's CLOCK_MONOTONIC stands still then, CLOCK_BOOTTIME does not
+    (https://man7.org/linux/man-pages/man2/clock_gettime.2.html).
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
 class SystemClock:
@@ -28,7 +38,7 @@ class SystemClock:
         self._random = random.Random(seed)  # noqa: S311  jitter, not a secret
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return monotonic()
 
     def utc(self) -> datetime:
         return datetime.now(timezone.utc)

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 MASK = "***"
+LEAST = 3
+"""Characters of a part of a secret that is masked at the ends of a piece; fewer stand at the ends of many."""
 
 
 class Known:
@@ -31,6 +33,23 @@ class Known:
         # most texts are cells of tables, shorter than any secret
         return self._pattern.sub(MASK, text) if self.spellings and len(text) >= self.shortest else text
 
+    def within(self, piece: str) -> str:
+        """The same of a piece that was cut out of a text: an end of it that is a part of one is masked, too.
+
+        >>> Known(["abcdef"]).within("def, abcdef, ab, abc"), Known(["abcdef"]).within("f, ab")
+        ('***, ***, ab, ***', 'f, ab')
+        """
+        text = self.without(piece)
+        begins = max((n for one in self.spellings for n in _parts(one) if text.startswith(one[-n:])), default=0)
+        text = MASK + text[begins:] if begins else text
+        ends = max((n for one in self.spellings for n in _parts(one) if text.endswith(one[:n])), default=0)
+        return text[: len(text) - ends] + MASK if ends else text
+
+
+def _parts(spelling: str) -> range:
+    """How many characters of a spelling are a part of it that says something."""
+    return range(LEAST, len(spelling))
+
 
 _known = [Known()]
 """What this process knows, as one element that is exchanged."""
@@ -44,6 +63,11 @@ def remember(spellings: Iterable[str]) -> None:
 def masked(text: str) -> str:
     """The text without the secrets that this process knows."""
     return _known[0].without(text)
+
+
+def masked_piece(piece: str) -> str:
+    """A piece that was cut out of a text, without the secrets that this process knows, and without a cut one's part."""
+    return _known[0].within(piece)
 
 
 def masked_values(value: object) -> object:

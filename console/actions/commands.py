@@ -6,6 +6,7 @@ Next door: `console.actions.rules` says what must be typed, `console.actions.run
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class EntryVerb(Enum):
     DISCARD = "discard"
 
 
+_PRINTED = re.compile(r"\b(slotkeeper )(?=(?:jobs|slots|errors|verify|doctor|audit|status|config|watch|run)\b)")
 _WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.CANCEL)
 
 
@@ -61,6 +63,15 @@ class Origin:
     def shared(self) -> tuple[str, ...]:
         """The options that come before a command."""
         return (f"--config={self.config}",) if self.config else ()
+
+
+def with_config(text: str, config: str) -> str:
+    """A sentence whose commands name the configuration that a console was started with, so that they can be pasted.
+
+    >>> with_config("wait, or slotkeeper jobs start a", "/srv/my etl.toml"), with_config("slotkeeper doctor", "")
+    ("wait, or slotkeeper --config '/srv/my etl.toml' jobs start a", 'slotkeeper doctor')
+    """
+    return _PRINTED.sub(lambda found: f"{found[1]}--config {shlex.quote(config)} ", text) if config else text
 
 
 @dataclass(frozen=True, slots=True)

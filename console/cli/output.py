@@ -49,7 +49,7 @@ def block(text: str) -> None:
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool = False, width: int | None = None
 ) -> None:
-    """Rows under headers, fitted to `width` columns (default: the terminal's, 80 where there is none)."""
+    """Rows under headers, fitted to `width` columns (default: the terminal's; nothing is cut where there is none)."""
     for each in table_lines(headers, rows, ascii_only, width or _terminal_width()):
         _write(each + "\n")
 
@@ -92,7 +92,7 @@ def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_
 
 
 def _terminal_width() -> int:
-    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else sys.maxsize
 
 
 def _write(text: str) -> None:

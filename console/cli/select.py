@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from console.cli import context, diagnostics
-from core.config import values
+from core.config import secrets, values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig, tables
 from core.config.tls import job_warnings
@@ -49,10 +49,17 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
 
 
 def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """As `job_of`, of a job that is to start: what its lines leave open goes to stderr."""
+    """As `job_of`, of a job that is to start: what its lines leave open goes to stderr.
+
+    Raises ConfigError also where a password's file or variable cannot be read: its driver would find that out late.
+    """
     loaded, job = job_of(ctx, name)
     for warning in job_warnings(job):
         diagnostics.warn(warning)
+    for endpoint in filter(None, (job.source, job.sink, job.store)):
+        for ref in (endpoint.password, endpoint.sslpassword):
+            if ref.how != "command":  # which may ask somebody, and is asked by the driver
+                secrets.resolve(ref)
     return loaded, job
 
 

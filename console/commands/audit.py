@@ -11,6 +11,7 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.select import OneJson, StateDir
+from core.domain.text import many
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 
@@ -41,7 +42,7 @@ def list_lines(
         rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.who, one.action, one.what, one.said] for one in found.lines]
         output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
     if found.damaged:
-        diagnostics.warn(f"{found.damaged} lines of {audit.file} cannot be read")
+        diagnostics.warn(f"{many(found.damaged, 'line')} of {audit.file} cannot be read")
 
 
 @app.command()
@@ -87,7 +88,8 @@ def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
         output.line(text, select.ascii_only(ctx))
 
     chain = proof.chain
-    say(f"{audit.file}: {len(chain.whole)} lines, {'BROKEN' if chain.broken else 'each follows the one before it'}")
+    verdict = "BROKEN" if chain.broken else "each follows the one before it"
+    say(f"{audit.file}: {many(len(chain.whole), 'line')}, {verdict}")
     for sentence in chain.broken:
         say(f"  {sentence}")
     for one in proof.sinks:
@@ -95,7 +97,7 @@ def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
             say(f"sink {one.name}: not compared: {one.fault}")
             continue
         found = f"{len(one.compared.missing)} DIFFER" if one.compared.missing else "all are here as they were written"
-        say(f"sink {one.name}: {one.compared.heads} lines copied, {found}")
+        say(f"sink {one.name}: {many(one.compared.heads, 'line')} copied, {found}")
         for sentence in one.compared.missing:
             say(f"  {sentence}")
     if not proof.sinks:

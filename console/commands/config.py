@@ -14,6 +14,7 @@ from console.cli import context, diagnostics, output, select
 from console.cli.select import OneJson
 from core.config import secrets
 from core.config.model import Loaded, SinkEntry, SourceEntry
+from core.domain.text import many
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
@@ -45,7 +46,10 @@ def check(
             diagnostics.warn(warning)
     _refuse(loaded)
     if not as_json:
-        counts = f"{len(loaded.sources)} sources, {len(loaded.sinks)} sinks, {len(loaded.jobs)} jobs"
+        counts = ", ".join(
+            many(len(found), word)
+            for found, word in ((loaded.sources, "source"), (loaded.sinks, "sink"), (loaded.jobs, "job"))
+        )
         output.line(f"{loaded.path}: fine ({counts})", context.of(ctx).ascii_only)
 
 

@@ -17,6 +17,7 @@ from console.cli.select import ConfirmJob, Job, Json
 from core.config.model import Loaded
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from core.domain.spec import JobSpec
+from core.domain.text import many
 from core.errors import ConfigError, Refused
 from core.services import quarantine
 from core.state.folder import StateFolder
@@ -126,7 +127,8 @@ def discard(
         raise Refused(f"the name typed is not {job!r}", f"--confirm {job}")
     if rows != len(wanted):
         typed = "nothing" if rows is None else str(rows)
-        raise Refused(f"{len(wanted)} entries would be given up, typed was {typed}", f"--rows {len(wanted)}")
+        some = many(len(wanted), "entry", "entries")
+        raise Refused(f"{some} would be given up, typed was {typed}", f"--rows {len(wanted)}")
     _tell(ctx, _discarded(loaded, spec, wanted, reason), as_json)
 
 
@@ -176,7 +178,8 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
         output.as_json({"executed": False, "ids": list(wanted), "how": how})
         return
     ascii_only = select.ascii_only(ctx)
-    output.line(f"{len(wanted)} entries would be given up: the target stays without those rows", ascii_only)
+    some = many(len(wanted), "entry", "entries")
+    output.line(f"{some} would be given up: the target stays without those rows", ascii_only)
     output.line("dry run: nothing was changed; to do it:", ascii_only)
     output.line(f"  {how}", ascii_only)
 

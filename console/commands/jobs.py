@@ -393,9 +393,10 @@ def _who(identity: Identity | None, alive: bool) -> str | None:
 
 
 def _alive(view: JobView) -> str:
-    return (
-        "unknown" if view.elsewhere else "yes" if view.driver_alive else "starting" if view.supervisor_alive else "no"
-    )
+    if view.elsewhere:
+        return "unknown"
+    starting = view.supervisor_alive or view.starting
+    return "yes" if view.driver_alive else "starting" if starting else "no"
 
 
 def _bracketed(text: str) -> str:

@@ -17,6 +17,7 @@ from console.cli.select import Job, OneJson
 from core.clock import SystemClock
 from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
+from core.domain.text import many
 from core.domain.verified import APART, Verified
 from core.errors import SlotkeeperError
 from core.launch.view import view_of
@@ -138,7 +139,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
     for kind in _KINDS:
         _print_kind(kind, getattr(found, kind), ascii_only)
     for column, count in found.differing_columns:
-        output.line(f"  column {column} differs in {count} rows", ascii_only)
+        output.line(f"  column {column} differs in {many(count, 'row')}", ascii_only)
 
 
 def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:

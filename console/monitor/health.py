@@ -14,6 +14,7 @@ from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
+from core.domain.text import many
 from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         level=calm if level is Level.FINE else level,
         wrong=text,
         wanted=view.wanted.value,
-        alive=None if view.elsewhere and not view.lives else view.lives,
+        alive=None if view.elsewhere and not view.lives else view.lives or view.starting,
         holder=f"pid {holder.pid}" if holder else "",
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
         current=view.reported,
@@ -71,6 +72,8 @@ def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
         return _at_rest(view, why)
     if view.elsewhere and not view.lives:
         return Level.UNKNOWN, why
+    if view.starting:
+        return Level.FINE, why
     if not view.lives:
         return Level.CRITICAL, why
     if view.state is JobState.PAUSED:
@@ -114,7 +117,7 @@ def _progress(report: JobReport | None) -> str:
         return f"{report.chunks_done} of {report.chunks_total} chunks copied"
     behind = [lane for lane in report.lanes if lane.state == LaneState.CATCHING_UP.value]
     waited_for = f"; catching up: {len(behind)} of them, the first is {behind[0].name}" if behind else ""
-    return f"{len(report.lanes)} lanes, {report.changes} changes{waited_for}"
+    return f"{many(len(report.lanes), 'lane')}, {many(report.changes, 'change')}{waited_for}"
 
 
 def _behind(report: JobReport | None) -> int | None:

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.domain.text import safe
+from core.domain.text import piece, safe
 from core.state.entry import opened_alone
 from core.state.faults import StateError
 
@@ -39,6 +39,8 @@ class Tail:
         self._rest = b""
         self._number = 0
         self._skip = False
+        self._inside = False
+        """Whether the next line is the rest of one whose beginning was taken already."""
 
     @property
     def last(self) -> int:
@@ -71,10 +73,17 @@ class Tail:
 
     def _take(self, content: bytes) -> None:
         *whole, self._rest = (self._rest + content).split(b"\n")
+        pieces = [self._inside and not n for n in range(len(whole))]
+        if whole:
+            self._inside = False
         if len(self._rest) > _LONGEST:  # a line without an end must not grow in memory
             whole, self._rest = [*whole, self._rest], b""
+            pieces, self._inside = [*pieces, True], True
         if self._skip and whole:
-            whole, self._skip = whole[1:], False
-        for line in whole:
+            whole, pieces, self._skip = whole[1:], pieces[1:], False
+        for line, cut in zip(whole, pieces, strict=True):
             self._number += 1
-            self.lines.append(LogLine(self._number, safe(line.removesuffix(b"\r")[:_LONGEST], _LONGEST)))
+            text = line.removesuffix(b"\r")
+            whole_line = not cut and len(text) <= _LONGEST
+            shown = safe(text, _LONGEST) if whole_line else piece(text[:_LONGEST], _LONGEST)
+            self.lines.append(LogLine(self._number, shown))

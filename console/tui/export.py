@@ -17,7 +17,7 @@ from pathlib import Path
 
 from console.cli import output
 from console.views.rows import Column, Row
-from core.domain.text import safe
+from core.domain.text import many, safe
 from core.errors import SlotkeeperError
 from core.state.folder import StateFolder
 
@@ -61,7 +61,7 @@ def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[
         path = put(folder, f"{stem}.csv", as_csv(columns, rows))
     except (OSError, SlotkeeperError) as error:
         return Result(False, f"not exported: {safe(error, 200)}")
-    return Result(True, f"exported {len(rows)} rows: {safe(path.with_suffix(''), 200)}.csv and .json")
+    return Result(True, f"exported {many(len(rows), 'row')}: {safe(path.with_suffix(''), 200)}.csv and .json")
 
 
 def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:

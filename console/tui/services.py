@@ -62,7 +62,10 @@ def detached(folder: Path, clock: Clock) -> Runner:
 
 @dataclass
 class Services:
-    """`loaded` is None where there is no configuration; `folder` is the state folder; `who` is user@host."""
+    """`loaded` is None where there is no configuration; `folder` is the state folder; `who` is user@host.
+
+    `config` is the configuration that was typed as --config, empty where none was.
+    """
 
     feed: Collector
     clock: Clock
@@ -115,4 +118,4 @@ def services_for(shared: Invocation) -> Services:
     folder = loaded.state_dir if loaded else default_state_dir(shared.env)
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
-    return Services(feed, clock, loaded, folder, str(shared.config or ""))
+    return Services(feed, clock, loaded, folder, str(shared.config.absolute()) if shared.config else "")

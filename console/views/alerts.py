@@ -20,7 +20,7 @@ from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.report import LaneReport
 from core.domain.spec import JobSpec
-from core.domain.text import safe, typed
+from core.domain.text import many, safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
 from core.domain.verified import rows_quarantined
 from core.sqltext import dotted
@@ -148,7 +148,8 @@ def _store(monitor: MonitorState) -> Iterator[Alert]:
         copy = (Option("copy the audit file away; lines that were cut were written while a disk was full"),)
         yield Alert(
             "audit_damaged", "audit", Level.WARNING, str(local.damaged), "0", None,
-            f"{local.damaged} lines of the audit cannot be read", "who did these cannot be told", copy, ("job", ""),
+            f"{many(local.damaged, 'line')} of the audit cannot be read",
+            "who did these cannot be told", copy, ("job", ""),
         )  # fmt: skip
 
 

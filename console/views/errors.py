@@ -15,7 +15,7 @@ from console.views.remedies import numbered, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
-from core.domain.text import safe
+from core.domain.text import many, safe
 from core.state.rows import ErrorRow
 
 ERROR_COLUMNS = (
@@ -133,7 +133,7 @@ def summary(rows: Iterable[Row]) -> str:
     """
     every = list(rows)
     times = sum(int(row.order.get("number") or 0) for row in every)
-    return f"{len(every)} kinds, {count(times)} times"
+    return f"{many(len(every), 'kind')}, {count(times)} {'time' if times == 1 else 'times'}"
 
 
 def dn_of(message: str) -> str:

@@ -79,6 +79,7 @@ def spellings(secret: str) -> set[str]:
     if not secret:
         return set()
     raw = secret.encode("utf-8", "surrogateescape")
+    wide = "\0".join(secret)  # UTF-16 that is read as text of one byte a character
     urls = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
     found = {
         secret,
@@ -95,6 +96,10 @@ def spellings(secret: str) -> set[str]:
         secret.replace('"', '""'),
         secret.replace("\\", "\\\\").replace("'", "\\'"),
         shlex.quote(secret),
+        wide,
+        safe(wide, len(wide) * 10),
+        repr(wide)[1:-1],
+        json.dumps(wide)[1:-1],
         *filter(maskable, (secret.lower(), secret.upper())),  # a server folds what it takes for a name
         *(_base64(raw) if len(raw) >= SHORTEST else ()),
     }
@@ -105,4 +110,5 @@ def spellings(secret: str) -> set[str]:
 def _base64(raw: bytes) -> set[str]:
     """As a whole, with the padding or without, and in hexadecimal as PostgreSQL writes bytes."""
     coded = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
+    coded.add(base64.b64encode(raw.decode("utf-8", "replace").encode("utf-16-le")).decode())
     return coded | {each.rstrip("=") for each in coded} | {raw.hex(), raw.hex().upper()}

@@ -33,6 +33,7 @@ class JobView:
     """`reason` and `safe` already say what a missing process means.
 
     `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
+    `starting`: it was started a moment ago, and its supervisor has not said yet who it is.
     `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
     that of its newest run.
     """
@@ -57,6 +58,7 @@ class JobView:
     report: JobReport | None = None
     reported_at: datetime | None = None
     reported: bool = False
+    starting: bool = False
 
     @property
     def lives(self) -> bool:

@@ -96,4 +96,6 @@ def cure(text: str) -> str:
         return "GRANT CONNECT ON DATABASE to this user: slotkeeper doctor prints all rights"
     if said(text, (LOCKED,)):
         return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
+    if said(text, PASSWORDS[:1]):  # PostgreSQL's words; a DWS says "login denied"
+        return "check user and password reference"
     return "check user and password reference; a DWS user needs an MD5 password for psycopg2 (see README)"

@@ -10,7 +10,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator
 
-from core.redaction import masked
+from core.redaction import masked, masked_piece
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MARKS = 3
@@ -31,6 +31,20 @@ def safe(value: object, limit: int = 500) -> str:
         return text
     shown = "".join(_shown(text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
+
+
+def piece(part: bytes, limit: int = 500) -> str:
+    """A part that was cut out of what others wrote, as `safe` shows it; no secret that was cut apart is seen in it."""
+    return safe(masked_piece(part.decode("utf-8", "backslashreplace")), limit)
+
+
+def many(number: int, one: str, several: str = "") -> str:
+    """A number of things in words.
+
+    >>> many(1, "kind"), many(1200, "kind"), many(2, "entry", "entries")
+    ('1 kind', '1,200 kinds', '2 entries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def typed(*names: str) -> str:

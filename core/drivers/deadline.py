@@ -53,7 +53,7 @@ class Cut(Enum):
 class Call:
     """A call under way; `cut` says why its socket was shut, where it was."""
 
-    __slots__ = ("at", "cut", "descriptor", "limit", "over")
+    __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
     def __init__(self, descriptor: int, at: float | None, most_bytes: int | None) -> None:
         self.descriptor = os.dup(descriptor)  # libpq closes its own where a line breaks, and the number is used again
@@ -61,6 +61,11 @@ class Call:
         came = None if most_bytes is None else received(self.descriptor)
         self.limit = None if came is None or most_bytes is None else came + most_bytes
         """In bytes since the line was opened."""
+        self.most_bytes = most_bytes or 0
+        self.moved = False
+        """Set by whoever handed on a part of what came: from the next count on it may get as much anew."""
+        self.moved_before = False
+        """Whether `moved` was set before that count."""
         self.cut: Cut | None = None
         self.over = False
 
@@ -78,7 +83,11 @@ class Call:
     @property
     def too_much(self) -> bool:
         """Whether more has come than it may get."""
-        return self.limit is not None and (received(self.descriptor) or 0) > self.limit
+        came = received(self.descriptor) or 0
+        if self.moved:
+            self.moved_before = True  # first: whoever asks may come between the two
+            self.moved, self.limit = False, came + self.most_bytes
+        return self.limit is not None and came > self.limit
 
 
 class Watchdog:

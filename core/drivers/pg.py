@@ -37,7 +37,11 @@ DriverError = psycopg2.Error
 ROLLBACK_SECONDS = 5.0
 """For a ROLLBACK: a server that does not answer it ends the transaction with the line."""
 ANSWER_BYTES = 256 * 1024 * 1024
-"""The most that one statement may answer, which libpq holds whole; a COPY is read piece by piece and has no limit."""
+"""The most that one statement may answer, which libpq holds whole; a COPY is read row by row."""
+ROW_BYTES = 1024 * 1024 * 1024
+"""The most that a COPY may send without a row coming of it: libpq holds a row's message whole, and more than once. A
+right server has no larger ones, because it makes each in one piece of memory (`MaxAllocSize`, PostgreSQL's memutils.h).
+"""
 
 TEXT_SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY",
@@ -76,6 +80,7 @@ _libpq.PQfreeCancel.argtypes = [ctypes.c_void_p]
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 __all__ = [
+    "MADE_TEXT",
     "TEXT_SETTINGS",
     "Connection",
     "Cursor",
@@ -90,10 +95,12 @@ __all__ = [
     "copy_in",
     "failure",
     "hiding",
+    "is_made",
     "limit",
     "limit_transaction",
     "named",
     "number",
+    "rows_came",
     "sever",
     "sql",
     "text_form",
@@ -112,8 +119,8 @@ class NoAnswer(psycopg2.OperationalError):
 class TooMuch(psycopg2.OperationalError):
     """A statement's answer was cut: it went on beyond what is held of one."""
 
-    def __init__(self) -> None:
-        super().__init__(f"answered one statement with more than {ANSWER_BYTES / 1024**2:g} MiB, and was cut off")
+    def __init__(self, most_bytes: int, what: str = "answered one statement with") -> None:
+        super().__init__(f"{what} more than {most_bytes / 1024**2:g} MiB, and was cut off")
 
 
 class Connection(psycopg2.extensions.connection):
@@ -170,22 +177,31 @@ class Cursor(psycopg2.extensions.cursor):
 
     def copy_expert(self, sql: Any, file: Any, size: int = COPY_BUFFER) -> None:
         """As psycopg2's, in time, what `file` takes for reading or writing included."""
-        with _answered(self.connection, self.connection.seconds) as call:
-            given: Any = _Drained(file, call.descriptor) if call and hasattr(file, "read") else file
-            super().copy_expert(sql, given, size)
+        with _answered(self.connection, self.connection.seconds, ROW_BYTES, "sent one row with") as call:
+            given: Any = _Copied(file, call) if call else file
+            try:
+                super().copy_expert(sql, given, size)
+            except psycopg2.Error as error:
+                error.rows_came = call and (call.moved or call.moved_before)  # type: ignore[attr-defined]
+                raise
 
 
-class _Drained:
-    """What COPY FROM reads: its end, or its error, comes only once the line takes bytes again.
+class _Copied:
+    """What a COPY reads or writes; a row that is written is told to the call, whose bytes are counted anew.
+
+    Of what COPY FROM reads the end, or an error, comes only once the line takes bytes again.
 
     psycopg2 ends a COPY with PQputCopyEnd under the interpreter's lock (`_pq_copy_in_v3` in psycopg/pqpath.c), which
     sends up to 8 KB that libpq still has: where the server has stopped reading, all threads of the process would stand
     still, the one with the deadlines among them.
     """
 
-    def __init__(self, file: Any, descriptor: int) -> None:
+    def __init__(self, file: Any, call: Call) -> None:
         self._file = file
-        self._descriptor = descriptor
+        self._descriptor = call.descriptor
+        write = getattr(file, "write", None)
+        if write:
+            self.write = _counted(write, call)  # as an attribute: it is called for each row
 
     def read(self, size: int = -1) -> Any:
         """The next bytes."""
@@ -198,9 +214,6 @@ class _Drained:
             self._drain()
         return data
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)  # what can be read may also be what COPY TO writes into
-
     def _drain(self) -> None:
         # Linux calls a socket writable from a third of its buffer on, which is more than is left to be sent
         waiting = select.poll()
@@ -208,8 +221,18 @@ class _Drained:
         waiting.poll()
 
 
+def _counted(write: Callable[[Any], Any], call: Call) -> Callable[[Any], Any]:
+    def write_row(row: Any) -> Any:
+        call.moved = True
+        return write(row)
+
+    return write_row
+
+
 @contextmanager
-def _answered(connection: Connection, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call | None]:
+def _answered(
+    connection: Connection, seconds: float | None, most_bytes: int, what: str = "answered one statement with"
+) -> Iterator[Call | None]:
     """A call that has to be answered in so many seconds and bytes; raises `NoAnswer` or `TooMuch` where it was not.
 
     None for a line that libpq has closed already: whatever is asked there fails at once.
@@ -225,7 +248,7 @@ def _answered(connection: Connection, seconds: float | None, most_bytes: int | N
             if call.cut is Cut.LATE:
                 raise NoAnswer(seconds or 0) from error
             if call.cut is Cut.MUCH:
-                raise TooMuch from error
+                raise TooMuch(most_bytes, what) from error
             if _is_interrupted(call):
                 raise KeyboardInterrupt from error
             raise
@@ -404,6 +427,11 @@ def sever(connection: Connection) -> None:
         shut(connection.fileno())
 
 
+def rows_came(error: BaseException) -> bool:
+    """Whether rows of the COPY that this error of ours is of were handed on before it failed."""
+    return bool(getattr(error.__cause__, "rows_came", False))
+
+
 def hiding(error: psycopg2.Error, password: str) -> psycopg2.Error:
     """The error, whose text is told by `failure` without that: a server may say what it was sent at the login."""
     error.hidden = password  # type: ignore[attr-defined]
@@ -443,10 +471,30 @@ _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "charac
 """Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
 
 
+MADE_TEXT = r"CASE WHEN format(E'\045s', {0}) = '' AND {0} IS NULL THEN NULL ELSE format(E'\045s', {0}) END"
+"""The text of a value of a type that somebody made, by the type's own output function as COPY writes it. Its owner may
+have made a cast to text, implicit or not, with a function of his, which `::text` would run as our login; `format` takes
+any type as it is (PostgreSQL, "String Functions and Operators", since 9.1; whether a DWS has it was found in no page).
+Of NULL it makes an empty text, and a row of NULLs IS NULL, so that both are asked. No percent sign, which is one of
+parameters: \\045 is it.
+"""
+
+
 def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
     """The text that COPY would write of a value of this type, which is no domain."""
+    if is_made(plain):
+        return sql.SQL(MADE_TEXT).format(expression)
     out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
     return sql.SQL("textin({}({}))" if out else "({1})::text").format(sql.SQL(out or ""), expression)
+
+
+def is_made(plain: str) -> bool:
+    """Whether a type is none of the server's own: those alone are spelled without a schema.
+
+    >>> is_made("kinds.mood[]"), is_made("numeric(12,2)")
+    (True, False)
+    """
+    return "." in plain
 
 
 def number(value: object) -> int | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from core.bounded import end_in
-from core.domain.text import safe
+from core.domain.text import piece, safe
 from core.state.entry import opened_alone
 from core.state.faults import NoRoom, StateError, cannot_read
 from core.state.folder import StateFolder
@@ -75,9 +75,17 @@ def last_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log, every hostile byte visible; raises StateError where it is a link or no regular file."""
     try:
         with os.fdopen(opened_alone(path), "rb") as reading:
-            lines = end_in(reading, min(count * _LONGEST, SHOWN_BYTES))[0].splitlines()
+            content = end_in(reading, min(count * _LONGEST, SHOWN_BYTES))[0]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise cannot_read(path, error) from error
-    return [safe(line[:_LONGEST], _LONGEST) for line in lines[-count:]]
+    lines = content.splitlines(keepends=True)[-count:]
+    return [_shown(line) for line in lines]
+
+
+def _shown(line: bytes) -> str:
+    """A line as it is shown; of one that is cut, or not written to its end yet, as a piece."""
+    text = line.rstrip(b"\r\n")
+    whole = len(text) <= _LONGEST and text != line
+    return safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST)

@@ -299,17 +299,18 @@ class Supervisor:
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
     """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor lives already."""
     with Store.open(folder) as store, Signals() as signals:
-        os.umask(store.folder.umask)
         row = store.run(run)
         if row is None or row.ended_at is not None:
             return 0
         lock = store.folder.try_lock(job, SUPERVISOR_LOCK)
         if lock is None:
             return 0
+        before = os.umask(store.folder.umask)
         try:
             store.set_supervisor(run, processes.of(os.getpid(), run))
             Supervisor(store, job, config, run, Launch.parse(row.launch), signals).run(adopt)
         finally:
+            os.umask(before)
             lock.release()
     return 0
 

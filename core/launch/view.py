@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from core.clock import SystemClock
+from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.errors import Refused
@@ -14,6 +16,8 @@ from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
 from core.state.sqlite import Store
 
+STARTING_SECONDS = 20.0
+"""So long a start waits for its supervisor (`core.launch.control`)."""
 _ROW = fields(JobRow)
 """All that the store knows of a job is seen."""
 
@@ -40,7 +44,10 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
     recorded = supervisor is not None or driver is not None
     dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
+    starting = open_run and not recorded and row.state is JobState.PENDING and _is_young(row)
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
+    if starting:
+        reason, safe = "its supervisor is starting", ""
     known = {each.name: getattr(row, each.name) for each in _ROW}
     known["state"] = JobState.DEAD if dead else row.state
     return JobView(
@@ -54,7 +61,14 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
         ended_at=run.ended_at if run else None,
         reported=row.report is not None and run is not None and row.report.run == run.run,
         exit_code=run.exit_code if run else None,
+        starting=starting,
     )
+
+
+def _is_young(row: JobRow) -> bool:
+    """Whether its state came so lately that its supervisor may not have said yet who it is."""
+    age = elapsed(SystemClock().utc(), row.changed_at)
+    return age is not None and age < STARTING_SECONDS
 
 
 def _reason(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from core.config.secrets import login
 from core.domain.peek import Ask, Page
 from core.domain.position import Position
 from core.domain.spec import BinlogOptions
+from core.domain.text import many
 from core.errors import ConfigError
 from core.services.audit import audited
 from core.services.sessions import open_source
@@ -83,7 +84,7 @@ def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> 
         page = _read(loaded, source, table, ask)
         found.append(page)
         span = f"{page.rows[0].position.text} to {page.rows[-1].position.text}" if page.rows else "none"
-        return Done(f"shown: {len(page.rows)} rows", {page.shard: span})
+        return Done(f"shown: {many(len(page.rows), 'row')}", {page.shard: span})
 
     line = intent(ACTION, f"{source} {table} binlog", reason)
     audited(Audit(StateFolder.open(loaded.state_dir)), line, act)

@@ -17,7 +17,6 @@ import signal
 import site
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 import core
+from core.clock import monotonic
 from core.config import handover
 from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
@@ -111,7 +111,7 @@ class _Remains:
         self.end_by = float("inf")
 
     def _at_most(self, seconds: float) -> float:
-        return max(0.0, min(seconds, self.end_by - time.monotonic()))
+        return max(0.0, min(seconds, self.end_by - monotonic()))
 
     @property
     def jvm(self) -> Popen[bytes]:

@@ -120,8 +120,8 @@ class Metrics:
 
     def events_until(self, at: datetime, limit: int = 100) -> list[EventRow]:
         """What had happened to all jobs until then, the newest first."""
-        rows = self._store.read("SELECT * FROM events WHERE at <= ? ORDER BY id DESC LIMIT ?", at.timestamp(), limit)
-        return [event_from(row) for row in rows]
+        wanted = "SELECT * FROM events WHERE at <= ? ORDER BY id DESC LIMIT ?"
+        return self._store.values("an event", event_from, wanted, at.timestamp(), limit)
 
     def _kept(self, rows: Iterable[sqlite3.Row]) -> list[NumberedFrame]:
         found = []

@@ -15,6 +15,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
 from core.redaction import masked_values
+from core.state.typed import checked
 
 _Row = TypeVar("_Row", JobReport, LaneReport, Identity)
 _FIELDS: dict[type, set[str]] = {
@@ -140,5 +141,7 @@ def _identity(text: str | None) -> Identity | None:
 
 
 def _known(kind: type[_Row], found: dict[str, Any]) -> _Row:
+    if not isinstance(found, dict):
+        raise ValueError(f"a {kind.__name__} is {type(found).__name__}")
     names = _FIELDS[kind]
-    return kind(**(found if found.keys() <= names else {name: found[name] for name in found.keys() & names}))
+    return checked(kind(**(found if found.keys() <= names else {name: found[name] for name in found.keys() & names})))

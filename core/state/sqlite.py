@@ -12,9 +12,10 @@ import hashlib
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from core.clock import Clock, SystemClock
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
@@ -22,7 +23,7 @@ from core.domain.job_view import Identity
 from core.domain.report import JobReport
 from core.domain.text import safe as visible
 from core.errors import Refused
-from core.state import schema
+from core.state import schema, typed
 from core.state.faults import StateError, translated
 from core.state.folder import StateFolder
 from core.state.rows import (
@@ -38,6 +39,7 @@ from core.state.rows import (
     run_from,
 )
 
+_Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 KEPT_EVENTS = 1_000
@@ -89,12 +91,12 @@ class Store:
 
     def job(self, name: str) -> JobRow | None:
         """One job, or None where it was never registered."""
-        rows = self.read(f"{_JOBS} WHERE j.name = ?", name)
-        return job_from(rows[0]) if rows else None
+        found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
+        return found[0] if found else None
 
     def jobs(self) -> list[JobRow]:
         """All jobs by name."""
-        return [job_from(row) for row in self.read(f"{_JOBS} ORDER BY j.name")]
+        return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 
     def set_wanted(self, job: str, wanted: WantedState) -> None:
         """What a person wants of the job from now on."""
@@ -104,17 +106,11 @@ class Store:
 
     def wanted(self, job: str) -> WantedState:
         """What a person wants of the job."""
-        rows = self.read("SELECT wanted FROM jobs WHERE name = ?", job)
-        if not rows:
-            raise _unknown(job)
-        return WantedState(rows[0]["wanted"])
+        return self._of_job(job, lambda row: WantedState(row["wanted"]), "SELECT wanted FROM jobs WHERE name = ?")
 
     def state(self, job: str) -> JobState:
         """The state of the job, without its report: for who asks several times a second."""
-        rows = self.read("SELECT state FROM jobs WHERE name = ?", job)
-        if not rows:
-            raise _unknown(job)
-        return JobState(rows[0]["state"])
+        return self._of_job(job, lambda row: JobState(row["state"]), "SELECT state FROM jobs WHERE name = ?")
 
     def set_state(self, job: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
         """Write a state as given; a CANCELLED job stays what it is."""
@@ -193,12 +189,12 @@ class Store:
 
     def run(self, run: str) -> RunRow | None:
         """One run."""
-        rows = self.read("SELECT * FROM runs WHERE run = ?", run)
-        return run_from(rows[0]) if rows else None
+        found = self.values("a run", run_from, "SELECT * FROM runs WHERE run = ?", run)
+        return found[0] if found else None
 
     def runs(self, job: str) -> list[RunRow]:
         """A job's runs, the newest first."""
-        return [run_from(row) for row in self.read("SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)]
+        return self.values("a run", run_from, "SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)
 
     # Errors and events
 
@@ -222,8 +218,8 @@ class Store:
 
     def errors(self, job: str) -> list[ErrorRow]:
         """A job's errors, the latest first."""
-        rows = self.read("SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC", job)
-        return [error_from(row) for row in rows]
+        wanted = "SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC"
+        return self.values("an error", error_from, wanted, job)
 
     def record_event(self, job: str, event: str, text: str = "") -> None:
         """Keep something that happened; the oldest beyond the newest thousand are dropped."""
@@ -240,10 +236,8 @@ class Store:
 
     def events(self, job: str, limit: int = 100) -> list[EventRow]:
         """A job's newest events, the newest first."""
-        return [
-            event_from(row)
-            for row in self.read("SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?", job, limit)
-        ]
+        wanted = "SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
+        return self.values("an event", event_from, wanted, job, limit)
 
     # Underneath, also for `core.state.metrics` and `core.state.verified`, whose tables lie in the same file
 
@@ -273,11 +267,21 @@ class Store:
         with self._one_at_a_time, translated(self.file):
             return self._connection.execute(statement, values).fetchall()
 
-    def _known(self, sql: sqlite3.Connection, job: str) -> JobState:
-        row = sql.execute("SELECT state FROM jobs WHERE name = ?", (job,)).fetchone()
-        if row is None:
+    def values(self, what: str, make: Callable[[sqlite3.Row], _Value], statement: str, *values: object) -> list[_Value]:
+        """The rows of one statement as values; StateError where a row cannot be one, which `what` names."""
+        return typed.values(self.file, what, make, self.read(statement, *values))
+
+    def _of_job(self, job: str, make: Callable[[sqlite3.Row], _Value], statement: str) -> _Value:
+        found = self.values(f"a job {visible(job, 80)!r}", make, statement, job)
+        if not found:
             raise _unknown(job)
-        return JobState(row["state"])
+        return found[0]
+
+    def _known(self, sql: sqlite3.Connection, job: str) -> JobState:
+        rows = sql.execute("SELECT state FROM jobs WHERE name = ?", (job,)).fetchall()
+        if not rows:
+            raise _unknown(job)
+        return typed.values(self.file, f"a job {visible(job, 80)!r}", lambda row: JobState(row["state"]), rows)[0]
 
     def _put_state(
         self, sql: sqlite3.Connection, job: str, state: JobState, reason: str, trouble: str, safe: str

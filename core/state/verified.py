@@ -43,11 +43,13 @@ def record(store: Store, found: Verified) -> bool:
 
 def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:
     """The last comparison of each job, or the last at a moment."""
-    rows = store.read(
+    found = store.values(
+        "a comparison",
+        _found,
         "SELECT v.* FROM verifies v WHERE v.id IN (SELECT max(id) FROM verifies WHERE at <= ? GROUP BY job)",
         until.timestamp() if until else float("inf"),
     )
-    return {row["job"]: _found(row) for row in rows}
+    return {one.job: one for one in found}
 
 
 def _found(row: sqlite3.Row) -> Verified:

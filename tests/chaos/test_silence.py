@@ -1,14 +1,13 @@
 """Every command that asks a server, before every bad server: it ends in its time, and at Ctrl-C at once.
 
-Next door: `tests/integration/test_silent_servers.py` has some of these for every run,
+Next door: `test_broken_lines.py` has the same before right servers whose line is cut or goes silent,
+`tests/integration/test_silent_servers.py` some of these for every run,
 `tests/spark/test_silent_lines.py` the jobs, `tests/tui/test_silent_servers.py` the console.
 """
 
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ import pytest
 
 from tests.support.fake_server import Mode
 from tests.support.report import Page
-from tests.support.silent_place import ROOT, SECRET, Place, ended, opened
+from tests.support.silent_place import COMMANDS, SECRET, Place, bare_interrupt, ended, opened
 
 pytestmark = pytest.mark.chaos
 AT_ONCE = 3
@@ -27,24 +26,6 @@ ENDS_WITHIN = 60.0
 INTERRUPTED = 130
 CTRL_C_WITHIN = 1.0
 """Seconds, and twice what an interpreter that only waits takes beside them: on a busy machine that alone is more."""
-WAITING = "import console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
-TABLE, SLOT, JOB = "ods.orders", "orders_slot", "orders_rt"
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "doctor": ("doctor",),
-    "doctor --probe": ("doctor", "--probe", "dws1"),
-    "slots list": ("slots", "list"),
-    "slots show": ("slots", "show", TABLE, SLOT),
-    "slots peek": ("slots", "peek", TABLE),
-    "slots preflight": ("slots", "preflight", TABLE),
-    "slots create": ("slots", "create", TABLE, "another"),
-    "slots register": ("slots", "register", TABLE, SLOT),
-    "slots drop": ("slots", "drop", TABLE, SLOT),
-    "slots reset": ("slots", "reset", TABLE, SLOT, "--to", "earliest"),
-    "errors list": ("errors", "list", JOB),
-    "errors show": ("errors", "show", JOB, "1"),
-    "errors replay": ("errors", "replay", JOB, "1", "--reason", "why"),
-    "verify": ("verify", JOB),
-}
 SILENT = [Mode.MUTE, Mode.HANG_AT_LOGIN, Mode.TLS_HANG, Mode.HANG, Mode.TRICKLE, Mode.FLOOD]
 FALSE = [Mode.GARBAGE, Mode.CLEARTEXT, Mode.ECHO, Mode.NO_TLS]
 
@@ -86,17 +67,6 @@ def after_ctrl_c(mode: Mode, name: str, folder: Path) -> float | None:
         command.send_signal(signal.SIGINT)
         code, _, err = ended(command, ENDS_WITHIN)
         assert code == INTERRUPTED and "Traceback" not in err, (name, code, err)
-        return time.monotonic() - began
-
-
-def bare_interrupt() -> float:
-    """Seconds that an interpreter with the same modules takes to end after Ctrl-C, where it only waits."""
-    words = [sys.executable, "-c", WAITING]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as bare:
-        assert bare.stdout is not None and bare.stdout.readline()
-        began = time.monotonic()
-        bare.send_signal(signal.SIGINT)
-        bare.wait(ENDS_WITHIN)
         return time.monotonic() - began
 
 

@@ -180,6 +180,7 @@ def twin_without_take_over(mirror: Mirror) -> Mirror:
     return again
 
 
+@pytest.mark.chaos  # half a minute: it waits out a lease
 def test_a_second_take_over_by_another_host_fences_the_first(mirror: Mirror, plant: Plant, seed: int) -> None:
     plant(lease_lock(mirror))
     mirror.take_over = True

@@ -12,8 +12,10 @@ import pytest
 from console.__main__ import main
 from console.commands import jobs as command
 from core.domain.job import JobState
+from core.launch import view
 from core.state.audit import FILE, Audit
 from tests.support.jobs import Jobs
+from tests.unit.config.samples import VALID
 
 
 def call(jobs: Jobs, *words: str) -> int:
@@ -60,7 +62,32 @@ def test_a_start_of_a_job_that_is_not_configured_is_refused_with_the_names_that_
     assert "no_such_job" in capsys.readouterr().err
 
 
-def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_start_whose_password_cannot_be_read_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DWS1_PASSWORD", raising=False)
+    file = tmp_path / "c.toml"
+    for spelled, said in (
+        (f'password_file = "{tmp_path}/gone"', f"password_file {tmp_path}/gone cannot be read: No such file"),
+        ('password_env = "DWS1_PASSWORD"', "the variable DWS1_PASSWORD (password_env) is not set"),
+    ):
+        text = VALID.replace('password_env = "DWS1_PASSWORD"', spelled)
+        file.write_text(text.replace("[state]", f'[state]\ndir = "{tmp_path / "state"}"'), "utf-8")
+        for verb in ("start", "restart"):
+            assert main(["jobs", verb, "orders_rt", "--config", str(file)]) == 2
+            assert said in capsys.readouterr().err
+    assert not list((tmp_path / "state").glob("*.log")), "nothing was started"
+
+
+def test_what_goes_into_a_pipe_is_not_cut(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.store.register_job("orders", "c")
+    jobs.store.record_error("orders", "sink", "22P02", "word " * 60 + "end")
+    assert call(jobs, "show", "orders") == 0
+    assert "word end" in capsys.readouterr().out
+
+
+def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "STARTING_SECONDS", 0.0)
     jobs.store.register_job("orders", "c")
     jobs.store.begin_run("orders", "r1")
     assert call(jobs, "list") == 0

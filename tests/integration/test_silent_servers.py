@@ -16,6 +16,7 @@ from console.__main__ import main
 from core.services import sessions
 from tests.support.fake_server import Mode
 from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, ended, opened
+from tests.support.waiting import until
 
 STATEMENT_SECONDS = 4
 """The limit of a status (2 s), with our grace."""
@@ -79,7 +80,7 @@ def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tu
 def test_ctrl_c_ends_a_command_that_waits_for_a_server(mode: Mode, words: tuple[str, ...], tmp_path: Path) -> None:
     with opened(mode, tmp_path) as place:
         command = place.begin(words)
-        assert place.source.asked.wait(60)
+        until(lambda: place.source.asked.is_set() or place.sink.asked.is_set(), 60, "a server to be asked")
         began = time.monotonic()
         command.send_signal(signal.SIGINT)
         code, _, err = ended(command)

@@ -271,3 +271,19 @@ def _with(jobs: Jobs, job: str, state: JobState) -> JobView | None:
 def _at_rest(jobs: Jobs, job: str) -> JobView | None:
     view = jobs.view_of_job(job)
     return view if not view.state.has_process and view.ended_at is not None else None
+
+
+def test_a_supervisor_in_our_own_process_leaves_it_its_umask(jobs: Jobs) -> None:
+    jobs.config("orders", "exit", code=10)
+    code = (
+        "import os, sys\n"
+        "os.umask(0o027)\n"
+        "from tests.support import jobs\n"
+        f"sys.argv = ['jobs', {str(jobs.folder)!r}, 'orders', 'here']\n"
+        "jobs.main()\n"
+        "print(oct(os.umask(0)))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.stdout.splitlines() == ["ended FAILED", "0o27"], ran

@@ -70,8 +70,8 @@ def job_over(product: Product, lines: dict[str, Proxy], name: str) -> Mirrored:
 
 
 def says(job: Mirrored, side: str) -> bool:
-    """Whether `jobs show` would name the side that does not answer."""
-    return re.search(rf"\b{side} \S+ \(.*does not answer", job.view().reason) is not None
+    """Whether `jobs show` would name the side that does not answer, or whose line ends."""
+    return re.search(rf"\b{side} \S+ \(.*(does not answer|closed|reset|refused)", job.view().reason) is not None
 
 
 def said_after(job: Mirrored, side: str) -> float:
@@ -122,6 +122,27 @@ def test_a_job_that_starts_before_a_silent_server_says_so_and_a_stop_is_obeyed(
     assert said < SAID_WITHIN
     assert stopped < STOPPED_WITHIN
     assert job.left() == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("line", [Line.CUT, Line.HALF_OPEN, Line.SLOW])
+def test_a_job_over_a_broken_line_says_so_and_a_stop_is_obeyed(
+    product: Product, lines: dict[str, Proxy], page: Page, side: str, line: Line
+) -> None:
+    job = job_over(product, lines, f"{line.name.lower()}_{side}").start()
+    product.write(300.0)
+    job.wait_state(JobState.RUNNING)
+    lines[side].set(line)
+    said = 0.0 if line is Line.SLOW else said_after(job, side)
+    stopped = job.stop()
+    page.add(f"streaming, {line.name}", side, said or "", stopped)
+    assert said < SAID_WITHIN
+    assert stopped < STOPPED_WITHIN
+    assert job.left() == []
+    lines[side].set(Line.THROUGH)
+    job.start_again()
+    product.quiet()
+    job.wait_equal()
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -45,6 +45,7 @@ class Mode(Enum):
     NOTICE_AT_LOGIN = "logs in with a notice that clears the terminal"
     FLOOD_AT_LOGIN = "takes the login, and tells settings as fast as they are taken, for ever"
     NOTIFY = "then sends notifications as fast as they are taken, for ever"
+    HUGE_ROW = "sends one row of a COPY that never ends, as fast as it is taken"
     ECHO_LATER = "logs in, and answers statements with an error that holds the password, which it was told otherwise"
 
 
@@ -166,6 +167,8 @@ class FakeServer:
         self.asked.set()
         if self.mode in (Mode.TRICKLE, Mode.FLOOD):
             self._rows(client)
+        if self.mode is Mode.HUGE_ROW:
+            self._huge_row(client)
         while self.mode is Mode.NOTIFY and not self._ended.is_set():
             client.sendall(_message(b"A", struct.pack("!i", 4711) + b"c\0" + b"x" * 100_000 + b"\0"))
         return False
@@ -177,6 +180,11 @@ class FakeServer:
         row = _message(b"D", struct.pack("!h", len(self._columns)) + struct.pack("!i", len(value)) + value)
         while not self._ended.wait(TRICKLE_SECONDS if self.mode is Mode.TRICKLE else 0.001):
             client.sendall(row)
+
+    def _huge_row(self, client: socket.socket) -> None:
+        client.sendall(_message(b"H", b"\0" + struct.pack("!h", 0)) + b"d" + struct.pack("!i", 1_500_000_000))
+        while not self._ended.is_set():
+            client.sendall(b"x" * 1_000_000)
 
     def _settings(self, client: socket.socket) -> None:
         number = 0

@@ -34,6 +34,8 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.on_sent: Seen = lambda data: None
         """Told what a client sends before it is passed on, in the line's thread; it may set the line."""
+        self.asked = threading.Event()
+        """Set once a client has sent something."""
         self._line = Line.THROUGH
         self._changed = threading.Condition()
         self._target = port
@@ -81,6 +83,7 @@ class Proxy:
         data = one.recv(SLOW_BYTES if slow else 65_536)
         if sent and data:
             self.on_sent(data)
+            self.asked.set()
         dropped = (Line.BLACK_HOLE,) if sent else (Line.BLACK_HOLE, Line.HALF_OPEN)
         if self._line in dropped:
             if not data:  # the other end hears of nothing, not even of this, before the line is whole again

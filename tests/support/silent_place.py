@@ -6,8 +6,10 @@ Next door: `tests.support.fake_server` has the servers.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,27 @@ LOGIN_SECONDS = 2
 """The limit of a login as it is configured here."""
 
 
+TABLE, SLOT, JOB = "ods.orders", "orders_slot", "orders_rt"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "doctor": ("doctor",),
+    "doctor --probe": ("doctor", "--probe", "dws1"),
+    "slots list": ("slots", "list"),
+    "slots show": ("slots", "show", TABLE, SLOT),
+    "slots peek": ("slots", "peek", TABLE),
+    "slots preflight": ("slots", "preflight", TABLE),
+    "slots create": ("slots", "create", TABLE, "another"),
+    "slots register": ("slots", "register", TABLE, SLOT),
+    "slots drop": ("slots", "drop", TABLE, SLOT),
+    "slots reset": ("slots", "reset", TABLE, SLOT, "--to", "earliest"),
+    "errors list": ("errors", "list", JOB),
+    "errors show": ("errors", "show", JOB, "1"),
+    "errors replay": ("errors", "replay", JOB, "1", "--reason", "why"),
+    "verify": ("verify", JOB),
+}
+"""Every command that asks a server, as somebody gives it about the configuration's job."""
+WAITING = "import console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
+
+
 @dataclass
 class Place:
     """Both servers of a configuration, in one mode, and where it lies."""
@@ -32,19 +55,24 @@ class Place:
 
     def begin(self, words: tuple[str, ...]) -> subprocess.Popen[str]:
         """A command as somebody at a prompt starts it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "console", *words, "--config", str(self.folder / "slotkeeper.toml")],
-            cwd=ROOT,
-            env={**os.environ, "HOME": str(self.folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return begun(self.folder / "slotkeeper.toml", words)
 
     def files(self) -> str:
         """All that was written, but the secret's own file."""
         found = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "password"]
         return "".join(path.read_text("utf-8", "replace") for path in found)
+
+
+def begun(config: Path, words: tuple[str, ...]) -> subprocess.Popen[str]:
+    """A command over a configuration, whose home is the folder of that."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "console", *words, "--config", str(config)],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(config.parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 @contextmanager
@@ -70,3 +98,14 @@ def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str
         command.kill()
         out, err = command.communicate()
     return command.returncode, out, err
+
+
+def bare_interrupt() -> float:
+    """Seconds that an interpreter with the same modules takes to end after Ctrl-C, where it only waits."""
+    words = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as bare:
+        assert bare.stdout is not None and bare.stdout.readline()
+        began = time.monotonic()
+        bare.send_signal(signal.SIGINT)
+        bare.wait(60)
+        return time.monotonic() - began

@@ -268,7 +268,7 @@ def over(
         return PlantedWatch(answers, source, its_clock)
 
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
-    services = Services(feed, clock, loaded, loaded.state_dir, str(loaded.path), who="li.wei@host1")
+    services = Services(feed, clock, loaded, loaded.state_dir, "", who="li.wei@host1")
     services.quarantines = NoQuarantines()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)

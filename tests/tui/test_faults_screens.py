@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.pilot import Pilot
 
+from core.domain.job import JobState
 from core.state.acks import AckFile
 from core.state.folder import StateFolder
 from tests.tui.filled import Filled, driven, press, screen
@@ -17,7 +18,7 @@ def _acks(made: Filled) -> dict[str, str]:
 async def test_errors_say_what_became_of_them_and_what_is_known(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "4")
     shown = screen(made.app)
-    assert "Errors 1   1 kinds, 1 times" in shown
+    assert "Errors 1   1 kind, 1 time" in shown
     assert "fatal" in shown and "slotkeeper verify stock_rt" in shown
 
 
@@ -63,3 +64,21 @@ async def test_an_alert_that_is_acknowledged_or_silent_counts_no_more(made: Fill
     await press(pilot, "u", "n")
     assert "4 firing, 0 acknowledged, 1 silent" in screen(made.app)
     assert "silent 1h00m" in screen(made.app)
+
+
+@driven()
+async def test_what_became_of_a_chosen_alert_that_ended_is_said(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "6", "r")
+    made.store.register_job("stock_rt", "/etc/c.toml")
+    made.store.set_state("stock_rt", JobState.STOPPED)
+    await press(pilot, "r")
+    assert "the alert that was chosen has ended; j or k chooses another" in screen(made.app)
+    await press(pilot, "j")
+    assert "has ended" not in screen(made.app)
+
+
+@driven()
+async def test_printed_commands_name_the_configuration_that_was_typed(made: Filled, pilot: Pilot[int]) -> None:
+    made.app.services.config = "/srv/my etl/c.toml"
+    await press(pilot, "4")
+    assert "slotkeeper --config '/srv/my etl/c.toml' verify stock_rt" in " ".join(screen(made.app).split())

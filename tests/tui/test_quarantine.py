@@ -515,5 +515,5 @@ def test_rows_of_a_job_that_is_not_configured_here_are_seen_and_left_alone(tmp_p
 @driven(lambda folder: holding(folder, entry(1, state=EntryState.REPLAYED)))
 async def test_an_error_has_nothing_that_could_be_done_to_it(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await press(pilot, "4", "a")
-    assert "Enter opens the job of an error" in screen(made.app) and "1 kinds, 1 times" in screen(made.app)
+    assert "Enter opens the job of an error" in screen(made.app) and "1 kind, 1 time" in screen(made.app)
     assert "quarantine" not in screen(made.app).replace("rows in quarantine at a time", "")

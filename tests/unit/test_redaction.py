@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from console.cli import output
+from console.monitor.log_tail import Tail
 from console.monitor.store_reader import message_of
 from core import redaction
 from core.config import masking
@@ -22,6 +23,7 @@ from core.domain.text import safe
 from core.drivers import pg
 from core.error_values import ErrorValues
 from core.errors import Trouble, Unreachable
+from core.launch.log import last_lines
 from core.state.sqlite import Store
 
 SECRET = "p'A\"ss  w/ö+rd\\1"
@@ -51,6 +53,8 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
         SECRET.encode().hex(),
         SECRET.upper(),
         SECRET.lower(),
+        "\0".join(SECRET),
+        base64.b64encode(SECRET.encode("utf-16-le")).decode(),
     ],
 )
 def test_each_spelling_is_masked(spelled: str) -> None:
@@ -71,6 +75,43 @@ def test_an_error_of_ours_has_it_nowhere_also_after_a_process() -> None:
     for error in (Unreachable(f"no {SECRET}", SECRET, cause=SECRET), Trouble(f"no {SECRET}", SECRET, cause=SECRET)):
         assert SECRET not in repr(error.args) + repr(vars(error)) + repr(ErrorValues.of(error))
         assert SECRET not in repr(pickle.loads(pickle.dumps(error)).args)
+
+
+LONG = "Ab3-long-secret-of-somebody"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_utf_16_is_masked_where_its_bytes_are_shown(encoding: str) -> None:
+    masking.remember(LONG)
+    shown = safe(f"password={LONG}".encode(encoding))
+    assert "***" in shown and "l\\x00o\\x00n\\x00g" not in shown
+
+
+@pytest.mark.parametrize("at", range(1, len(LONG), 5))
+def test_a_secret_that_a_piece_of_a_log_cuts_apart_is_seen_in_neither(at: int, tmp_path: Path) -> None:
+    masking.remember(LONG)
+    path = tmp_path / "j.log"
+    path.write_bytes(b"x" * (2_000 - at) + LONG.encode() + b"y" * 100)
+    tail = Tail(path)
+    tail.read()
+    with path.open("ab") as writing:
+        writing.write(b"z" * (1_999 - at) + LONG.encode())
+    tail.read()
+    with path.open("ab") as writing:
+        writing.write(b"y" * 3_000 + b"\nnext\n")
+    tail.read()
+    texts = [line.text for line in tail.lines] + last_lines(path, 5)
+    for text in texts:
+        for n in range(3, len(LONG)):
+            assert LONG[:n] not in text and LONG[-n:] not in text
+    assert tail.lines[-1].text == "next"
+
+
+def test_a_line_that_is_not_written_to_its_end_yet_shows_no_part(tmp_path: Path) -> None:
+    masking.remember(LONG)
+    path = tmp_path / "j.log"
+    path.write_text(f"first\npassword={LONG[:9]}", encoding="ascii")
+    assert last_lines(path, 5) == ["first", "password=***"]
 
 
 def test_a_servers_text_comes_without_it() -> None:

@@ -43,7 +43,8 @@ class AlertsScreen(AckTable):
         """What it means and what can be done."""
         one = self._alert(key)
         if one is None:
-            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else "nothing fires")]
+            gone = "the alert that was chosen has ended; j or k chooses another"
+            return "What this means", [(Level.REST, gone if self.rows() else "nothing fires")]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def opened(self, key: str) -> None:

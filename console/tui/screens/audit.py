@@ -16,7 +16,7 @@ from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from console.views.rows import Row
 from console.views.slot_history import HISTORY_COLUMNS, history_rows
 from core.domain.reset_text import Backup
-from core.domain.text import safe, typed
+from core.domain.text import many, safe, typed
 
 
 class AuditScreen(TableScreen):
@@ -37,7 +37,7 @@ class AuditScreen(TableScreen):
     def about(self) -> str:
         """What could not be read."""
         damaged = self.console.shown.local.damaged
-        return f"{damaged} lines cannot be read" if damaged else ""
+        return f"{many(damaged, 'line')} cannot be read" if damaged else ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The line in full."""

@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
+from console.actions.commands import with_config
 from console.monitor.snapshot import Level
 from console.tui.keymap import bindings_of, shown_key
 from console.tui.theme import style_of
@@ -210,7 +211,12 @@ class Frame(Screen[None]):
         """Several lines, wrapped to the width of the screen."""
         made: list[Text] = []
         for level, words in lines:
-            wrapped = textwrap.wrap(words, self._width - 1, initial_indent=" ", subsequent_indent="   ")
+            wrapped = textwrap.wrap(
+                with_config(words, self.console.services.config),
+                self._width - 1,
+                initial_indent=" ",
+                subsequent_indent="   ",
+            )
             made += [self.text(self._cut(line), level) for line in wrapped]
         return made
 

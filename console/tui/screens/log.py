@@ -18,7 +18,7 @@ from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line
 from console.views.lanes import line_level
 from console.views.rows import Row, kept
-from core.domain.text import safe
+from core.domain.text import many, safe
 from core.state.faults import StateError
 from core.state.folder import log_of
 
@@ -104,7 +104,8 @@ class LogScreen(Frame):
         follow = "follow on" if self.top is None else f"follow off, {new} new"
         how = [f"level >= {self.least}"] if self.least else []
         how += [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
-        self.say("title", self.rule("   ".join([f"Log of {safe(self.job, 60)}", f"{len(listed)} lines", follow, *how])))
+        figures = [f"Log of {safe(self.job, 60)}", many(len(listed), "line"), follow, *how]
+        self.say("title", self.rule("   ".join(figures)))
         lines = [self.text(self._cut(f" {line.text}"), line_level(line.text)) for line in shown]
         empty = self.text(f" {self._tail.fault or 'nothing here'}", Level.REST)
         self.say("log", Text("\n", end="").join(lines or [empty]))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from core.drivers.pg import MADE_TEXT
+
 FAMILIES = {
     "int1": "integer",
     "int2": "integer",
@@ -54,15 +56,20 @@ class KeyColumn:
         return FAMILIES.get(self.typname, "text")
 
     @property
+    def text(self) -> str:
+        """A template for its text; of a type that somebody made by no cast, which may run anything as our login."""
+        return "({0})::text" if self.typname else MADE_TEXT
+
+    @property
     def ordered(self) -> str:
-        """A template for the expression to order by; `{}` is the column or a value already cast to its type.
+        """A template for the expression to order by; `{0}` is the column or a value already cast to its type.
 
         >>> KeyColumn("k", "text", "text", False).ordered, KeyColumn("k", "int8", "bigint", False).ordered
-        ('({})::text COLLATE "C"', '{}')
+        ('(({0})::text) COLLATE "C"', '{0}')
         """
         if self.family != "text" or (self.by_bytes and self.typname in PLAIN_TEXT):
-            return "{}"
-        return '({})::text COLLATE "C"'
+            return "{0}"
+        return f'({self.text}) COLLATE "C"'
 
     def canonical(self, text: str) -> str:
         """One spelling per equal key: servers differ in trailing zeros and in the digits of a float.

@@ -85,7 +85,8 @@ class PgTable:
         _refuse(table, keys, self.columns, described)
         self.key = tuple(_key_column(described[name]) for name in keys)
         self._name, self._where = name, where
-        self.hashes_by([form_of(str(described[column][1])) for column in self.columns])
+        self._made = frozenset(column for column in self.columns if not described[column][1])
+        self.hashes_by([form_of(str(described[column][1] or "")) for column in self.columns])
         encoding = str(next(iter(described.values()))[6])
         self.signature = [encoding, *(column.family for column in self.key)]
 
@@ -93,7 +94,7 @@ class PgTable:
         """Hash the columns in these forms; both sides of a comparison must have the same."""
         self.forms = list(forms)
         columns = list(zip(self.columns, self.forms, strict=True))
-        self._statements = Statements(self._name, self.key, columns, self._where)
+        self._statements = Statements(self._name, self.key, columns, self._where, self._made)
 
     def count(self, bounds: KeyRange) -> int:
         return int(self._all(self._statements.count(bounds))[0][0])
@@ -159,7 +160,7 @@ class PgTables:
 
 
 def _key_column(row: tuple[Any, ...]) -> KeyColumn:
-    return KeyColumn(name=str(row[0]), typname=str(row[1]), type=str(row[2]), by_bytes=bool(row[5]))
+    return KeyColumn(name=str(row[0]), typname=str(row[1] or ""), type=str(row[2]), by_bytes=bool(row[5]))
 
 
 def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: Mapping[str, Any]) -> None:

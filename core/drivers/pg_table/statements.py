@@ -9,9 +9,9 @@ row's: the order of rows does not matter, and each row is hashed once, in one pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from core.drivers.pg import sql
+from core.drivers.pg import MADE_TEXT, sql
 from core.drivers.pg_table.keys import FAMILIES, KeyColumn
 from core.ports.table import COUNTED, Key, KeyRange
 
@@ -37,16 +37,24 @@ def form_of(typname: str) -> str:
 
 
 class Statements:
-    """Statements over one table: `key` columns, `columns` compared as (name, form), `where` a trusted filter."""
+    """Statements over one table: `key` columns, `columns` compared as (name, form), `where` a trusted filter.
+
+    `made` are those columns whose type somebody made.
+    """
 
     def __init__(
-        self, table: Composable, key: Sequence[KeyColumn], columns: Sequence[tuple[str, str]], where: str = ""
+        self,
+        table: Composable,
+        key: Sequence[KeyColumn],
+        columns: Sequence[tuple[str, str]],
+        where: str = "",
+        made: Collection[str] = (),
     ) -> None:
         self._table = table
         self._key = key
-        self._texts = [_text(name, form) for name, form in columns]
+        self._texts = [_text(name, form, name in made) for name, form in columns]
         self._where: Composable = sql.SQL("(" + where + ")") if where else sql.SQL("true")
-        self._names = sql.SQL(", ").join(sql.SQL("t.{}::text").format(sql.Identifier(c.name)) for c in key)
+        self._names = sql.SQL(", ").join(_spelled(c, _column(c)) for c in key)
         framed = [
             sql.SQL(_COUNTED if form == COUNTED else _TERMINATED).format(text)
             for text, (_, form) in zip(self._texts, columns, strict=True)
@@ -67,8 +75,8 @@ class Statements:
         """Every `rows`-th key of a range but the first."""
         order = sql.SQL(", ").join(_ordered(c, _column(c)) for c in self._key)
         names = [sql.Identifier(f"k{place}") for place in range(len(self._key))]
-        named = sql.SQL("t.{}::text AS {}")
-        picked = [named.format(sql.Identifier(c.name), n) for c, n in zip(self._key, names, strict=True)]
+        named = sql.SQL("{} AS {}")
+        picked = [named.format(_spelled(c, _column(c)), n) for c, n in zip(self._key, names, strict=True)]
         return sql.SQL(
             "SELECT {} FROM (SELECT {}, row_number() OVER (ORDER BY {}) AS place FROM {} t WHERE {}) q "
             "WHERE place > 1 AND (place - 1) % {} = 0 ORDER BY place"
@@ -147,8 +155,13 @@ def _ordered(column: KeyColumn, expression: Composable) -> Composable:
     return sql.SQL(column.ordered).format(expression)
 
 
-def _text(name: str, form: str) -> Composable:
+def _spelled(column: KeyColumn, expression: Composable) -> Composable:
+    return sql.SQL(column.text).format(expression)
+
+
+def _text(name: str, form: str, made: bool) -> Composable:
     """A column as text. Floats by their bits: servers print different digits for the same number."""
+    column = sql.SQL("t.{}").format(sql.Identifier(name))
     if form == BITS:
-        return sql.SQL("encode(float8send(t.{}::float8), 'hex')").format(sql.Identifier(name))
-    return sql.SQL("t.{}::text").format(sql.Identifier(name))
+        return sql.SQL("encode(float8send({}::float8), 'hex')").format(column)
+    return sql.SQL(MADE_TEXT if made else "{0}::text").format(column)

@@ -37,6 +37,10 @@ class SinkDialect:
     analyzes: bool = True
     merges_since: int = 0
     path: str = "pg_catalog, pg_temp"
+    settings: tuple[tuple[str, str], ...] = ()
+    """What its sessions set beside those of every sink."""
+    has_modes: bool = False
+    """Whether a database of it imitates another system's SQL, by which an empty text may be NULL."""
 
     def spread(self, key: Iterable[Composable]) -> Composable:
         """How a table is spread: by the hash of its key, staging like the target, so that they join on each DN."""
@@ -58,5 +62,8 @@ DWS = SinkDialect(
     plain=True,
     analyzes=False,
     path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first, and named behind another it is an error
+    # DWS, "Platform and Client Compatibility": on, a text that is too long for its column is cut without a word
+    settings=(("td_compatible_truncation", "off"),),
+    has_modes=True,
 )
 DIALECTS = {one.name: one for one in (POSTGRES, DWS)}

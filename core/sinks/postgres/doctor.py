@@ -38,6 +38,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
     yield line_finding(place, asked.endpoint, viewer.session.line())
     yield clock_finding(place, server.clock, before, after)
+    yield from (Finding(place, Level.FAIL, one.text) for one in viewer.objections())
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
     yield from path_findings(place, server.user, viewer.open_schemas(server.user))

@@ -50,7 +50,8 @@ POSTGRES = Dialect("sink", ("core.sinks.postgres", "tables.sql"), SETTINGS, clas
 
 def dialect_of(kind: str) -> Dialect:
     """What a session to a sink of this kind is given."""
-    return replace(POSTGRES, path=DIALECTS[kind].path)
+    own = DIALECTS[kind]
+    return replace(POSTGRES, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
 
 class SinkSession(Session):

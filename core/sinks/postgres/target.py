@@ -22,6 +22,7 @@ from core.ports.source import Chunk
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check import reshape as reshaping
 from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.write.statements import TargetTable
@@ -42,6 +43,7 @@ class PostgresTarget:
     def admit(self, identity: TableIdentity) -> bool:
         """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
         channel = self._job.channel
+        refuse(PostgresViewer(self._session).objections(), "sink")
         target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
         if channel.create_target and not targets.exists(self._session, channel.target):
             refuse(eligibility.type_objections(channel.target, image, self._session), "sink")

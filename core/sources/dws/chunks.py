@@ -49,18 +49,24 @@ def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Com
     """One pass over the key's index: every `rows`-th key and the last one, as text, in key order."""
     key = SQL(", ").join(map(Identifier, identity.key))
     places = [Identifier(f"k{n}") for n in range(1, len(identity.key) + 1)]
+    plain = {column.name: identity.plain(column.type) for column in identity.columns}
     named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(identity.key, places, strict=True)]
     return SQL(
         "SELECT {texts} FROM (SELECT {named}, row_number() OVER (ORDER BY {key}) AS n,"
         " lead(1) OVER (ORDER BY {key}) AS more FROM {table}) k"
         " WHERE n % {rows} = 0 OR more IS NULL ORDER BY n"
     ).format(
-        texts=SQL(", ").join(SQL("{}::text").format(k) for k in places),
+        texts=SQL(", ").join(_key_text(plain[name], k) for name, k in zip(identity.key, places, strict=True)),
         named=SQL(", ").join(named),
         key=key,
         table=table_name(table),
         rows=Literal(rows),
     )
+
+
+def _key_text(plain: str, key: pg.sql.Composable) -> pg.sql.Composable:
+    """A key as text that its type reads again; no cast of a type that somebody made, which may run anything."""
+    return pg.text_form(plain, key) if pg.is_made(plain) else SQL("{}::text").format(key)
 
 
 def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:

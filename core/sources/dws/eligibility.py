@@ -225,6 +225,12 @@ def no_key(table: str) -> Objection:
     )
 
 
+def cast_key(table: str, column: str, function: str) -> Objection:
+    """An implicit cast of a key's type by somebody's function: keys may be compared by what that returns."""
+    what = f"key column {column!r} of {table} has a type with an implicit cast, which runs {function} as our login"
+    return Objection(what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
+
+
 def _inherited(table: str, child: str) -> Objection:
     """DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them."""
     what = f"{table} has tables that inherit from it: their rows are read as its own, and may have its keys"

@@ -124,8 +124,8 @@ class DwsPeek:
         return SQL(statements("core.sources.dws", "peek.sql")["rows"]).format(
             **parts,
             time=SQL("picked.{}").format(Identifier(TIME)) if self._new_names else SQL("NULL::bigint"),
-            values=SQL(", ").join(_text_of(column.name) for column in identity.columns),
-            only=_only(parts["type"], only),
+            values=SQL(", ").join(_text_of(column.name, identity) for column in identity.columns),
+            only=_only(parts["type"], only, identity),
             direction=SQL("DESC" if window.newest else "ASC"),
             most=Literal(window.most),
         )
@@ -204,16 +204,25 @@ class Windows:
         return rows
 
 
-def _text_of(name: str) -> pg.sql.Composable:
+def _text_of(name: str, identity: TableIdentity) -> pg.sql.Composable:
     return SQL(
         "CASE WHEN length({v}) <= {most} THEN {v}"
         " ELSE left({v}, {most}) || '.. (' || length({v}) || ' characters, md5 ' || md5({v}) || ')' END"
-    ).format(v=SQL("(picked.{})::text").format(Identifier(name)), most=Literal(LONGEST))
+    ).format(v=_as_text(SQL("picked.{}").format(Identifier(name)), name, identity), most=Literal(LONGEST))
 
 
-def _only(kind: pg.sql.Composable, only: Filter) -> pg.sql.Composable:
+def _as_text(value: pg.sql.Composable, name: str, identity: TableIdentity) -> pg.sql.Composable:
+    """A column's value as the server spells it; no cast of a type that somebody made, which may run anything."""
+    plain = next((identity.plain(column.type) for column in identity.columns if column.name == name), "")
+    return pg.text_form(plain, value) if pg.is_made(plain) else SQL("({})::text").format(value)
+
+
+def _only(kind: pg.sql.Composable, only: Filter, identity: TableIdentity) -> pg.sql.Composable:
     """Conditions on types and key values; values are compared as the server spells them."""
-    parts = [SQL("AND ({})::text = {}").format(Identifier(name), Literal(text)) for name, text in only.key.items()]
+    parts = [
+        SQL("AND {} = {}").format(_as_text(Identifier(name), name, identity), Literal(text))
+        for name, text in only.key.items()
+    ]
     if only.kinds:
         parts.append(SQL("AND {}::text IN ({})").format(kind, SQL(", ").join(map(Literal, only.kinds))))
     return SQL(" ").join(parts)

@@ -86,6 +86,17 @@ JOIN pg_proc p ON p.oid = k.castfunc JOIN pg_namespace n ON n.oid = p.pronamespa
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND n.nspname <> 'pg_catalog' AND p.proowner <> 10
 ORDER BY a.attnum, 2
 
+-- name: implicit_casts
+-- Key columns with an implicit cast that calls a function, by whose result an operator may be chosen for them, with that
+-- function; those of the server's installer and in pg_catalog aside. DWS, PG_CAST: castcontext i.
+SELECT a.attname::text, p.oid::regprocedure::text
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+JOIN pg_constraint c ON c.conrelid = a.attrelid AND c.contype = 'p' AND a.attnum = ANY (c.conkey)
+JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) AND k.castcontext = 'i'
+JOIN pg_proc p ON p.oid = k.castfunc JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND n.nspname <> 'pg_catalog' AND p.proowner <> 10
+ORDER BY a.attnum, 2
+
 -- name: deferrable_key
 -- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
 SELECT count(*) FROM pg_constraint c

@@ -39,7 +39,6 @@ READ_ONLY = "25006"
 """read_only_sql_transaction: what is read with a row filter was refused as a write."""
 
 _NOTHING = pg.sql.SQL("")
-
 ALL = 2**62
 """A sequence beyond every event's: behind a range its last point is read as a whole."""
 
@@ -154,6 +153,8 @@ class DwsSource:
             refuse([eligibility.deferrable(self.table)], "source")
         identity = identity_of(rows, made_types.read(self.session, self.table))
         if any(column.name in identity.key and identity.user_type(column.type) for column in identity.columns):
+            casts = self.session.rows("implicit_casts", {"table": self.table})
+            refuse([eligibility.cast_key(self.table, *cast) for cast in casts], "source")
             self._operators = operators_of(self.session.rows("key_operators", {"table": self.table}))
         return identity
 
@@ -352,7 +353,7 @@ class DwsSource:
             try:
                 return self.session.copy_out(copied, out, limit_ms)
             except SlotkeeperError as error:
-                if error.code not in NO_COPY:
+                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would read those rows once more
                     raise
                 self.copy_allowed = False
         return self.session.cursor_out(statement(True), lambda row: put(out, texts(row)), limit_ms, batch)

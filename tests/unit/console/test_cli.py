@@ -84,7 +84,7 @@ def test_shared_options_may_stand_anywhere(place: int, file: Path, capsys: pytes
     args = ["config", "check"]
     args[place:place] = ["--ascii", f"--config={file}"]
     assert main(args) == 0
-    assert capsys.readouterr().out == f"{file}: fine (1 sources, 1 sinks, 1 jobs)\n"
+    assert capsys.readouterr().out == f"{file}: fine (1 source, 1 sink, 1 job)\n"
 
 
 def test_after_two_dashes_nothing_is_an_option() -> None:

@@ -15,6 +15,7 @@ from console.__main__ import main
 from console.commands.status import worst
 from console.monitor.health import facts, why_of
 from console.monitor.snapshot import Level
+from core.clock import SystemClock
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
@@ -82,9 +83,25 @@ def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
     assert worst([Level.UNKNOWN, Level.CRITICAL]) is Level.CRITICAL
 
 
-def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+class AMinuteAgo(SystemClock):
+    """What was begun by it is no start of this moment any more."""
+
+    def utc(self) -> datetime:
+        return super().utc() - timedelta(minutes=1)
+
+
+def test_a_start_of_this_moment_is_not_told_as_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "state"
     with Store.open(folder) as store:
+        store.register_job("new", "c")
+        store.begin_run("new", "r1")
+    assert main(["status", "--exit-code", "--state-dir", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith("OK        new  PENDING: its supervisor is starting")
+
+
+def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "state"
+    with Store.open(folder, clock=AMinuteAgo()) as store:
         store.register_job("dead", "c")
         store.begin_run("dead", "r1")
     assert main(["status", "--state-dir", str(folder)]) == 0

@@ -117,6 +117,28 @@ def test_an_answer_that_is_more_than_is_held_of_one_is_cut(monkeypatch: pytest.M
         session(server).composed_rows(pg.sql.SQL("SELECT 1"), None)
 
 
+def test_a_row_of_a_copy_that_is_more_than_is_held_of_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pg, "ROW_BYTES", 8 * 1024**2)
+    monkeypatch.setattr(pg, "GRACE_SECONDS", 60)
+    with (
+        fake_server(Mode.HUGE_ROW) as server,
+        pytest.raises(TooLarge, match=r"source dws1 \(.*\) sent one row with more than 8 MiB"),
+    ):
+        session(server).copy_out(pg.sql.SQL("SELECT 1"), io.BytesIO(), LIMIT_MS)
+
+
+def test_rows_that_are_handed_on_are_counted_anew() -> None:
+    mine, other = connected_pair()
+    with mine, other, deadline.limited(mine.fileno(), 20, 1_000) as call:
+        for came in (900, 1_800, 2_700):
+            other.sendall(b"x" * 900)
+            until(lambda came=came: (deadline.received(mine.fileno()) or 0) >= came, 20, "it to come")  # type: ignore[misc]
+            call.moved = True
+            assert not call.too_much
+        other.sendall(b"x" * 1_100)
+        until(lambda: call.too_much, 20, "it to be too much, where nothing is handed on")
+
+
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_what_comes_at_the_end_of_a_transaction_is_bounded_too(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pg, "ANSWER_BYTES", 1024**2)

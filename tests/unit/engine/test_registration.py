@@ -1,7 +1,9 @@
-"""A registration on a DN that has another name by now fails in words, and as something that passes."""
+"""A registration that finds its DN under another name, or comes too late, fails in words, as what passes."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import exactly
 from core.engine.driver.registration import Registration, register
 from core.errors import Busy
+from core.ports.source import Confirmation
 from core.sources.dws.position import DwsPosition, SyncPoints
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)
@@ -26,8 +29,11 @@ class Server:
 
     generation = cleared_for = 1
 
+    def __init__(self, shard: Shard = RENAMED) -> None:
+        self.shard = shard
+
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        return [SlotStatus(RENAMED, KEPT, DwsPosition(20, None, 5), "i")]
+        return [SlotStatus(self.shard, KEPT, DwsPosition(20, None, 5), "i")]
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -38,9 +44,30 @@ class Server:
         yield SimpleNamespace(row=SimpleNamespace(position=DwsPosition(10)), others=())
 
 
+def wanted() -> Registration:
+    key, expected = LaneKey("dws1", "ods.t", "s", DN.name), exactly(KEPT, "i")
+    return Registration(key, DN, 1, expected, DwsPosition(10), KEPT)
+
+
 def test_a_dn_under_another_name_is_said_and_not_a_broken_iteration() -> None:
     server = cast("Any", Server())
-    key, expected = LaneKey("dws1", "ods.t", "s", DN.name), exactly(KEPT, "i")
-    wanted = Registration(key, DN, 1, expected, DwsPosition(10), KEPT)
     with pytest.raises(Busy, match="dn_1 does not answer under its name"):
-        register(server, server, wanted, SystemClock())
+        register(server, server, wanted(), SystemClock())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a machine was suspended")
+def test_a_registration_whose_machine_was_suspended_behind_the_lock_sends_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Suspended(Server):
+        """Suspended for a minute between the lock and the call; CLOCK_MONOTONIC stands still."""
+
+        def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+            since = time.clock_gettime(time.CLOCK_BOOTTIME)
+            monkeypatch.setattr(time, "clock_gettime", lambda number: since + 60)
+            asked.check()
+            raise AssertionError("it was sent")
+
+    server = cast("Any", Suspended(DN))
+    with pytest.raises(Busy, match="too long between its lock and its calls"):
+        register(server, server, wanted(), SystemClock())

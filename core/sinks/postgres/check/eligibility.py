@@ -58,7 +58,8 @@ class TargetFacts:
     """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target).
 
     `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
-    column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path.
+    column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path. `casts`
+    are implicit ones, as (column, function).
     """
 
     kind: str
@@ -72,6 +73,7 @@ class TargetFacts:
     types: dict[str, UserType]
     folding: tuple[str, ...] = ()
     functions: tuple[tuple[str, str, str], ...] = ()
+    casts: tuple[tuple[str, str], ...] = ()
 
 
 def exists(session: SinkSession, name: str) -> bool:
@@ -118,6 +120,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
             types={one: it for one, it in known.items() if it},
             folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
             functions=tuple(_rows(cursor, session, "functions", place)),
+            casts=tuple(_rows(cursor, session, "implicit_casts", place)),
         )
 
 
@@ -152,6 +155,10 @@ def objections(
         yield from _column_objections(target, column, identity, facts)
     yield from _other_objections(target, facts, options)
     yield from _key_objections(target, facts)
+    for name, function in facts.casts:
+        if name in target.key:
+            what = f"has key column {name!r} of a type with an implicit cast, which runs {function} as our login"
+            yield _objection(target, what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
     if options.quarantines:
         yield from _form_objections(target, identity)
 

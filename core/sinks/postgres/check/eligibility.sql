@@ -114,6 +114,16 @@ WHERE i.indrelid = %(oid)s::oid AND i.indisunique AND i.indimmediate AND i.indpr
   AND s.amopstrategy BETWEEN 1 AND 5
 ORDER BY i.indexrelid, place, s.amopstrategy
 
+-- name: implicit_casts
+-- Columns with an implicit cast that calls a function, by whose result an operator may be chosen for them, with that
+-- function; those of the server's installer and in pg_catalog aside. DWS, PG_CAST: castcontext i.
+SELECT a.attname::text, p.oid::regprocedure::text
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) AND k.castcontext = 'i'
+JOIN pg_proc p ON p.oid = k.castfunc JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND n.nspname <> 'pg_catalog' AND p.proowner <> 10
+ORDER BY a.attnum, 2
+
 -- name: functions
 -- What rows of ours make run: the constraint, index, column or default that has it, by name, and the function, where its body
 -- looks names up as its caller does. C and internal functions look up none, a body in SQL that was parsed when it was made

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from core.domain.objection import Objection
 from core.drivers import pg
 from core.drivers.search_path import names_of_path
 from core.drivers.session import Book, Rows
@@ -63,6 +64,20 @@ class PostgresViewer:
         """Who answers."""
         version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
+
+    def objections(self) -> list[Objection]:
+        """What keeps this server from being any job's sink, by its own word.
+
+        DWS, "Syntax Compatibility Differences Among Oracle, Teradata, and MySQL" (dws_04_0042): with ORA, which is the
+        default of CREATE DATABASE, an empty text is NULL.
+        """
+        rows = self._rows("mode", {}) if self.session.dialect.has_modes else []
+        if not rows or str(rows[0][0]).upper() != "ORA":
+            return []
+        what = (
+            "its database is ORA-compatible (sql_compatibility): it keeps each empty text as NULL, also in our tables"
+        )
+        return [Objection(what, "name a database that was made with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
     def open_schemas(self, user: str) -> list[str]:
         """Schemas on the login's own search_path in which everybody may create."""

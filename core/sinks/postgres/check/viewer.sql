@@ -12,6 +12,10 @@ SELECT current_setting('server_version'), current_user::text, extract(epoch FROM
 -- The search_path that this login has where nobody sets it, which our sessions do.
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
+-- name: mode
+-- Whose SQL a DWS's database imitates (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or MYSQL.
+SELECT setting FROM pg_settings WHERE name = 'sql_compatibility'
+
 -- name: open_schemas
 -- Those of these schemas in which everybody may create. PostgreSQL and DWS, has_schema_privilege: public is everybody.
 SELECT n.nspname::text FROM pg_namespace n

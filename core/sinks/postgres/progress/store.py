@@ -12,6 +12,7 @@ from typing import Any
 
 from core.domain.kept import Kept, Positions
 from core.domain.lock_owner import LockOwner, explain_writer
+from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from core.domain.slot import Column
@@ -22,6 +23,7 @@ from core.drivers.session import Book
 from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
+from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress import columns, locks
 from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.quarantine import entries
@@ -60,7 +62,11 @@ class PostgresProgress:
         self._passed = False
 
     def create_tables(self) -> None:
-        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted."""
+        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted.
+
+        Refused by name where the server would not keep in them what is written.
+        """
+        refuse(PostgresViewer(self.session).objections(), "sink")
         with self.session.transaction() as cursor:
             # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
