@@ -206,7 +206,7 @@ class Tables:
         one.thread.start()
 
     def _go(self, table: str, one: _Alone) -> None:
-        ctx = self._surroundings(table, one)
+        ctx = self._context(table, one)
         error: SlotkeeperError | None = None
         try:
             run_group(ctx)
@@ -219,7 +219,7 @@ class Tables:
             ctx.sessions.close()
             self._ended(table, one, error)
 
-    def _surroundings(self, table: str, one: _Alone) -> JobContext:
+    def _context(self, table: str, one: _Alone) -> JobContext:
         """What a table that goes on alone is given."""
         job = self._ctx.job.of(table)
 
