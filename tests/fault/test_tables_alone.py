@@ -7,6 +7,7 @@ Next door: `test_several_channels.py` has their starts and stops; `tests/model/c
 from __future__ import annotations
 
 import copy
+import random
 import re
 import statistics
 import threading
@@ -24,6 +25,7 @@ from core.domain.spec import ChannelSpec
 from core.domain.table import TableReport
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
+from tests.property.test_random_runs import disturb
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run
@@ -113,10 +115,10 @@ def p99(seconds: list[float]) -> float:
 # -- what ends a table, and what brings it back -----------------------------------------------------------------------
 
 
-def reset(mirror: Mirror, folder: Path) -> None:
-    """Reset the slot of the table that stands to a snapshot, as its command does beside a running job."""
+def reset(mirror: Mirror, folder: Path, table: str = ALONE) -> None:
+    """Reset the slot of a table that rests to a snapshot, as its command does beside a running job."""
     of_one = copy.copy(mirror)
-    of_one.job = mirror.job.of(ALONE)
+    of_one.job = mirror.job.of(table)
     assert Resetting(of_one, folder).reset(SNAPSHOT).outcome == DONE
 
 
@@ -222,3 +224,73 @@ def test_the_others_are_as_fresh_as_before_beside_a_table_that_ends_and_comes_ba
         f" p99 {before:.3f} s before, {beside:.3f} s beside ({beside / before:.2f})"
     )
     assert beside <= MOST * before
+
+
+def write(mirror: Mirror, draw: random.Random) -> None:
+    """One transaction over some of the tables."""
+    changes = []
+    for table in draw.sample(TABLES, draw.randint(1, 4)):
+        low = draw.randint(1, 300)
+        changes.append(f"UPDATE {table} SET v = v + 1 WHERE id BETWEEN {low} AND {low + 9}")
+        changes.append(f"DELETE FROM {table} WHERE id = {draw.randint(1, 300)}")
+        changes.append(f"INSERT INTO {table} VALUES ({draw.randint(1, 300)}, 0) ON CONFLICT (id) DO NOTHING")
+    mirror.source(*changes)
+
+
+def at_one_table(mirror: Mirror, draw: random.Random, folder: Path) -> str:
+    """Something is done about one table, while the others may be doing anything; what it was."""
+    table = draw.choice(TABLES)
+    what = draw.choice(("pause", "resume", "restart", "stop", "reset", "lose its slot", "job anew"))
+    if what == "pause":
+        mirror.want(table, WantedState.PAUSE)
+    elif what in ("resume", "restart"):
+        mirror.want(table, WantedState.RUN, anew=what == "restart")
+    elif what == "stop":
+        mirror.want(table, WantedState.STOP)
+    elif what == "lose its slot":
+        mirror.source(f"SELECT pgxc_binlog_clear_target_slot('{table}', '{mirror.job.slot}')")
+    elif what == "job anew":
+        mirror.stop()
+        mirror.start()
+    else:
+        mirror.want(table, WantedState.STOP)
+        until(lambda: rests(mirror, table), 90, f"{table} to rest")
+        reset(mirror, folder, table)
+        mirror.want(table, WantedState.RUN, anew=True)
+    return f"{what} {table}"
+
+
+def rests(mirror: Mirror, table: str) -> bool:
+    """Whether nothing of a table goes on; one that nobody has told of yet does."""
+    if mirror.error is not None:
+        raise mirror.error
+    known = mirror.heard.tables.get(table)
+    return known is not None and known.rests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [6, pytest.param(60, marks=pytest.mark.chaos)])
+def test_whatever_is_done_about_single_tables_all_end_equal(
+    turns: int, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, seed: int
+) -> None:
+    draw, story = random.Random(seed), []
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running()
+    for _ in range(turns):
+        write(mirror, draw)
+        if draw.random() < 0.5:
+            how = draw.choice(("end sink sessions", "end source sessions"))
+            disturb(mirror, how)
+            story.append(how)
+        story.append(at_one_table(mirror, draw, tmp_path / "state"))
+        write(mirror, draw)
+    print(story)
+    for table in TABLES:
+        mirror.want(table, WantedState.STOP)
+        until(lambda table=table: rests(mirror, table), 90, f"{table} to rest")  # type: ignore[misc]
+        if mirror.heard.tables[table].trouble:
+            reset(mirror, tmp_path / "state", table)
+        mirror.want(table, WantedState.RUN, anew=True)
+        mirror.wait_table(table, JobState.RUNNING, 120)
+    mirror.wait_equal(120)
+    mirror.stop()
