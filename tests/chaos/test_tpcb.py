@@ -7,6 +7,7 @@ their own (`tests.support.tpcb`, nothing of `verify`) and the four sums, which T
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +17,16 @@ from typing import Literal
 
 import pytest
 
-from core.domain.job import JobState
+from core.config.load import load
+from core.domain.job import JobState, WantedState
+from core.domain.reset import DONE, Check, Goal, TargetKind
 from core.drivers import pg
 from core.launch import control
 from core.launch.control import Patience
+from core.services.reset import reset_context
+from core.slots.reset import apply, plan
+from core.slots.reset.apply import ResetOrder
+from core.state import tables
 from core.wiring.worker import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
 from tests.support.product import Product
@@ -127,7 +134,37 @@ def _end_sessions(connection: pg.Connection, job: Mirrored) -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("begun", ["during the copy", "once it is running"])
+RESET = "public.pgbench_tellers"
+
+
+def reset_one(bench: Tpcb, killer: Killer) -> None:
+    """Stop one of the four tables, reset its slot to a snapshot, and start it again, while the others stream."""
+    store, name = bench.product.store, bench.job.name
+    job = load(bench.job.config, os.environ).jobs[name].of(RESET)
+    tables.want(store, name, RESET, WantedState.STOP)
+    killer.wait(lambda: _state(bench, RESET) == JobState.STOPPED.value, f"{RESET} to stop")
+    before = killer.arrived()
+    at_rest = Check("table at rest", True, "its driver says so")
+    with reset_context(job, store.folder, lambda: at_rest, print) as ctx:
+        made = plan.make(ctx, Goal(TargetKind.SNAPSHOT, on_existing="replace"))
+        plan.keep(ctx, made)
+        done = apply.execute(ctx, ResetOrder(made.id, "a test", job.slot, made.at_stake or None))
+    assert done.outcome == DONE, done.sentence
+    tables.want(store, name, RESET, WantedState.RUN, anew=True)
+    killer.wait(lambda: _state(bench, RESET) == JobState.RUNNING.value, f"{RESET} to be RUNNING")
+    assert killer.arrived() > before, "the others went on meanwhile"
+
+
+def _state(bench: Tpcb, table: str) -> str:
+    bench.job.refuse_end()
+    report = bench.job.view().report
+    return next((one.state for one in (report.tables if report else ()) if one.source_table == table), "")
+
+
+ONE_RESET = "once it is running, and one table is reset"
+
+
+@pytest.mark.parametrize("begun", ["during the copy", "once it is running", ONE_RESET])
 def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page: Page, seed: int, begun: str) -> None:
     print(f"begun {begun}, seed {seed}", flush=True)
     bench = Tpcb(product, Load(), "tpcb")
@@ -146,6 +183,8 @@ def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page:
                 job.wait_state(JobState.RUNNING, 2 * RECOVERY)
             while time.monotonic() - began < SECONDS or set(killer.killed) != set(KINDS):
                 killer.turn()
+                if begun == ONE_RESET and len(killer.killed) in (2, 5):
+                    reset_one(bench, killer)
             written = time.monotonic() - began
         stopped = time.monotonic()
         there = bench.sums("source")
