@@ -12,6 +12,7 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.job_audit import noted_table
+from console.monitor.health import living_tables
 from core.config.model import Loaded
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
@@ -114,19 +115,14 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
             diagnostics.note(f"{spec.name}: {number}: {', '.join(found)}; {does}")
 
 
-def _living(view: JobView) -> tuple[TableReport, ...]:
-    report = view.report if view.reported and view.lives else None
-    return report.tables if report else ()
-
-
 def to_do_first(view: JobView) -> str:
     """What is safe to do about the table that is off worst, "" where all go on."""
-    return next((to_do(view.name, table) for table in amiss(_living(view))), "")
+    return next((to_do(view.name, table) for table in amiss(living_tables(view))), "")
 
 
 def show(view: JobView, ascii_only: bool) -> None:
     """How the tables of a living job stand, with what to do about each that does not go on."""
-    found = _living(view)
+    found = living_tables(view)
     if not found:
         return
     rows: list[list[object]] = [[one.source_table, one.target, one.state, one.trouble or None] for one in found]

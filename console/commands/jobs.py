@@ -21,7 +21,7 @@ from console.cli import diagnostics, output, select
 from console.cli.job_audit import noted
 from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from console.commands import job_tables
-from console.monitor.health import STALE_SECONDS, why_of
+from console.monitor.health import STALE_SECONDS, living_tables, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.elapsed import elapsed
@@ -400,8 +400,7 @@ def _brief(view: JobView) -> dict[str, object]:
     """A look as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    tables = view.report.tables if view.report and view.reported and view.lives else ()
-    return {"job": found.pop("name"), **found, "tables": tables}
+    return {"job": found.pop("name"), **found, "tables": living_tables(view)}
 
 
 def _never_started(name: str) -> dict[str, object]:

@@ -72,9 +72,19 @@ def to_do(job: str, table: TableReport) -> str:
         return f"`slotkeeper jobs resume {alone}` lets it go on"
     if not table.safe:
         return f"`slotkeeper jobs start {alone}` goes on where it stood"
-    whole = rf"jobs start {re.escape(job)}(?![\w-])(?! --)"
-    said, changed = re.subn(whole, lambda _: f"jobs start {alone}", table.safe)
-    return said if changed else f"{table.safe}; then `slotkeeper jobs start {alone}`"
+    said = started_alone(table.safe, job, table.source_table)
+    return said if said != table.safe else f"{said}; then `slotkeeper jobs start {alone}`"
+
+
+def started_alone(text: str, job: str, source_table: str) -> str:
+    """A sentence with commands that start a job, which start one table of it instead.
+
+    >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
+    'slotkeeper jobs start orders --table ods.a'
+    """
+    name = typed(job)
+    alone = f"jobs start {name} --table {typed(source_table)}"
+    return re.sub(rf"jobs start {re.escape(name)}(?![\w-])(?! --)", lambda _: alone, text)
 
 
 def said_of(tables: Iterable[TableReport]) -> str:
