@@ -276,7 +276,8 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
         table = next((one for one in amiss(job.report.tables) if one.source_table == lane.source_table), None)
         if table is not None:
             said = table.reason.removeprefix(f"{table.source_table}: ")
-            parts = (f"{table.source_table} {table.state}", said, f"do {to_do(job.name, table)}")
+            do = to_do(job.name, table)
+            parts = (f"{table.source_table} {table.state}", said, "" if do == job.safe else f"do {do}")
             return safe(": ".join(part for part in parts if part), TYPED)
     said = ": ".join(part for part in (lane.side, lane.retry, lane.error) if part)
     return safe(f"{lane.name}: {said}", 400)
