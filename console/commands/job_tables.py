@@ -97,10 +97,10 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
     return spec.of(table)
 
 
-def goes_on(view: JobView | None, table: str) -> bool:
-    """Whether a table of a running job is not known to have stopped alone: else its lanes are waited for in vain."""
-    report = view.report if view is not None and view.reported else None
-    return report is None or table not in [one.source_table for one in amiss(report.tables)]
+def off(view: JobView | None, table: str) -> str:
+    """The state of a table that does not go on while its job does, whose lanes are waited for in vain; "" of others."""
+    found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
+    return next((one.state for one in found if one.source_table == table), "")
 
 
 def tell_apart(store: Store, spec: JobSpec) -> None:

@@ -53,7 +53,7 @@ def verify(
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
     parts = [
-        (part, verify_service.verify(part, runs and job_tables.goes_on(view, part.channel.source_table), _silent))
+        (part, verify_service.verify(part, runs and not job_tables.off(view, part.channel.source_table), _silent))
         for part in spec.narrowed
     ]
     verdict = _worst(_verdict(found) for _, found in parts)
@@ -159,7 +159,11 @@ def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
 
 
 def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:
-    if not runs and not found.equal:
+    alone = job_tables.off(view, spec.channel.source_table) if runs else ""
+    if alone and not found.equal:
+        table = spec.channel.source_table
+        diagnostics.note(f"table {table} is {alone}: a difference may be a change that it has not applied yet")
+    elif not runs and not found.equal:
         state = "was never started here" if view is None else f"is {view.state.value}"
         diagnostics.note(f"job {spec.name} {state}: a difference may be a change that it has not applied yet")
     if spec.on_existing == "merge" and found.extra.count:
