@@ -15,6 +15,7 @@ from console.views.quarantine import Choice
 from console.views.slots import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.reset import OpenReset
+from core.domain.table import TableReport
 from core.domain.text import safe
 from core.errors import Refused
 
@@ -102,6 +103,11 @@ def _lives(name: str, holder: JobFacts) -> str:
     return f"a process of job {name} still lives"
 
 
+def _tables(holder: JobFacts | None) -> Sequence[TableReport]:
+    """How the tables of a job of several stand by its living driver's word."""
+    return holder.report.tables if holder and holder.report and holder.current and holder.alive else ()
+
+
 def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[OpenReset]) -> list[Entry]:
     """The menu of one slot; what its kind of source has no sense for is not in it."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
@@ -109,13 +115,15 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
     lives = holder is not None and holder.state is not None and (holder.state.is_open or bool(holder.alive))
     busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
+    rests = bool(holder) and any(each.source_table == one.seen.table and each.rests for each in _tables(holder))
+    resets = "" if rests else busy
     half = "a reset of it is unfinished: e ends it" if open_ else ""
     absent = "the slot does not exist" if there is False else ""
     words = one.seen.retained.words if one.seen.retained else None
     found = [
-        Entry("r", SlotVerb.RESET.value, "reset: plan first, backed up, can be undone", external or half, busy),
-        Entry("t", "time", "reset to a time or a point", external or half, busy),
-        Entry("u", SlotVerb.UNDO.value, "undo its last reset", external or half, busy),
+        Entry("r", SlotVerb.RESET.value, "reset: plan first, backed up, can be undone", external or half, resets),
+        Entry("t", "time", "reset to a time or a point", external or half, resets),
+        Entry("u", SlotVerb.UNDO.value, "undo its last reset", external or half, resets),
     ]
     if words is None or words.marks:
         found += [
@@ -127,10 +135,10 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
         ]
     if words is None or words.ddl:
         found.append(Entry("p", SlotVerb.PREFLIGHT.value, "preflight: may I VACUUM, scale out, alter? changes nothing"))
-    if busy:
+    if busy and not rests:
         found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first"))
     if open_:
-        found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", busy))
+        found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", resets))
     return found
 
 

@@ -7,29 +7,48 @@ keep it running. Next door: `core.state.audit` keeps the lines.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from console.cli import diagnostics
 from core.domain.audit import AuditLine
 from core.domain.job_view import JobView
+from core.domain.table import TableReport
 from core.domain.text import safe
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.sqlite import Store
 
+_Seen = TypeVar("_Seen", JobView, TableReport)
+
 
 def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
     """Write what is meant, do it, write what was seen; an error is written and goes on its way."""
-    audit = Audit(store.folder)
     row = store.job(job)
     line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
+    return _noted(store, line, act, lambda view: view.state.value)
+
+
+def noted_table(
+    store: Store, action: str, job: str, table: str, reason: str, act: Callable[[], TableReport]
+) -> TableReport:
+    """The same of one table of a job."""
+    row = store.job(job)
+    known = row.report.tables if row and row.report else ()
+    state = next((one.state for one in known if one.source_table == table), "unknown")
+    line = intent(action, f"job {job} table {table}", reason, {"state": state})
+    return _noted(store, line, act, lambda found: found.state)
+
+
+def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Callable[[_Seen], str]) -> _Seen:
+    audit = Audit(store.folder)
     _write(audit, line)
     try:
-        view = act()
+        seen = act()
     except BaseException as error:
         _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
         raise
-    _write(audit, outcome(line, view.state.value, {"state": view.state.value}))
-    return view
+    _write(audit, outcome(line, state_of(seen), {"state": state_of(seen)}))
+    return seen
 
 
 def _write(audit: Audit, line: AuditLine) -> None:

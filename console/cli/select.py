@@ -32,6 +32,9 @@ StateDir = Annotated[
     Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+OneTable = Annotated[
+    str, typer.Option("--table", metavar="TABLE", help="this source table of the job alone, while the others go on")
+]
 ConfirmJob = Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")]
 ConfirmSlot = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the slot's name, typed again")]
 

@@ -19,8 +19,9 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.job_audit import noted
-from console.cli.select import ConfirmJob, Job, Json, Reason, StateDir
-from console.monitor.health import STALE_SECONDS, why_of
+from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
+from console.commands import job_tables
+from console.monitor.health import STALE_SECONDS, living_tables, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.elapsed import elapsed
@@ -31,6 +32,7 @@ from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
+from core.launch.tables import Ask
 from core.launch.view import observe, observe_all
 from core.state.audit import Audit, intent
 from core.state.sqlite import Store
@@ -122,6 +124,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         ]
         heads = ["dn", "state", "activity", "position", "retry"]
         output.table(["table", *heads] if table else heads, lanes, select.ascii_only(ctx))
+    job_tables.show(view, select.ascii_only(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
         output.table(["count", "side", "code", "error"], rows, select.ascii_only(ctx))
@@ -139,18 +142,26 @@ def start(
     wait: Wait = _WAIT,  # type: ignore[assignment]
     no_wait: NoWait = False,
     take_over: TakeOver = False,
+    table: OneTable = "",
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
     """Start a job as a detached process, and wait until it runs or says why not; a dropped line changes nothing.
 
-    A copy that is still going on when the wait ends is fine: `jobs show` has its progress.
+    A copy that is still going on when the wait ends is fine: `jobs show` has its progress. Tables that were stopped or
+    paused alone stay so; --table starts one again beside the others.
     """
-    loaded, _ = select.starting(ctx, job)
-    config, patience = str(loaded.path.absolute()), _patience(0 if no_wait else wait)
+    loaded, spec = select.starting(ctx, job)
+    seconds = 0 if no_wait else wait
+    if table:
+        job_tables.refuse_take_over(take_over)
+        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, Ask.START, seconds, reason, as_json)
+        return
+    config, patience = str(loaded.path.absolute()), _patience(seconds)
     with Store.open(loaded.state_dir) as store:
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
         view = noted(store, "jobs start", job, reason, act)
+        job_tables.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -159,17 +170,22 @@ def restart(
     ctx: typer.Context,
     job: Job,
     wait: Wait = _WAIT,  # type: ignore[assignment]
+    table: OneTable = "",
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Stop a job where it runs, and start it with the configuration as it is now."""
-    loaded, _ = select.starting(ctx, job)
+    """Stop a job where it runs, and start it with the configuration as it is now; --table: one table, as configured."""
+    loaded, spec = select.starting(ctx, job)
+    if table:
+        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, Ask.RESTART, wait, reason, as_json)
+        return
     config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
         view = noted(
             store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
         )
+        job_tables.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -183,11 +199,15 @@ def _steering(
         ctx: typer.Context,
         job: Job,
         wait: Wait = _WAIT,  # type: ignore[assignment]
+        table: OneTable = "",
         reason: Reason = "",
         as_json: Json = False,
         state_dir: StateDir = None,
     ) -> None:
         loaded, folder = _place(ctx, state_dir)
+        if table:
+            job_tables.steer(ctx, folder, loaded, job, table, Ask(verb.__name__), wait, reason, as_json)
+            return
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
             observe(store, job)
@@ -354,7 +374,7 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
         ("state", view.state),
         ("wanted", view.wanted),
         ("reason", why_of(view)),
-        ("do", view.safe),
+        ("do", view.safe or job_tables.to_do_first(view)),
         ("started", output.second(view.started_at)),
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
@@ -380,12 +400,12 @@ def _brief(view: JobView) -> dict[str, object]:
     """A look as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {"job": found.pop("name"), **found}
+    return {"job": found.pop("name"), **found, "tables": living_tables(view)}
 
 
 def _never_started(name: str) -> dict[str, object]:
     names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
-    return {"job": name, **dict.fromkeys(names), "reason": "never started"}
+    return {"job": name, **dict.fromkeys(names), "reason": "never started", "tables": ()}
 
 
 def _who(identity: Identity | None, alive: bool) -> str | None:

@@ -6,6 +6,7 @@ Next door: `core.slots.reset.plan` and `apply` do it, `core.services.reset` conn
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -16,12 +17,15 @@ import typer
 
 from console.cli import context, diagnostics, output, select
 from console.cli.select import ConfirmSlot, Json, Slot, Table
+from console.monitor.health import living_tables
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain import reset_text
-from core.domain.job import JobEvent, JobState, transition
+from core.domain.job import JobEvent, JobState, WantedState, transition
+from core.domain.job_view import JobView
 from core.domain.reset import BACKUPS, DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
 from core.domain.spec import JobSpec
+from core.domain.table import AS_THE_JOB, TableReport
 from core.domain.text import typed
 from core.domain.verified import Verified
 from core.errors import ConfigError, Refused
@@ -32,6 +36,7 @@ from core.services.reset_texts import backup_of
 from core.slots.reset import apply, plan, resume
 from core.slots.reset.apply import ResetOrder, Result
 from core.slots.reset.context import ResetContext
+from core.state import tables
 from core.state.resets import ResetFiles, marks
 from core.state.sqlite import Store
 from core.state.verified import record
@@ -155,7 +160,7 @@ def _plan_or_execute(
         if not order.plan:
             raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
         done: Result = _on(loaded, job, lambda reset_context: apply.execute(reset_context, order), steal)
-        _tell(done, as_json, ascii_only)
+        _tell(done, start_alone(loaded, job), as_json, ascii_only)
         return
 
     def make(reset_context: ResetContext) -> Any:
@@ -179,7 +184,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
-        _tell(_on(loaded, job, resume.resume, steal), as_json, select.ascii_only(ctx))
+        _tell(_on(loaded, job, resume.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
 
 
 def _goal(
@@ -238,7 +243,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
             reset_service.reset_context(
                 job,
                 store.folder,
-                lambda: at_rest(store, job.name),
+                lambda: at_rest(store, job.name, job.channel.source_table),
                 lambda text: _record(store, job.name, text),
                 steal,
                 diagnostics.warn,
@@ -248,12 +253,26 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
             return act(reset_context)
 
 
-def at_rest(store: Store, job: str) -> Check:
-    """Whether the job is STOPPED or FAILED and no process of it lives; one that never ran is at rest too."""
+def at_rest(store: Store, job: str, table: str) -> Check:
+    """Whether the job is STOPPED or FAILED and no process of it lives, or its driver says so of this table alone.
+
+    A job that never ran is at rest too. A table that is only on its way to being paused stops for a moment.
+    """
     name = "job at rest"
     if store.job(job) is None:
         return Check(name, True, "it was never started here")
     view = observe(store, job)
+    alone = None if view.elsewhere else of_living(view, table)
+    if alone is not None:
+        rests = alone.rests and tables.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE
+        if rests:
+            return Check(name, True, f"table {table} of job {job} is {alone.state}; its other tables go on")
+        return Check(
+            name,
+            False,
+            f"table {table} of job {job} is {alone.state}; `slotkeeper jobs stop {typed(job)} --table {typed(table)}`"
+            " stops it alone",
+        )
     if view.lives or view.elsewhere:
         where = "on another machine, as far as is known" if view.elsewhere else "here"
         return Check(name, False, f"job {job} is {view.state.value} and its process lives {where}; stop it first")
@@ -264,18 +283,37 @@ def at_rest(store: Store, job: str) -> Check:
     return Check(name, True, f"{view.state.value}, no process lives")
 
 
+def of_living(view: JobView, table: str) -> TableReport | None:
+    """How one table of a job of several stands by its living driver's word; None where no driver tells of it."""
+    return next((one for one in living_tables(view) if one.source_table == table), None)
+
+
 def _record(store: Store, job: str, text: str) -> None:
+    """Note the reset; the state of a job that goes on with its other tables is left alone."""
     row = store.job(job)
-    if row is not None and row.state in (JobState.STOPPED, JobState.FAILED):
+    if row is None:
+        return
+    if row.state in (JobState.STOPPED, JobState.FAILED):
         store.apply(job, JobEvent.RESET, text)
-        store.record_event(job, JobEvent.RESET.value, text)
+    store.record_event(job, JobEvent.RESET.value, text)
 
 
-def _tell(result: Result, as_json: bool, ascii_only: bool) -> None:
+def start_alone(loaded: Loaded, job: JobSpec) -> str:
+    """The command that starts a reset table beside the others of its job; "" where the job does not live."""
+    with Store.open(loaded.state_dir) as store:
+        known = store.job(job.name) is not None
+        beside = known and of_living(observe(store, job.name), job.channel.source_table) is not None
+    return f"slotkeeper jobs start {typed(job.name)} --table {typed(job.channel.source_table)}" if beside else ""
+
+
+def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
+    """How it ended; `start` is what starts the table beside the others, where its job goes on."""
     if as_json:
-        output.as_json(result)
+        output.as_json({**dataclasses.asdict(result), "start": start or None})
     else:
         print_result(result, ascii_only)
+        if start:
+            output.line(f"the table is still stopped: {start}", ascii_only)
     if result.outcome != DONE:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 

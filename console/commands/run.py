@@ -22,6 +22,7 @@ import typer
 from console.cli import diagnostics, select
 from console.cli.job_audit import noted
 from console.cli.select import Job, Reason
+from console.commands import job_tables
 from console.monitor.health import why_of
 from core.domain.job import JobState
 from core.domain.job_view import JobView
@@ -58,12 +59,13 @@ def run(
     reason: Reason = "",
 ) -> None:
     """Run one job in the foreground; exit 0 ended as wanted, 1 failed, 2 configuration, 3 refused or superseded."""
-    loaded, _ = select.job_of(ctx, job)
+    loaded, spec = select.job_of(ctx, job)
     extra = [*LAUNCH.extra, FOREGROUND]
     extra += ["--until-caught-up"] if until_caught_up else []
     extra += ["--wait-ms", str(wait)] if wait is not None else []
     launch = replace(LAUNCH, extra=tuple(extra))
     with Store.open(loaded.state_dir) as store:
+        job_tables.tell_apart(store, spec)
         with _signals_kept(), _followed(store.folder.log(job)):
             act = partial(control.run_here, store, job, str(loaded.path.absolute()), launch, take_over)
             view = noted(store, "run", job, reason, act)

@@ -13,7 +13,8 @@ from pathlib import Path
 import typer
 
 from console.cli import diagnostics, output, select
-from console.cli.select import Job, OneJson
+from console.cli.select import Job, OneJson, OneTable
+from console.commands import job_tables
 from core.clock import SystemClock
 from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
@@ -37,20 +38,28 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 def verify(
     ctx: typer.Context,
     job: Job,
+    table: OneTable = "",
     as_json: OneJson = False,
 ) -> None:
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
     A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
+    --table compares one table alone, which proves nothing of the others: it is kept only where it differs.
     """
     loaded, spec = select.job_of(ctx, job)
+    if table:
+        spec = job_tables.narrowed(spec, table)
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
-    parts = [(part, verify_service.verify(part, runs, _silent)) for part in spec.narrowed]
+    parts = [
+        (part, verify_service.verify(part, runs and not job_tables.off(view, part.channel.source_table), _silent))
+        for part in spec.narrowed
+    ]
     verdict = _worst(_verdict(found) for _, found in parts)
-    _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
+    if not table or verdict == "different":
+        _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
     if as_json:
         output.as_json(_as_values(job, parts, verdict, runs))
     else:
@@ -151,7 +160,11 @@ def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
 
 
 def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:
-    if not runs and not found.equal:
+    alone = job_tables.off(view, spec.channel.source_table) if runs else ""
+    if alone and not found.equal:
+        table = spec.channel.source_table
+        diagnostics.note(f"table {table} is {alone}: a difference may be a change that it has not applied yet")
+    elif not runs and not found.equal:
         state = "was never started here" if view is None else f"is {view.state.value}"
         diagnostics.note(f"job {spec.name} {state}: a difference may be a change that it has not applied yet")
     if spec.on_existing == "merge" and found.extra.count:

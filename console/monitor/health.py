@@ -14,7 +14,8 @@ from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
-from core.domain.text import many
+from core.domain.table import TableReport, amiss, said_of, to_do
+from core.domain.text import many, safe
 from core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ SILENT_SECONDS = 300.0
 
 
 _AS_SEEN = (
-    "name", "state", "safe", "trouble", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code",
-    "elsewhere",
+    "name", "state", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
@@ -37,6 +37,8 @@ _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 def facts(view: JobView, now: datetime) -> JobFacts:
     """A look at a job, judged."""
     level, text = _level_of(view, now)
+    level, text, only_tables = _with_tables(view, level, text)
+    troubled = amiss(living_tables(view))
     quarantined = view.report.quarantined if view.report else None
     only = bool(quarantined) and level is Level.FINE
     if quarantined:
@@ -47,6 +49,8 @@ def facts(view: JobView, now: datetime) -> JobFacts:
     holder = view.driver or view.supervisor
     return JobFacts(
         **{name: getattr(view, name) for name in _AS_SEEN},
+        safe=view.safe or next((to_do(view.name, one) for one in troubled), ""),
+        trouble=view.trouble or (troubled[0].trouble if only_tables else ""),
         level=calm if level is Level.FINE else level,
         wrong=text,
         wanted=view.wanted.value,
@@ -55,17 +59,45 @@ def facts(view: JobView, now: datetime) -> JobFacts:
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
         current=view.reported,
         only_quarantined=only,
+        only_tables=only_tables,
     )
+
+
+def living_tables(view: JobView) -> tuple[TableReport, ...]:
+    """How the tables of a job of several stand; none of one that does not live, whose own state says it all."""
+    known = view.report if view.reported and view.lives and view.state.has_process else None
+    return known.tables if known else ()
 
 
 def why_of(view: JobView) -> str:
     """What is the matter with a job, as the store and its processes say; the name of its trouble once."""
+    tables = said_of(living_tables(view))
+    whole = _why_whole(view)
+    return "; ".join(part for part in (tables, whole) if part)
+
+
+def _why_whole(view: JobView) -> str:
+    """The same of the job as a whole: without what is told of single tables anyway."""
+    if view.reason and safe(said_of(living_tables(view))) == view.reason:
+        return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""
     return ": ".join(part for part in (named, view.reason) if part)
 
 
+def _with_tables(view: JobView, level: Level, text: str) -> tuple[Level, str, bool]:
+    """What a job's tables that do not go on make of it, and whether they are all that is wrong."""
+    found = amiss(living_tables(view))
+    if not found:
+        return level, text, False
+    failed = any(one.state == JobState.FAILED.value for one in found)
+    said = said_of(living_tables(view))
+    if level in (Level.FINE, Level.BUSY):
+        return (Level.CRITICAL if failed else Level.WARNING), said, True
+    return (Level.CRITICAL if failed else level), f"{said}; {text}" if text else said, False
+
+
 def _level_of(view: JobView, now: datetime) -> tuple[Level, str]:
-    why = why_of(view)
+    why = _why_whole(view)
     if view.state in (JobState.FAILED, JobState.DEAD):
         return Level.CRITICAL, why
     if not view.state.has_process:

@@ -67,6 +67,7 @@ class JobFacts:
     `state` is None for a configured job that was never started. `current`: the report is of this very run.
     `tables` are the source table and the target of its first channel, `others` those of its further ones.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
+    `only_tables`: tables that do not go on are all that is wrong, while the others do.
     `only_quarantined`: rows in quarantine are all that is wrong; with more than `quarantine_limit` of a table it stops.
     """
 
@@ -97,6 +98,7 @@ class JobFacts:
     verified: Verified | None = None
     elsewhere: bool = False
     only_quarantined: bool = False
+    only_tables: bool = False
     quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 
 from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen, unread_meanwhile
 from console.views.errors import open_count
@@ -20,6 +20,7 @@ from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
 from core.domain.report import LaneReport
 from core.domain.spec import JobSpec
+from core.domain.table import TableReport, amiss, started_alone, to_do
 from core.domain.text import many, safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words
 from core.domain.verified import rows_quarantined
@@ -68,7 +69,7 @@ class Alert:
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    jobs = [*_jobs(monitor), *_quarantined(monitor)]
+    jobs = [*_jobs(monitor), *_tables(monitor), *_quarantined(monitor)]
     found = [*_store(monitor), *_resets(monitor), *jobs, *_slots(monitor.tables.values(), now)]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 
@@ -170,7 +171,8 @@ def _resets(monitor: MonitorState) -> Iterator[Alert]:
 
 def _jobs(monitor: MonitorState) -> Iterator[Alert]:
     for job in monitor.local.jobs:
-        if job.state is None or job.only_quarantined or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
+        known_apart = job.only_quarantined or job.only_tables
+        if job.state is None or known_apart or job.level not in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN):
             continue
         known, lane = _known(job), _lane(job)
         value = safe(lane.name, 20) if lane is not None else job.state.value
@@ -234,6 +236,38 @@ def _job_options(job: JobFacts) -> tuple[Option, ...]:
     elif job.state is JobState.STOPPED:
         options.insert(0, Option(f"slotkeeper jobs start {safe(job.name, 80)} goes on where the sink stands"))
     return tuple(dict.fromkeys(options))
+
+
+_TABLE_RULES = {
+    JobState.FAILED.value: ("table_failed", Level.CRITICAL),
+    JobState.STOPPED.value: ("table_stopped", Level.WARNING),
+    JobState.PAUSED.value: ("table_paused", Level.WARNING),
+}
+
+
+def _tables(monitor: MonitorState) -> Iterator[Alert]:
+    """The tables of living jobs that do not go on, while others of their job do."""
+    for job in monitor.local.jobs:
+        for table in amiss(job.report.tables) if job.report and job.current and job.alive else ():
+            rule, level = _TABLE_RULES[table.state]
+            name = safe(table.source_table, 80)
+            known = remedy_for(table.trouble, table.reason) if table.state == JobState.FAILED.value else None
+            options = [Option(safe(to_do(job.name, table), TYPED))]
+            options += [
+                Option(started_alone(_named_of(each.do, job, table), job.name, table.source_table), each.loses)
+                for each in (known.options if known else ())
+            ]
+            since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
+            yield Alert(
+                rule, f"{safe(job.name, 80)}: {name}", level, table.state, "-", since,
+                safe(table.reason or f"{name} was asked to be {table.state}; the other tables of the job go on", 300),
+                f"its target stands still while the others go on, and {job.unread}",
+                tuple(dict.fromkeys(options)), ("job", job.name),
+            )  # fmt: skip
+
+
+def _named_of(text: str, job: JobFacts, table: TableReport) -> str:
+    return named(text, job.name, table.source_table, job.slot)
 
 
 def _quarantined(monitor: MonitorState) -> Iterator[Alert]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
-from console.views.lanes import speed, worst_lane
+from console.views.lanes import is_stopped, speed, worst_lane
 from console.views.rows import (
     FAULTS,
     NARROW,
@@ -173,9 +173,10 @@ def in_sync(job: JobFacts) -> float | None:
         return None
     if not report.lanes:
         return (report.chunks_done or 0) / report.chunks_total if report.chunks_total else None
-    lags = [job.throughput[lane.name].lag if lane.name in job.throughput else None for lane in report.lanes]
+    living = [lane.name for lane in report.lanes if not is_stopped(lane)]
+    lags = [job.throughput[name].lag if name in job.throughput else None for name in living]
     known = [lag for lag in lags if lag is not None]
-    return sum(lag <= BEHIND_SECONDS for lag in known) / len(lags) if len(known) == len(lags) else None
+    return sum(lag <= BEHIND_SECONDS for lag in known) / len(report.lanes) if len(known) == len(lags) else None
 
 
 def worst_dn(job: JobFacts) -> str:

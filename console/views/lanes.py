@@ -14,8 +14,24 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import Busy, bars, bottleneck
 from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from console.views.rows import UNKNOWN, WIDE, WIDEST, Column, Later, Row, age, clock, count, named_by, rank, seconds
+from console.views.rows import (
+    TYPED,
+    UNKNOWN,
+    WIDE,
+    WIDEST,
+    Column,
+    Later,
+    Row,
+    age,
+    clock,
+    count,
+    named_by,
+    rank,
+    seconds,
+)
 from core.domain.job import JobState
+from core.domain.lane import Activity
+from core.domain.table import amiss, to_do
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_quarantined
 
@@ -92,9 +108,14 @@ def lane_level(lane: LaneReport) -> Level:
 def _level(lane: LaneReport, behind: int | None) -> Level:
     if lane.error and not lane.retry:
         return Level.CRITICAL
-    if lane.retry:
+    if lane.retry or is_stopped(lane):
         return Level.WARNING
     return Level.UNKNOWN if behind is None else Level.FINE
+
+
+def is_stopped(lane: LaneReport) -> bool:
+    """Whether its table has ended alone: it may be at its last known latest, and is not in sync all the same."""
+    return lane.activity == Activity.STOPPED.value
 
 
 def speed(rate: float | None) -> str:
@@ -249,8 +270,15 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
     """What the DN under the cursor says of its trouble; "" where it has none."""
     lanes = job.report.lanes if job and job.report else ()
     lane = next((one for one in lanes if one.name == dn), None)
-    if lane is None or not (lane.error or lane.retry):
+    if lane is None or not (lane.error or lane.retry or is_stopped(lane)):
         return ""
+    if job and job.report and is_stopped(lane):
+        table = next((one for one in amiss(job.report.tables) if one.source_table == lane.source_table), None)
+        if table is not None:
+            said = table.reason.removeprefix(f"{table.source_table}: ")
+            do = to_do(job.name, table)
+            parts = (f"{table.source_table} {table.state}", said, "" if do == job.safe else f"do {do}")
+            return safe(": ".join(part for part in parts if part), TYPED)
     said = ": ".join(part for part in (lane.side, lane.retry, lane.error) if part)
     return safe(f"{lane.name}: {said}", 400)
 

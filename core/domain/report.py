@@ -15,15 +15,15 @@ from core.domain.table import TableReport
 class LaneReport:
     """One lane (a source table on one DN) at one moment; positions are texts of its dialect, times are seconds.
 
-    `activity` is one word of: idle, due, task, registering, waiting, copying, paused; `retry` says "retrying n, next
-    in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known. `polled_age` is how
-    long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds that this run's lane
-    has spent reading from the source, writing to the sink and registering, since its driver began. `waited` is the
-    longest time that the lane was due before a step of it began. `source_table` and `target` are its channel's;
-    `label` is what the lane is called where the job has several channels. `registered` is the place up to which the
-    source was told that all is done. `position` is the form that is stored, `shown` the same place for people, as
-    `latest` and `registered` are. `at`, `latest_at` and `registered_to` are numbers that grow with position, latest
-    and registered, `behind` is what lies between the two in the dialect's own unit.
+    `activity` is one word of: idle, due, applying, registering, waiting, stopped (its table has ended alone); `retry`
+    says "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
+    `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
+    that this run's lane has spent reading from the source, writing to the sink and registering, since its driver
+    began. `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target`
+    are its channel's; `label` is what the lane is called where the job has several channels. `registered` is the
+    place up to which the source was told that all is done. `position` is the form that is stored, `shown` the same
+    place for people, as `latest` and `registered` are. `at`, `latest_at` and `registered_to` are numbers that grow
+    with position, latest and registered, `behind` is what lies between the two in the dialect's own unit.
     """
 
     shard: str

@@ -7,10 +7,12 @@ out, `core.domain.report` tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.domain.job import JobState, WantedState
+from core.domain.text import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ AS_THE_JOB = TableWanted()
 @dataclass(frozen=True, slots=True)
 class TableReport:
     """One table as the driver tells of it: `state` is a `JobState` value, `trouble` a name of trouble or "",
-    `safe` what is safe to do.
+    `safe` what is safe to do, `since` when it came into its state, in seconds since 1970, None where nobody noted it.
     """
 
     source_table: str
@@ -37,6 +39,7 @@ class TableReport:
     reason: str = ""
     trouble: str = ""
     safe: str = ""
+    since: float | None = None
 
     @property
     def rests(self) -> bool:
@@ -45,6 +48,43 @@ class TableReport:
 
 
 RESTING = (JobState.FAILED.value, JobState.STOPPED.value)
+_AMISS = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
+"""States that a table is in by itself, the worst first."""
+
+
+def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
+    """The tables that do not go on, the worst first; none where all are paused, because then their job is."""
+    known = list(tables)
+    found = [one for state in _AMISS for one in known if one.state == state.value]
+    return [] if all(one.state == JobState.PAUSED.value for one in known) else found
+
+
+def to_do(job: str, table: TableReport) -> str:
+    """What is safe to do about a table that does not go on, with the command that brings it back alone.
+
+    >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="cure it, then `slotkeeper jobs start orders`"))
+    'cure it, then `slotkeeper jobs start orders --table ods.a`'
+    >>> to_do("orders", TableReport("ods.a", "m.a", "PAUSED"))
+    '`slotkeeper jobs resume orders --table ods.a` lets it go on'
+    """
+    alone = f"{typed(job)} --table {typed(table.source_table)}"
+    if table.state == JobState.PAUSED.value:
+        return f"`slotkeeper jobs resume {alone}` lets it go on"
+    if not table.safe:
+        return f"`slotkeeper jobs start {alone}` goes on where it stood"
+    said = started_alone(table.safe, job, table.source_table)
+    return said if said != table.safe else f"{said}; then `slotkeeper jobs start {alone}`"
+
+
+def started_alone(text: str, job: str, source_table: str) -> str:
+    """A sentence with commands that start a job, which start one table of it instead.
+
+    >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
+    'slotkeeper jobs start orders --table ods.a'
+    """
+    name = typed(job)
+    alone = f"jobs start {name} --table {typed(source_table)}"
+    return re.sub(rf"jobs start {re.escape(name)}(?![\w-])(?! --)", lambda _: alone, text)
 
 
 def said_of(tables: Iterable[TableReport]) -> str:
@@ -57,9 +97,9 @@ def said_of(tables: Iterable[TableReport]) -> str:
     """
     known = list(tables)
     parts = []
-    for state in (JobState.FAILED, JobState.STOPPED, JobState.PAUSED):
+    for state in _AMISS:
         found = [one for one in known if one.state == state.value]
-        if not found:
+        if not found or (state is JobState.PAUSED and len(found) == len(known)):
             continue
         first = found[0]
         reason = first.reason.removeprefix(f"{first.source_table}: ")

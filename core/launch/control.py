@@ -96,7 +96,7 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
     One at rest stays as it is, and is not wanted any more.
     """
     view = observe(store, job)
-    _refuse_elsewhere(view)
+    refuse_elsewhere(view)
     if not view.state.is_open and not view.lives:
         if view.state is JobState.CANCELLED:
             transition(view.state, JobEvent.STOPPED)
@@ -176,13 +176,14 @@ def _make_way(store: Store, view: JobView, take_over: bool) -> None:
             f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both",
         )
     if view.elsewhere and not take_over:
-        _refuse_elsewhere(view)
+        refuse_elsewhere(view)
     if view.state.is_open:
         store.apply(view.name, JobEvent.GONE, "no process was found")
         store.end_run(view.run, None, "no process was found")
 
 
-def _refuse_elsewhere(view: JobView) -> None:
+def refuse_elsewhere(view: JobView) -> None:
+    """Raise Refused where the job may live on another machine or in another container."""
     if view.elsewhere:
         raise Refused(
             f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
@@ -231,7 +232,7 @@ def _wanted(
 ) -> JobView:
     view = observe(store, job)
     transition(view.state, event)
-    _refuse_elsewhere(view)
+    refuse_elsewhere(view)
     if not view.lives:
         raise Refused(f"job {job}: {view.reason}", view.safe)
     store.set_wanted(job, wanted)

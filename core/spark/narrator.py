@@ -15,7 +15,7 @@ from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
-from core.domain.table import TableReport, said_of
+from core.domain.table import RESTING, TableReport, said_of
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
@@ -126,8 +126,13 @@ class StoreNarrator:
         """How one table of a job of several stands from now on; what ends is an event of the job, too."""
         name = report.source_table
         with self._lock:
-            self._tables[name] = report
-            self._report = replace(self._report, tables=tuple(self._tables.values()))
+            before, said_before = self._tables[name], said_of(self._report.tables)
+            begins = report.state in (JobState.PENDING.value, *RESTING) or report.state != before.state
+            since = self._clock.utc().timestamp() if begins else before.since
+            self._tables[name] = replace(report, since=since)
+            tables = tuple(self._tables.values())
+            reason = said_of(tables) if self._report.reason == said_before else self._report.reason
+            self._report = replace(self._report, tables=tables, reason=reason)
         if report.rests or report.state == JobState.RUNNING.value:
             said = f"{name}: {report.reason.removeprefix(f'{name}: ')}" if report.reason else name
             with suppress(Busy, StateError):

@@ -17,9 +17,11 @@ from typing import Any
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
+from core.domain.table import TableReport
 
 LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
+_TABLE_FIELDS = tuple(each.name for each in fields(TableReport))
 _REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
 _NAMES = (
     b'{"job":"","at":0.0,"state":"CATCHING UP","wanted":"run","reason":"retrying , next in s","trouble":"","safe":"",'
@@ -91,6 +93,7 @@ def frame_of(text: bytes) -> Frame:
 
 def _columns(report: JobReport) -> dict[str, Any]:
     made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
+    made["tables"] = [asdict(table) for table in report.tables]
     made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
     return made
 
@@ -103,4 +106,9 @@ def _report(found: dict[str, Any]) -> JobReport:
     columns = {name: values for name, values in found.pop("lanes").items() if name in _LANE_FIELDS}
     number = len(columns["shard"])
     lanes = tuple(LaneReport(**{name: values[n] for name, values in columns.items()}) for n in range(number))
-    return JobReport(**{name: value for name, value in found.items() if name in _REPORT_FIELDS}, lanes=lanes)
+    tables = tuple(
+        TableReport(**{name: table[name] for name in _TABLE_FIELDS if name in table})
+        for table in found.pop("tables", ())
+    )
+    known = {name: value for name, value in found.items() if name in _REPORT_FIELDS}
+    return JobReport(**known, lanes=lanes, tables=tables)

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
+from core.domain.table import TableReport
 from core.redaction import masked_values
 from core.state.typed import checked
 
-_Row = TypeVar("_Row", JobReport, LaneReport, Identity)
+_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Identity)
 _FIELDS: dict[type, set[str]] = {
-    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, Identity)
+    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, TableReport, Identity)
 }
 
 
@@ -103,7 +104,8 @@ def report_from(text: str) -> JobReport:
     """A report from its column; keys that this version does not know are left out."""
     found = json.loads(text)
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
-    return _known(JobReport, {**found, "lanes": lanes})
+    tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
+    return _known(JobReport, {**found, "lanes": lanes, "tables": tables})
 
 
 def job_from(row: sqlite3.Row) -> JobRow:

@@ -1,7 +1,8 @@
 """A FAKE Spark driver for tests: keeps the driver's contract with its supervisor and does no work at all.
 
 Its `--config` is a JSON file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
-"child": true, "resolve": VARIABLE}. It appends its pid to `<config>.started` at each start, its child's to
+"child": true, "resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are started
+anew]}. It appends its pid to `<config>.started` at each start, its child's to
 `<config>.children`, and a digest of what it resolved to `<config>.resolved`.
 """
 
@@ -23,9 +24,11 @@ from core.config import handover, secrets
 from core.domain.endpoint import SecretRef
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport
+from core.domain.table import AS_THE_JOB, TableReport, said_of
 from core.errors import Busy, SlotkeeperError
 from core.launch.identity import of
 from core.launch.supervisor import ensure_supervisor
+from core.state import tables
 from core.state.sqlite import StateError, Store
 
 _STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
@@ -49,6 +52,35 @@ def _start_child(config: str) -> None:
     assert child.stdout is not None
     child.stdout.readline()
     _append(f"{config}.children", child.pid)
+
+
+class Tables:
+    """Says of each table what is wanted of it, as if it were so at once."""
+
+    def __init__(self, names: list[str], fails: list[str]) -> None:
+        self._fails = fails
+        self._turns = dict.fromkeys(names, 0)
+        self.now = {name: self._said(name, JobState.RUNNING) for name in names}
+
+    def _said(self, name: str, state: JobState) -> TableReport:
+        if name in self._fails:
+            why = f"{name}: dn_1: the registered point is gone"
+            return TableReport(name, name, "FAILED", why, "SLOT LOST", "reset its slot", time.time())
+        return TableReport(name, name, state.value, since=time.time())
+
+    def look(self, store: Store, job: str) -> tuple[TableReport, ...]:
+        """Obey what is wanted by now."""
+        asked = tables.wanted(store, job)
+        for name, before in self.now.items():
+            one = asked.get(name, AS_THE_JOB)
+            state = JobState.STOPPED if one.wanted is WantedState.STOP else _STATES[one.wanted]
+            if one.turn != self._turns[name]:
+                self._turns[name] = one.turn
+                self._fails = [each for each in self._fails if each != name]
+                self.now[name] = self._said(name, state)
+            elif before.state not in (state.value, JobState.FAILED.value):
+                self.now[name] = self._said(name, state)
+        return tuple(self.now.values())
 
 
 def _leave(store: Store, run: str, code: int) -> None:
@@ -81,11 +113,14 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour["do"] == "exit":
         _leave(store, given.run, behaviour["code"])
+    several = Tables(behaviour.get("tables", []), behaviour.get("fails", []))
     while True:
         wanted = store.wanted(given.job)
         if wanted is not WantedState.STOP:
             with suppress(Busy, StateError):  # as the real one does on a full disk
-                store.put_report(JobReport(given.job, given.run, _STATES[wanted].value))
+                told = several.look(store, given.job)
+                state = _STATES[wanted].value
+                store.put_report(JobReport(given.job, given.run, state, said_of(told), tables=told))
         if asked:
             _leave(store, given.run, 12)
         with suppress(SlotkeeperError):

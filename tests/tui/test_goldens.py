@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from console.tui.widgets.live_table import LiveTable
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, lines, press
+from core.domain.table import TableReport, said_of
+from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, lane, lines, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding
 
@@ -67,6 +70,43 @@ def test_rows_in_quarantine_look_like_their_goldens(size: tuple[int, int], tmp_p
             drawn[name] = lines(made.app)
 
     drive(made, do, size)
+    for name, shown in drawn.items():
+        like_its_golden(name, shown, size)
+
+
+TABLES = ("ods.orders", "ods.items", "ods.refunds", "ods.parcels")
+
+
+def _with_a_failed_table(folder: Path) -> Filled:
+    """A console whose job of four tables goes on with three of them."""
+    made = console(folder, filled=False)
+    why = "SLOT LOST: ods.items dn_1: the registered point is gone"
+    lanes = [
+        lane(f"dn_{n}", 88_512_330 - n, source_table=table, label=f"{table} dn_{n}") for table in TABLES for n in (1, 2)
+    ]
+    lanes[2:4] = [replace(one, activity="stopped", error=why) for one in lanes[2:4]]
+    found = [TableReport(one, one.replace("ods.", "mart."), "RUNNING") for one in TABLES]
+    cure = "`slotkeeper slots reset ods.items orders_slot` plans what can be done"
+    found[1] = replace(found[1], state="FAILED", reason=why, trouble="SLOT LOST", safe=cure, since=NOW.timestamp())
+    begin(made.store, "orders_rt", *lanes, reason=said_of(found), tables=tuple(found))
+    made.store.record_event("orders_rt", "table FAILED", f"ods.items: {why}")
+    made.clock.at += timedelta(seconds=1)
+    return made
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_job_with_a_failed_table_looks_like_its_goldens(size: tuple[int, int], tmp_path: Path) -> None:
+    made = _with_a_failed_table(tmp_path)
+    drawn: dict[str, list[str]] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for name, keys in {"overview": "1", "alerts": "6", "job": "1 g enter"}.items():
+            await press(pilot, *keys.split())
+            drawn[f"table_failed_{name}"] = lines(made.app)
+
+    drive(made, do, size)
+    assert "1 of 4 tables FAILED" in "".join(drawn["table_failed_overview"])
+    assert "jobs start orders_rt --table ods.items" in " ".join("".join(drawn["table_failed_job"]).split())
     for name, shown in drawn.items():
         like_its_golden(name, shown, size)
 

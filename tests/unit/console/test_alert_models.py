@@ -14,6 +14,7 @@ from core.domain.ack import Ack
 from core.domain.job import JobState
 from core.domain.report import JobReport
 from core.domain.reset import OpenReset
+from core.domain.table import TableReport
 from tests.tui.filled import NOW, lane, polled, slot
 
 
@@ -66,6 +67,31 @@ def test_a_lane_that_is_tried_again_is_named_with_what_is_known_of_its_error() -
     assert (one.rule, one.value) == ("job_retrying", "dn_3")
     assert one.means == "dn_3: retrying 2: the server does not answer"
     assert one.options[0].do == "bring the server or the DN back"
+
+
+@pytest.mark.parametrize(
+    ("state", "rule", "level"),
+    [
+        ("FAILED", "table_failed", Level.CRITICAL),
+        ("STOPPED", "table_stopped", Level.WARNING),
+        ("PAUSED", "table_paused", Level.WARNING),
+    ],
+)
+def test_a_table_that_does_not_go_on_fires_by_itself_in_place_of_its_job(state: str, rule: str, level: Level) -> None:
+    found = (
+        TableReport("ods.a", "m.a", "RUNNING"),
+        TableReport("ods.b", "m.b", state, trouble="SLOT LOST" if state == "FAILED" else "", since=NOW.timestamp()),
+    )
+    report = JobReport("orders_rt", "r", "RUNNING", tables=found)
+    made = job(JobState.RUNNING, level, "1 of 2 tables", current=True, only_tables=True, report=report)
+    one = only(alerts(monitor(made), NOW))
+    assert (one.rule, one.thing, one.level, one.value) == (rule, "orders_rt: ods.b", level, state)
+    assert one.since == NOW, "where it comes back it is another alert"
+    verb = "resume" if state == "PAUSED" else "start"
+    assert f"slotkeeper jobs {verb} orders_rt --table ods.b" in one.options[0].do
+    assert all("jobs start orders_rt" not in each.do.replace("orders_rt --table", "") for each in one.options)
+    both = replace(made, only_tables=False, wrong="dn_1: retrying 2")
+    assert sorted(each.rule for each in alerts(monitor(both), NOW)) == sorted([rule, "job_retrying"])
 
 
 def test_a_job_that_was_never_started_fires_nothing() -> None:

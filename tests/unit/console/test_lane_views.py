@@ -7,10 +7,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.lanes import lane_rows, next_risk
+from console.monitor.snapshot import JobFacts, LanePace, Level
+from console.views.jobs import in_sync
+from console.views.lanes import lane_rows, lane_trouble, next_risk
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
+from core.domain.table import TableReport
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "idle", "a/b/7", "c", "b", 9, 1.0, at=7, latest_at=8, behind=1, shown="b")
@@ -22,6 +24,28 @@ STOPPED = JobFacts("orders", Level.WARNING, JobState.STOPPED, alive=False, repor
 def test_a_position_is_shown_as_its_dialect_says(shown: str | None, cell: str) -> None:
     facts = replace(STOPPED, report=replace(REPORT, lanes=(replace(LANE, shown=shown),)))
     assert [row.cells["position"] for row in lane_rows(facts)] == [cell]
+
+
+@pytest.mark.parametrize(("error", "level"), [("SLOT LOST: gone", Level.CRITICAL), ("", Level.WARNING)])
+def test_a_lane_whose_table_has_ended_alone_is_in_trouble_and_never_in_sync(error: str, level: Level) -> None:
+    ended = replace(LANE, activity="stopped", error=error, behind=0, source_table="ods.b", label="ods.b dn_1")
+    state = "FAILED" if error else "STOPPED"
+    tables = (TableReport("ods.a", "m.a", "RUNNING"), TableReport("ods.b", "m.b", state, error, safe="reset it"))
+    facts = replace(
+        STOPPED,
+        state=JobState.RUNNING,
+        alive=True,
+        current=True,
+        report=replace(REPORT, lanes=(LANE, ended), tables=tables),
+        throughput={LANE.name: LanePace(0.5), ended.name: LanePace(0.5)},
+    )
+    assert [(row.key, row.level, row.cells["doing"]) for row in lane_rows(facts)] == [
+        ("ods.b dn_1", level, "stopped"),
+        ("dn_1", Level.FINE, "idle"),
+    ]
+    assert in_sync(facts) == 0.5
+    said = lane_trouble(facts, "ods.b dn_1")
+    assert said.startswith(f"ods.b {state}: ") and "jobs start orders --table ods.b" in said and error in said
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from core.clock import SystemClock
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
+from core.domain.table import TableReport
 from core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
@@ -32,6 +33,17 @@ RUNNING = JobView(
     started_at=NOW, report=REPORT, reported_at=NOW, reported=True,
 )  # fmt: skip
 CATCHING_UP = replace(REPORT, lanes=(LANE, replace(LANE, shard="dn_2", state="catching up")))
+TABLES = tuple(TableReport(f"ods.{one}", f"m.{one}", "RUNNING") for one in "abcd")
+FAILED_ONE = replace(
+    REPORT,
+    reason="1 of 4 tables FAILED: ods.a: SLOT LOST: gone",
+    tables=(
+        replace(TABLES[0], state="FAILED", reason="ods.a: SLOT LOST: gone", trouble="SLOT LOST", safe="reset it"),
+        *TABLES[1:],
+    ),
+)
+STOPPED_ONE = replace(REPORT, tables=(replace(TABLES[0], state="STOPPED"), *TABLES[1:]))
+PAUSED_ALL = replace(REPORT, tables=tuple(replace(one, state="PAUSED") for one in TABLES))
 RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),))
 
 
@@ -45,6 +57,17 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
             "catching up: 1 of them, the first is dn_2",
         ),
         (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: retrying 2"),
+        (replace(RUNNING, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"),
+        (
+            replace(RUNNING, report=replace(FAILED_ONE, lanes=RETRYING.lanes)),
+            Level.CRITICAL,
+            "gone; dn_1: retrying 2, next in 4 s",
+        ),
+        (replace(RUNNING, state=JobState.CATCHING_UP, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED"),
+        (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "TTL"),
+        (replace(RUNNING, report=STOPPED_ONE), Level.WARNING, "1 of 4 tables STOPPED: ods.a"),
+        (replace(RUNNING, state=JobState.PAUSED, report=PAUSED_ALL), Level.WARNING, "applies nothing"),
+        (replace(RUNNING, state=JobState.STOPPED, report=FAILED_ONE, reason="as wanted"), Level.WARNING, "as wanted"),
         (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Level.CRITICAL, "SLOT LOST"),
         (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wanted"), Level.WARNING, "TTL"),
@@ -70,6 +93,16 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
 def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
     found = facts(view, NOW)
     assert (found.level, words in found.wrong) == (level, True), found
+
+
+def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_brings_it_back_alone() -> None:
+    view = replace(RUNNING, report=FAILED_ONE, reason=FAILED_ONE.reason)
+    found = facts(view, NOW)
+    assert found.wrong == why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
+    assert (found.trouble, found.only_tables) == ("SLOT LOST", True)
+    assert found.safe == "reset it; then `slotkeeper jobs start orders --table ods.a`"
+    assert not facts(replace(view, report=replace(FAILED_ONE, lanes=RETRYING.lanes)), NOW).only_tables
+    assert facts(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe == ""
 
 
 def test_behind_is_the_furthest_lane_or_unknown() -> None:

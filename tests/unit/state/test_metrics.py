@@ -14,12 +14,14 @@ import pytest
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
+from core.domain.table import TableReport
 from core.state.frames import Frame, frame_of, text_of
 from core.state.metrics import GROUP, Base, Metrics
 from core.state.sqlite import Store
 
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)
 EVERY = timedelta(seconds=5)
+TABLES = (TableReport("ods.a", "m.a", "FAILED", "ods.a: gone", "SLOT LOST", "reset it", 1_790_000_000.5),)
 ME = Identity(7, "boot:ns:99", 7, "r1", "here")
 
 
@@ -45,7 +47,7 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
         )
         for n, ahead in enumerate(chance.randint(0, 99) for _ in range(lanes))
     )  # fmt: skip
-    report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD")
+    report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD", tables=TABLES)
     view = JobView(
         job, JobState.RUNNING, WantedState.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME,
         driver_alive=True, started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,

@@ -1,0 +1,167 @@
+"""What people ask of one table of a job that runs: pause, resume, stop, start and restart it alone.
+
+As for whole jobs, what is asked is written and then waited for until its effect is *seen*. Next door:
+`core.launch.control` has the whole jobs; `core.engine.driver.tables` obeys, within a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
+from core.domain.table import TableReport
+from core.domain.text import typed
+from core.errors import Busy, Refused
+from core.launch.control import START_LOCK, refuse_elsewhere
+from core.launch.view import observe
+from core.state import tables
+from core.state.resets import marks
+from core.state.sqlite import Store
+
+LOCK_SECONDS = 5.0
+_POLL = 0.1
+
+
+class Ask(Enum):
+    """What can be asked of a table; the values are the words of the command line."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    START = "start"
+    RESTART = "restart"
+
+
+_WANTED = {Ask.PAUSE: WantedState.PAUSE, Ask.STOP: WantedState.STOP}
+_ANEW = (Ask.START, Ask.RESTART)
+_GOALS = {Ask.PAUSE: JobState.PAUSED, Ask.STOP: JobState.STOPPED}
+_COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
+
+
+def _silent(table: TableReport) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePatience:
+    """How long to wait for an effect in seconds (0: not at all), and who is shown each change on the way."""
+
+    seconds: float = 30.0
+    progress: Callable[[TableReport], None] = _silent
+
+
+def known(view: JobView) -> tuple[TableReport, ...]:
+    """The tables of a job that lives, as its driver tells of them; Refused where it has none to be steered alone."""
+    name = view.name
+    refuse_elsewhere(view)
+    if not view.lives or not view.state.has_process:
+        raise Refused(
+            f"job {name} is {view.state.value}: its tables are steered alone while it runs",
+            f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone",
+        )
+    report = view.report if view.reported else None
+    if report is not None and report.tables:
+        return report.tables
+    if report is not None and len({lane.source_table for lane in report.lanes}) > 1:
+        refuse_one_position(name)
+    if report is not None and report.lanes:
+        refuse_one_table(name)
+    raise Refused(f"the driver of job {name} has not told of its tables yet", "ask again in a moment")
+
+
+def refuse_one_table(job: str) -> None:
+    """Raise Refused: nothing of a job of one table goes on without that table."""
+    raise Refused(f"job {job}: the job has one table: without --table")
+
+
+def refuse_one_position(job: str) -> None:
+    """Raise Refused: where the source keeps one position for all tables, none of them moves alone."""
+    what = f"job {job}: its source keeps one position for all its tables: none of them is steered alone"
+    raise Refused(what, "without --table; a job for each table has a position of its own")
+
+
+def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
+    """One of the tables; Refused with the known ones where it is none of them."""
+    found = {one.source_table: one for one in tables}
+    if name not in found:
+        raise Refused(f"job {job} has no table {name!r}", f"it has: {', '.join(sorted(found))}")
+    return found[name]
+
+
+def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | None = None) -> TableReport:
+    """Ask something of one table and wait until it is there or the table has FAILED; Refused where it makes no sense.
+
+    A copy that goes on when the patience ends is no failure of a start. Busy where the effect is not seen by then.
+    A reset of the table holds the start lock, so that the table does not start under it.
+    """
+    with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
+        view = observe(store, job)
+        before = table_of(job, known(view), name)
+        _refuse(store, view, before, what)
+        tables.want(store, job, name, _WANTED.get(what, WantedState.RUN), anew=what in _ANEW)
+        store.record_event(job, f"table {what.value} asked", name)
+    return _seen(store, job, before, what, patience or TablePatience())
+
+
+def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
+    """Raise Refused where the table's state has no use for it, or its slot is half moved."""
+    alone = f"{typed(view.name)} --table {typed(table.source_table)}"
+    said = f"table {table.source_table} of job {view.name} is {table.state}"
+    paused = table.state == JobState.PAUSED.value
+    if what is Ask.PAUSE and table.rests:
+        raise Refused(said, f"`slotkeeper jobs start {alone}` starts it")
+    if what is Ask.RESUME and view.state is JobState.PAUSED:
+        raise Refused(f"the whole job {view.name} is PAUSED", f"`slotkeeper jobs resume {view.name}`")
+    if what is Ask.RESUME and not paused:
+        raise Refused(said, f"`slotkeeper jobs start {alone}` starts it" if table.rests else "it is not paused")
+    if what is Ask.START and not table.rests:
+        do = f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`"
+        raise Refused(said, do)
+    for mark in marks(store.folder.path) if what in _ANEW else ():
+        if (mark.job, mark.table) == (view.name, table.source_table):
+            raise Refused(
+                f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end",
+                f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}",
+            )
+
+
+def _reached(view: JobView, before: TableReport, now: TableReport, what: Ask) -> bool:
+    """Whether the effect is there; a start's is one that is told later than what stood before."""
+    if what in _ANEW and now.since == before.since:
+        return False
+    goal = _GOALS.get(what, JobState.RUNNING)
+    if what in _ANEW and view.state is JobState.PAUSED:
+        goal = JobState.PAUSED
+    return now.state in (goal.value, JobState.FAILED.value)
+
+
+def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: TablePatience) -> TableReport:
+    """Look until the effect is there, showing each change; Busy where it is not within the patience."""
+    deadline, name = time.monotonic() + patience.seconds, before.source_table
+    shown, now = "", before
+    while True:
+        view = observe(store, job)
+        if what is Ask.STOP and view.state is JobState.STOPPED:
+            return replace(now, state=view.state.value, reason=view.reason)  # it was the last that went on
+        if not view.state.has_process or not view.lives:
+            raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
+        found = view.report.tables if view.report and view.reported else ()
+        now = next((one for one in found if one.source_table == name), now)
+        if patience.seconds <= 0 or _reached(view, before, now, what):
+            return now
+        if shown != now.state and now is not before:
+            shown = now.state
+            patience.progress(now)
+        if time.monotonic() > deadline:
+            if what in _ANEW and now.state in _COPYING and now.since != before.since:
+                return now
+            raise Busy(
+                f"table {name} of job {job}: {what.value} was asked for, but after {patience.seconds:g} s it is"
+                f" {now.state}{': ' + now.reason if now.reason else ''}",
+                f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
+            )
+        time.sleep(_POLL)

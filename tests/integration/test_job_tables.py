@@ -1,0 +1,174 @@
+"""`--table`: one table of a running job is paused, stopped, started and verified alone, and reset beside the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from core.domain.job import JobState, WantedState
+from core.domain.spec import ChannelSpec
+from core.state import tables
+from core.state.audit import Audit
+from core.state.verified import last
+from tests.support.jobs import Jobs
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.polling import config, job
+from tests.support.standin import MakeWarehouse, run
+
+JOB, A, B = "orders_rt", "ods.a", "ods.b"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A mirror of two tables whose engine runs here, and beside it a FAKE driver that tells of its tables."""
+
+    mirror: Mirror
+    config: Path
+    jobs: Jobs
+    capfd: pytest.CaptureFixture[str]
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capfd.readouterr()
+        code = main([*words, "--config", str(self.config)])
+        said = self.capfd.readouterr()
+        return code, said.out, said.err
+
+    def start(self, *fails: str) -> None:
+        self.jobs.start(JOB, tables=[A, B], fails=list(fails))
+
+    def states(self) -> tuple[str, ...]:
+        report = self.jobs.view_of_job(JOB).report
+        assert report is not None
+        return tuple(one.state for one in report.tables)
+
+
+@pytest.fixture
+def place(
+    make_warehouse: MakeWarehouse,
+    make_mirror: MakeMirror,
+    tmp_path: Path,
+    jobs: Jobs,
+    capfd: pytest.CaptureFixture[str],
+) -> Place:
+    warehouse = make_warehouse()
+    for number, table in enumerate((A, B), 1):
+        warehouse.create_table(table, "id bigint NOT NULL, v bigint", ("id",))
+        run(warehouse, f"INSERT INTO {table} SELECT n, {number} FROM generate_series(1, 40) n")
+    mirror = make_mirror(warehouse, A)
+    channels = tuple(ChannelSpec(one, one.replace("ods.", "mart."), create_target=True) for one in (A, B))
+    mirror.job = replace(mirror.job, name=JOB, channels=channels)
+    written = job(JOB, mirror.job.slot, A, "mart.a", others=[(B, "mart.b")]) + job("one_rt", "other", A, "mart.one")
+    return Place(mirror, config(tmp_path, mirror.job.source, mirror.job.sink, written), jobs, capfd)
+
+
+def test_a_table_is_paused_resumed_stopped_started_and_restarted_while_the_job_runs(place: Place) -> None:
+    place.start()
+    for verb, state in (
+        ("pause", "PAUSED"),
+        ("resume", "RUNNING"),
+        ("stop", "STOPPED"),
+        ("start", "RUNNING"),
+        ("restart", "RUNNING"),
+    ):
+        code, out, err = place.call("jobs", verb, JOB, "--table", B, "--wait", "20s", "--reason", "INC-7")
+        assert (code, out) == (0, f"{JOB} {B}: {state}\n"), err
+        assert place.states() == ("RUNNING", state)
+    assert place.jobs.view_of_job(JOB).state is JobState.RUNNING
+    lines = [one for one in reversed(Audit(place.jobs.store.folder).read().lines) if one.what.endswith(B)]
+    assert {(one.what, one.reason) for one in lines} == {(f"job {JOB} table {B}", "INC-7")}
+    assert [one.outcome for one in lines if one.phase.value == "outcome"] == [
+        "PAUSED", "RUNNING", "STOPPED", "RUNNING", "RUNNING",
+    ]  # fmt: skip
+    code, out, _ = place.call("jobs", "stop", JOB, "--table", A, "--json")
+    assert (code, json.loads(out)["state"]) == (0, "STOPPED")
+
+
+def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Place) -> None:
+    code, _, err = place.call("jobs", "pause", JOB, "--table", B)
+    assert (code, f"no job {JOB!r} is known" in err) == (3, True), err
+    place.start(B)
+    for words, refusal in (
+        (("pause", JOB, "--table", "ods.c"), "it has: ods.a, ods.b"),
+        (("start", JOB, "--table", A), f"`slotkeeper jobs restart {JOB} --table {A}`"),
+        (("resume", JOB, "--table", A), "it is not paused"),
+        (("pause", JOB, "--table", B), f"`slotkeeper jobs start {JOB} --table {B}` starts it"),
+        (("start", JOB, "--table", B, "--take-over"), "--take-over is of a whole job"),
+        (("stop", "one_rt", "--table", A), "the job has one table: without --table"),
+    ):
+        code, out, err = place.call("jobs", *words)
+        assert (code, out, refusal in err) == (3, "", True), (words, err)
+    assert tables.wanted(place.jobs.store, JOB) == {}
+    assert place.call("jobs", "stop", JOB)[0] == 0
+    code, _, err = place.call("jobs", "stop", JOB, "--table", B)
+    assert (code, f"job {JOB} is STOPPED: its tables are steered alone while it runs" in err) == (3, True), err
+    code, _, err = place.call("verify", JOB, "--table", "ods.c")
+    assert (code, "it has: ods.a, ods.b" in err) == (3, True), err
+
+
+def test_a_failed_table_is_told_everywhere_and_started_alone(place: Place) -> None:
+    place.start(B)
+    _, out, _ = place.call("jobs", "list")
+    assert "1 of 2 tables FAILED" in out
+    _, out, _ = place.call("jobs", "show", JOB)
+    assert f"`slotkeeper jobs start {JOB} --table {B}`" in " ".join(out.split()) and "SLOT LOST" in out
+    _, out, _ = place.call("jobs", "show", JOB, "--json")
+    assert [(one["source_table"], one["state"]) for one in json.loads(out)["tables"]] == [(A, "RUNNING"), (B, "FAILED")]
+    code, out, _ = place.call("status", "--exit-code")
+    assert (code, f"CRITICAL  {JOB}  RUNNING: 1 of 2 tables FAILED: {B}: dn_1: the registered" in out) == (2, True), out
+    code, out, err = place.call("jobs", "start", JOB, "--table", B)
+    assert (code, out) == (0, f"{JOB} {B}: RUNNING\n"), err
+    assert place.call("status", "--exit-code")[0] == 0
+    assert place.call("jobs", "stop", JOB, "--table", B)[0] == 0
+    assert place.call("status", "--exit-code")[0] == 1
+
+
+def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
+    place.jobs.store.register_job(JOB, "c")
+    tables.want(place.jobs.store, JOB, B, WantedState.STOP)
+    # the job itself does not start here: no Spark is asked for, and what stays is said all the same
+    from console.commands import job_tables
+    from core.config.load import load
+
+    job_tables.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
+    said = place.capfd.readouterr().err
+    assert f"1 table stays stopped: {B}; `slotkeeper jobs start {JOB} --table TABLE` starts one" in said
+
+
+def test_a_reset_beside_the_others_is_allowed_once_its_table_is_stopped(place: Place) -> None:
+    place.mirror.start().wait_running().wait_equal()
+    place.start()
+    reset = ("slots", "reset", B, place.mirror.job.slot)
+    code, out, _ = place.call(*reset, "--to", "earliest")
+    assert (code, f"`slotkeeper jobs stop {JOB} --table {B}`" in " ".join(out.split())) == (3, True), out
+    place.mirror.want(B, WantedState.STOP)
+    place.mirror.wait_table(B, JobState.STOPPED)
+    assert place.call("jobs", "stop", JOB, "--table", B)[0] == 0
+    code, out, err = place.call(*reset, "--to", "earliest", "--json")
+    assert code == 0, (out, err)
+    plan, slot = json.loads(out)["id"], place.mirror.job.slot
+    code, out, err = place.call(*reset, "--execute", "--plan", plan, "--confirm", slot, "--reason", "a test")
+    assert (code, f"slotkeeper jobs start {JOB} --table {B}" in out) == (0, True), (out, err)
+    assert place.jobs.view_of_job(JOB).state is JobState.RUNNING
+    assert "slot reset" in place.jobs.told(JOB)
+    run(place.mirror.warehouse, f"UPDATE {A} SET v = v + 1", f"UPDATE {B} SET v = v + 1")
+    place.mirror.want(B, WantedState.RUN, anew=True)
+    place.mirror.wait_table(B, JobState.RUNNING)
+    place.mirror.wait_equal()
+    place.mirror.stop()
+
+
+def test_one_table_is_verified_alone_and_kept_only_where_it_differs(place: Place) -> None:
+    place.mirror.start().wait_running().wait_equal()
+    place.mirror.stop()
+    code, out, err = place.call("verify", JOB, "--table", B)
+    assert (code, f"{JOB}: equal: dws1 {B}" in out, A in out) == (0, True, False), (out, err)
+    assert last(place.jobs.store) == {}
+    place.mirror.at_sink("UPDATE mart.b SET v = -1 WHERE id = 7")
+    assert place.call("verify", JOB, "--table", A)[0] == 0
+    assert place.call("verify", JOB, "--table", B)[0] == 4
+    assert last(place.jobs.store)[JOB].verdict == "different"
