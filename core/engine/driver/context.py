@@ -104,10 +104,13 @@ class JobContext:
     """Where tables are handed in that end alone; None where the job has one table."""
     group: str = ""
     """The table that goes on alone here; "" for those that were started together."""
-    first: bool = True
-    """Whether it is the first of this process to start: it ends every session that an earlier one left behind."""
     asked: Callable[[], Mapping[str, TableWanted]] = nobody
     """What is wanted of single tables of the job, by source table; those of which nothing is go as the job does."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing but this runs by the job's name: it has one table."""
+        return self.whole is None or len(self.whole.channels) == 1
 
     def of(self, table: str) -> JobContext:
         """The same for one channel of the job, by its source table."""

@@ -288,7 +288,9 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
     """No call of an earlier epoch may land after our first status: ended, or waited out."""
-    if ctx.sessions.begin(epoch, () if ctx.first else [part.job.channel.source_table for part in ctx.parts]):
+    # of a job of several tables one may be under a reset meanwhile, whose session is not ours to end
+    ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
+    if ctx.sessions.begin(epoch, ours):
         return
     end = ctx.clock.monotonic() + LOST_ANSWER_WAIT
     while ctx.clock.monotonic() < end:

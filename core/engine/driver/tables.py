@@ -72,7 +72,9 @@ class Tables:
             return self._rest(ended)
         finally:
             self._closing.set()
-            for one in list(self._alone.values()):
+            with self._lock:
+                living = list(self._alone.values())
+            for one in living:
                 if one.thread is not None and one.thread is not threading.current_thread():
                     one.thread.join(END_WITHIN)
 
@@ -196,6 +198,8 @@ class Tables:
                     self._begin(table)
 
     def _begin(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
+        if self._closing.is_set():
+            return
         self._turns[table] = self._ctx.asked().get(table, AS_THE_JOB).turn
         self._errors.pop(table, None)
         one = _Alone(self._turns[table], GroupNarrator(self._telling, [table], leads=False))
@@ -247,7 +251,6 @@ class Tables:
             pause=pause,
             curves={},
             group=table,
-            first=False,
             take_over=False,
         )
 
