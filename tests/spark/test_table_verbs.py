@@ -30,7 +30,8 @@ def job(tmp_path: Path, spark_cache: Path, seed: int) -> Iterator[Mirrored]:
         channel = f'[[jobs.{job.name}.channels]]\nfrom = "{TABLE}"\ninto = "mart.items"\ncreate_target = true\n'
         text = job.config.read_text(encoding="utf-8")
         job.config.write_text(text.replace(f"[jobs.{job.name}.binlog]", f"{channel}\n[jobs.{job.name}.binlog]", 1))
-        job.start().wait_state(JobState.RUNNING)
+        job.start_again()
+        job.wait_state(JobState.RUNNING)
         yield job
     finally:
         made.close()

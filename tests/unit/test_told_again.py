@@ -13,6 +13,7 @@ from core.domain.lag import FRESH_SECONDS
 from core.domain.lane import Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
+from core.domain.table import TableReport
 from core.engine.local_runner import LocalRunner
 from core.spark.narrator import StoreNarrator
 from core.state.sqlite import Store
@@ -60,3 +61,23 @@ def test_the_age_of_what_the_source_said_grows_while_nobody_asks_it(told: Told) 
 def test_a_lane_at_an_old_latest_is_not_called_up_to_date(told: Told, seconds: float, behind: int | None) -> None:
     (lane,) = told.after(seconds).lanes
     assert lane.known_behind == behind
+
+
+def test_a_table_says_since_when_it_is_in_its_state_and_one_that_fails_again_is_later(told: Told) -> None:
+    first = told.job.channels[0]
+    job = replace(told.job, channels=(first, replace(first, source_table="ods.b", target="m.b")))
+    narrator = StoreNarrator(told.store, job, "run-1", told.clock, LocalRunner(1))
+
+    def seen(state: str, reason: str = "") -> tuple[float | None, str]:
+        told.clock.at += timedelta(seconds=10)
+        narrator.table(TableReport("ods.b", "m.b", state, reason))
+        row = told.store.job(job.name)
+        assert row is not None and row.report is not None
+        return row.report.tables[1].since, row.report.reason
+
+    begun = told.clock.at.timestamp()
+    assert seen("RUNNING") == (begun + 10, "")
+    assert seen("RUNNING") == (begun + 10, "")
+    assert seen("FAILED", "ods.b: gone") == (begun + 30, "1 of 2 tables FAILED: ods.b: gone")
+    assert seen("PENDING") == (begun + 40, ""), "what is told of the job follows at once"
+    assert seen("FAILED", "ods.b: gone") == (begun + 50, "1 of 2 tables FAILED: ods.b: gone")
