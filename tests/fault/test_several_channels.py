@@ -165,6 +165,30 @@ def test_a_table_is_paused_resumed_stopped_and_started_while_the_others_stream(
     mirror.stop()
 
 
+def test_a_pause_of_the_job_and_its_end_leave_every_table_as_it_was(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.start().wait_running().wait_equal()
+    mirror.want(TABLES[0], WantedState.STOP)
+    mirror.wait_table(TABLES[0], JobState.STOPPED)
+    mirror.want(TABLES[1], WantedState.RUN, anew=True)
+    until(lambda: len({row.epoch for row in mirror.rows()}) == 2, 60, "a table to have been started alone")
+    mirror.wait_table(TABLES[1], JobState.RUNNING)
+    mirror.wanted = WantedState.PAUSE
+    for table in TABLES[1:]:
+        mirror.wait_table(table, JobState.PAUSED)
+    mirror.wanted = WantedState.RUN
+    for table in TABLES[1:]:
+        mirror.wait_table(table, JobState.RUNNING)
+    assert mirror.heard.tables[TABLES[0]].state == JobState.STOPPED.value
+    before = applied(mirror)
+    mirror.source(*(f"UPDATE {one} SET v = v + 1 WHERE id <= 20" for one in TABLES))
+    wait_applied(mirror, {one: before.get(one, 0) + 40 for one in TABLES[1:]})
+    assert applied(mirror)[TABLES[0]] == before[TABLES[0]]
+    mirror.stop()
+
+
 def test_a_table_that_stopped_alone_can_be_reset_because_its_lease_is_given_back(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:

@@ -163,6 +163,9 @@ class Desk(Protocol):
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
         """Those of the tables that are to stop here, though the job goes on; cheap, it is asked in every turn."""
 
+    def still(self, tables: Collection[str]) -> Collection[str]:
+        """Those of the tables that have not left: who starts together once more starts these."""
+
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         """A table has ended alone, by that error or because it was wanted; its lease is given back.
 

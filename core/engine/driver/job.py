@@ -23,7 +23,7 @@ from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import exactly
 from core.engine.driver import lease
-from core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
+from core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
@@ -58,10 +58,11 @@ def run_group(ctx: JobContext) -> JobEnd:
         except Interrupted:
             ended = None
         except SlotkeeperError as error:
-            rest = _overcome(ctx, error)
-            if rest is None:
+            if not _overcome(ctx, error):
                 raise
-            ended, ctx = None, rest
+            ended = None
+        if ctx.desk is not None:
+            ctx = _without(ctx, ctx.desk)
         if ended is not None:
             return ended
         if ctx.wanted() is WantedState.STOP:
@@ -71,21 +72,29 @@ def run_group(ctx: JobContext) -> JobEnd:
             return JobEnd.STOPPED
 
 
-def _overcome(ctx: JobContext, error: SlotkeeperError) -> JobContext | None:
-    """What is started again after an error: the same once its table is in line, the others without it, or nothing."""
+def _without(ctx: JobContext, desk: Desk) -> JobContext:
+    """The same without the tables that have left."""
+    still = desk.still([channel.source_table for channel in ctx.job.channels])
+    channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
+    return replace(ctx, job=replace(ctx.job, channels=channels))
+
+
+def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
+    """Whether to start again after an error: the same once its table is in line, or the others without it."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     if overcome(of_one, error):
-        return ctx
+        return True
     if of_one is ctx or ctx.desk is None or error.where == "spark" or error.kind in _OF_ALL:
-        return None
+        return False
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {})
-    left = tuple(channel for channel in ctx.job.channels if channel.source_table != error.table)
-    return replace(ctx, job=replace(ctx.job, channels=left), whole=ctx.whole or ctx.job)
+    return True
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
     """Start, copy where that is due, stream; None where the job is to be started again (a pause, another DN set)."""
+    if not ctx.job.channels:
+        return JobEnd.EMPTY
     ctx.narrator.event(JobEvent.BEGAN)
     streaming = _begun(ctx)
     if streaming is None:

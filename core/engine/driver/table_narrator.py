@@ -171,14 +171,18 @@ class GroupNarrator:
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
         """How the lanes stand."""
         self.streams = True
-        if self._begun is not None:
-            self._begun()
-            self._begun = None
+        self._has_begun()
         self._telling.lanes(self, lanes, state, epoch, registrations)
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""
+        self._has_begun()
         self._telling.copy(counts, epoch)
+
+    def _has_begun(self) -> None:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun()
 
     def quarantined(self, rows: int) -> None:
         """How many rows the group's tables hold in quarantine."""

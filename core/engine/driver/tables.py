@@ -58,6 +58,8 @@ class Tables:
         """The start of each table that was last begun."""
         self._alone: dict[str, _Alone] = {}
         self._errors: dict[str, SlotkeeperError] = {}
+        self._leader: GroupNarrator | None = None
+        """Hears those that are together, and has them."""
         self._fatal: BaseException | None = None
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
@@ -112,7 +114,7 @@ class Tables:
 
     def _together(self, tables: list[str]) -> JobEnd:
         channels = tuple(one for one in self._ctx.job.channels if one.source_table in tables)
-        narrator = GroupNarrator(self._telling, tables, leads=True, begun=self._watch_on)
+        narrator = self._leader = GroupNarrator(self._telling, tables, leads=True, begun=self._watch_on)
         ctx = replace(
             self._ctx,
             job=replace(self._ctx.job, channels=channels),
@@ -153,9 +155,15 @@ class Tables:
             table for table, one in known.items() if one.wanted is not WantedState.RUN or one.turn != self._turns[table]
         ]
 
+    def still(self, tables: Collection[str]) -> Collection[str]:
+        """Those of the tables that have not left those that are together."""
+        return [table for table in tables if self._leader is not None and table in self._leader.tables]
+
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         """A table has left those that are together."""
         with self._lock:
+            if self._leader is not None:
+                self._leader.tables = tuple(one for one in self._leader.tables if one != table)
             if error is None:
                 self._telling.rests(table, JobState.STOPPED, lanes)
                 return

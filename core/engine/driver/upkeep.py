@@ -117,11 +117,11 @@ class Upkeep:
             return
         self._counting, self._count_at = True, now + COUNT_EVERY
 
+        tables = sorted({lane.key.source_table for lane in self._loop.lanes.values()})
+
         def ask() -> None:
             try:
-                found: int | None = sum(
-                    self._sessions.of(table).rows("quarantined").quarantined() for table in self._tables
-                )
+                found: int | None = sum(self._sessions.of(table).rows("quarantined").quarantined() for table in tables)
             except Exception:
                 found = None  # whoever writes there reports the trouble
             self._loop.post(self._quarantined_counted, found)

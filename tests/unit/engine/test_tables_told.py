@@ -1,0 +1,120 @@
+"""What groups of tables tell is put together; each has its share of the capacity; one that left is polled no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from core.domain.job import JobEvent, JobState
+from core.domain.lane import Activity, Lane
+from core.domain.progress import LaneState
+from core.domain.slot import Shard
+from core.domain.spec import ChannelSpec
+from core.domain.watch import exactly
+from core.engine.driver.poll_schedule import PollSchedule
+from core.engine.driver.shared_runner import SharedRunner
+from core.engine.driver.table_narrator import GroupNarrator, Telling
+from core.errors import Refused
+from core.sources.dws.position import DwsPosition, SyncPoints
+from tests.support.mirror import Heard
+from tests.unit.engine.test_poll_schedule import lanes as names_of
+from tests.unit.test_error_values import JOB
+
+TWO = replace(JOB, channels=(ChannelSpec("ods.a", "mart.a"), ChannelSpec("ods.b", "mart.b")))
+POINTS = SyncPoints(1, 1)
+
+
+def lane(table: str, state: LaneState = LaneState.RUNNING) -> dict[str, Lane]:
+    key = TWO.of(table).lane_key("dn_1")
+    made = Lane(key, Shard("dn_1", 1), DwsPosition(1), POINTS, exactly(POINTS, "i"), 100, state=state)
+    return {f"{table} dn_1": replace(made, label=f"{table} dn_1")}
+
+
+def together() -> tuple[Heard, Telling, GroupNarrator]:
+    heard = Heard()
+    telling = Telling(heard, TWO)
+    return heard, telling, GroupNarrator(telling, ("ods.a", "ods.b"), leads=True)
+
+
+def test_a_table_that_fails_keeps_its_lanes_as_stopped_beside_those_that_go_on() -> None:
+    heard, telling, leader = together()
+    leader.event(JobEvent.CAUGHT_UP)
+    leader.lanes(lane("ods.a") | lane("ods.b"), LaneState.RUNNING, 7, 3)
+    leader.tables = ("ods.a",)
+    telling.failed("ods.b", Refused("no such column"), lane("ods.b"))
+    leader.lanes(lane("ods.a"), LaneState.RUNNING, 7, 4)
+    assert {name: one.activity for name, one in heard.now.items()} == {
+        "ods.a dn_1": Activity.IDLE,
+        "ods.b dn_1": Activity.STOPPED,
+    }
+    assert heard.now["ods.b dn_1"].error == "no such column"
+    assert {name: one.state for name, one in heard.tables.items()} == {"ods.a": "RUNNING", "ods.b": "FAILED"}
+    assert heard.state is LaneState.RUNNING
+
+
+def test_what_happens_to_a_table_alone_is_no_event_of_the_job_until_the_others_have_ended() -> None:
+    heard, telling, leader = together()
+    leader.event(JobEvent.CAUGHT_UP)
+    leader.tables = ("ods.a",)
+    alone = GroupNarrator(telling, ("ods.b",), leads=False)
+    for event in (JobEvent.BEGAN, JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP):
+        alone.event(event)
+    assert heard.events == [JobEvent.CAUGHT_UP]
+    leader.event(JobEvent.PAUSED)
+    assert (heard.tables["ods.a"].state, heard.tables["ods.b"].state) == ("PAUSED", JobState.RUNNING.value)
+    telling.leader_ended()
+    alone.event(JobEvent.CAUGHT_UP)
+    assert heard.events == [JobEvent.CAUGHT_UP, JobEvent.PAUSED, JobEvent.CAUGHT_UP]
+
+
+def test_the_job_catches_up_as_long_as_any_table_does() -> None:
+    heard, telling, leader = together()
+    alone = GroupNarrator(telling, ("ods.b",), leads=False)
+    alone.lanes(lane("ods.b", LaneState.CATCHING_UP), LaneState.CATCHING_UP, 9, 1)
+    leader.lanes(lane("ods.a"), LaneState.RUNNING, 7, 2)
+    assert (heard.state, heard.epoch, heard.registrations) == (LaneState.CATCHING_UP, 9, 3)
+    assert set(telling.without(alone)) == {"ods.b dn_1"}
+
+
+class Runner:
+    """A runner of so much capacity, which notes what it is asked."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.tasks_started = capacity, 0
+        self.asked: list[str] = []
+
+    def submit(self, entry: Any, spec: object, group: str) -> Any:
+        self.asked.append(group)
+
+    def cancel(self, group: str) -> None:
+        self.asked.append(f"cancel {group}")
+
+    def close(self) -> None:
+        raise AssertionError("the runner is the job's")
+
+
+def test_tables_alone_share_half_of_the_capacity_and_nobody_has_none() -> None:
+    for capacity, beside, ours, each in ((8, 0, 8, 4), (8, 1, 7, 4), (8, 3, 5, 1), (8, 9, 4, 1), (1, 2, 1, 1)):
+        shared = SharedRunner(Runner(capacity), beside)
+        assert (shared.capacity, shared.apart("ods.b").capacity) == (ours, each), (capacity, beside)
+
+
+def test_a_table_alone_cancels_its_own_tasks_only() -> None:
+    runner = Runner(4)
+    alone = SharedRunner(runner).apart("ods.b")
+    alone.submit(print, "x", "task-1")
+    alone.cancel("task-1")
+    alone.close()
+    assert runner.asked == ["ods.b/task-1", "cancel ods.b/task-1"]
+
+
+def test_a_table_that_left_is_polled_no_more_and_its_line_goes_to_the_next() -> None:
+    schedule = PollSchedule({f"t{n}": {one: place for place, one in enumerate(names_of(f"t{n}"))} for n in range(5)})
+    idle = {one for n in range(5) for one in names_of(f"t{n}")}
+    first = schedule.due(idle, 0.0)
+    assert {one.table for one in first} == {"t0", "t1", "t2", "t3"}, "four lines"
+    schedule.drop("t0")
+    assert "t0" not in schedule
+    assert schedule.due(idle, 0.0) == []
+    schedule.free("t0")
+    assert [one.table for one in schedule.due(idle, 0.0)] == ["t4"]
